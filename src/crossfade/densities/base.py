@@ -1,0 +1,247 @@
+"""What a class looks like: the interface of an exponential family over a row's columns.
+
+A density here is f(x; η) = h(x) exp(η·T(x) - A(η)). It knows nothing of the tradeoff λ, of priors
+over classes or of solvers. Everything is vectorised over rows (leading axis of ``X``) and over
+classes (leading axis of ``eta``).
+
+Two stages. An *unbound* density is what a user writes, ``Gaussian(shared_variance=True)``. It is
+bound to data in one pass over blocks of rows: ``begin`` looks at a few rows, ``summary`` turns one
+block into additive sums per class, ``bind`` turns the total into a *bound* density (location,
+scale and number of columns fixed) with its counts and summed statistics. Binding never changes
+the unbound object.
+
+A row's columns may be missing (NaN). A density is a product of *factors* (for naive Bayes one a
+column, for a multivariate Gaussian one in all); a factor with a missing column is left out of the
+product. The statistics of a left-out factor are zero.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bound", "Density", "Floats", "Integers"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A density bound to data, with what the data summed to.
+
+    Attributes
+    ----------
+    density : Density
+        The bound density.
+    counts : ndarray of shape (n_classes, n_factors)
+        Summed weight of the rows of a class in which the factor is present.
+    sums : ndarray of shape (n_classes, n_statistics)
+        Summed sufficient statistics, weights included, in the bound density's own coordinates.
+    prior_counts : ndarray of shape (n_classes, n_factors)
+        Pseudo-counts of the conjugate prior (the smoothing).
+    prior_sums : ndarray of shape (n_classes, n_statistics)
+        Pseudo-sums of the conjugate prior: its log-density is η·prior_sums - A(η)·prior_counts.
+    statistic_mean, statistic_scale : ndarray of shape (n_statistics,)
+        Mean and (maximum-likelihood) standard deviation of each statistic over all rows in which
+        it is present; a statistic that does not vary has scale 1.
+    """
+
+    density: Density
+    counts: Floats
+    sums: Floats
+    prior_counts: Floats
+    prior_sums: Floats
+    statistic_mean: Floats
+    statistic_scale: Floats
+
+
+class Density(ABC):
+    """An exponential family over the columns of a row, the same family for every class.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns, d (bound densities).
+    n_statistics : int
+        Number of sufficient statistics, p (bound).
+    factors : ndarray of shape (n_statistics,), int
+        The factor each statistic belongs to (bound).
+    feature_factors : ndarray of shape (n_features,), int
+        The factor each column belongs to (bound).
+    n_factors : int
+        Number of factors, m (bound): as many values of A(η), one a factor.
+    tied : ndarray of shape (n_statistics,), bool
+        Statistics whose natural parameter is the same in every class (a shared variance) (bound).
+    allows_missing : bool
+        Whether a missing column can be left out of the product.
+    """
+
+    allows_missing: ClassVar[bool] = True
+
+    n_features: int
+    n_statistics: int
+    n_factors: int
+    factors: Integers
+    feature_factors: Integers
+    tied: NDArray[np.bool_]
+
+    # -- from data to a bound density ------------------------------------------------------------
+
+    @abstractmethod
+    def begin(self, head: Floats) -> Density:
+        """Return a copy that knows its number of columns and a rough centre from a few rows.
+
+        Parameters
+        ----------
+        head : ndarray of shape (n_head, n_features)
+            Some rows (at least one), used for numerical reference points only: no result depends
+            on which rows they are, but for rounding.
+        """
+
+    @abstractmethod
+    def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
+        """Sum one block of rows by class (a tuple of arrays that may be added to another's).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features), C order
+            One block; NaN marks a missing cell.
+        codes : ndarray of shape (n_rows,), int64
+            Class of each row, 0 … n_classes-1.
+        weights : ndarray of shape (n_rows,) or None
+            Row weights, None for all one.
+        n_classes : int
+            Number of classes, K.
+
+        Returns
+        -------
+        tuple of ndarray
+            Additive over blocks.
+
+        Raises
+        ------
+        DataError
+            If a value lies outside the family's domain (a negative count).
+        """
+
+    @abstractmethod
+    def bind(self, summary: Any) -> Bound:
+        """Return the bound density with counts, sums, prior and standardisation."""
+
+    # -- the exponential family (bound densities) ------------------------------------------------
+
+    @abstractmethod
+    def sufficient_statistics(self, X: Floats) -> Floats:
+        """Return T(x), shape (n_rows, n_statistics); zero where the factor is missing."""
+
+    @abstractmethod
+    def log_base_measure(self, X: Floats) -> Floats:
+        """Return log h(x) by factor, shape (n_rows, n_factors); zero where it is missing.
+
+        Densities are with respect to the columns' own units, so a density that standardises its
+        columns includes the log of the scale here.
+        """
+
+    @abstractmethod
+    def log_partition(self, eta: Floats) -> Floats:
+        """Return A(η) by factor, shape (n_classes, n_factors); +inf outside the domain.
+
+        Parameters
+        ----------
+        eta : ndarray of shape (n_classes, n_statistics)
+            Natural parameters. Must not raise, warn or return NaN outside the domain: A is the
+            barrier that line searches run into.
+        """
+
+    @abstractmethod
+    def mean(self, eta: Floats) -> Floats:
+        """Return ∇A(η) = E[T], the mean parameters, shape (n_classes, n_statistics)."""
+
+    @abstractmethod
+    def hessian(self, eta: Floats) -> Floats:
+        """Return ∇²A(η) = cov(T), shape (n_classes, n_statistics, n_statistics)."""
+
+    def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
+        """Return ∇²A(η) v for each class, shape (n_classes, n_statistics).
+
+        Override where the dense Hessian is too large to form.
+        """
+        return np.einsum("kpq,kq->kp", self.hessian(eta), direction)
+
+    @abstractmethod
+    def natural(self, mean: Floats) -> Floats:
+        """Return the natural parameters with these mean parameters: the inverse of :meth:`mean`."""
+
+    def estimate(self, counts: Floats, sums: Floats) -> Floats:
+        """Return the maximum-likelihood η from counts and sums (prior already added in).
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_classes, n_factors)
+        sums : ndarray of shape (n_classes, n_statistics)
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_statistics)
+            Maximises Σ_k (η_k·sums_k - A(η_k)·counts_k); equal over classes where tied. Densities
+            with tied statistics override this.
+        """
+        return self.natural(sums / counts[:, self.factors])
+
+    @abstractmethod
+    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        """Draw rows from one class's density, in the columns' own units.
+
+        Parameters
+        ----------
+        eta : ndarray of shape (n_statistics,)
+        size : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of shape (size, n_features)
+        """
+
+    # -- where rows meet parameters (override for speed) -----------------------------------------
+
+    def scores(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i), shape (n_rows, n_classes); missing factors add nothing."""
+        return self.sufficient_statistics(X) @ eta.T
+
+    def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
+        """Return Σ_i weights_ik T(x_i), shape (n_classes, n_statistics).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+        weights : ndarray of shape (n_rows, n_classes)
+        """
+        return weights.T @ self.sufficient_statistics(X)
+
+    # -- derived ---------------------------------------------------------------------------------
+
+    def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
+        """Return which factors are missing in which row, shape (n_rows, n_factors), None for none."""
+        missing = np.isnan(X)
+        if not missing.any():
+            return None
+        absent = np.zeros((X.shape[0], self.n_factors), dtype=bool)
+        for feature in np.flatnonzero(missing.any(axis=0)):
+            absent[:, self.feature_factors[feature]] |= missing[:, feature]
+        return absent
+
+    def log_density(self, X: Floats, eta: Floats) -> Floats:
+        """Return log f(x_i; η_k), shape (n_rows, n_classes); missing factors are left out."""
+        values = self.scores(X, eta) + self.log_base_measure(X).sum(axis=1, keepdims=True)
+        partition = self.log_partition(eta)
+        values -= partition.sum(axis=1)
+        absent = self.missing_factors(X)
+        if absent is not None:
+            values += absent.astype(np.float64) @ partition.T
+        return values

@@ -1,0 +1,36 @@
+"""Named errors and warnings, so that callers can catch exactly what they mean to.
+
+Every message says which parameter, what was expected, what came, and the remedy.
+"""
+
+from __future__ import annotations
+
+from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
+
+__all__ = [
+    "ConvergenceWarning",
+    "CrossfadeWarning",
+    "DataError",
+    "NotADensityError",
+    "SeparationWarning",
+]
+
+
+class DataError(ValueError):
+    """The data or a parameter cannot be used as given."""
+
+
+class NotADensityError(ValueError):
+    """The fitted parameters define a posterior, but no density of the inputs."""
+
+
+class CrossfadeWarning(UserWarning):
+    """Parent of the warnings that Crossfade raises itself."""
+
+
+class SeparationWarning(CrossfadeWarning):
+    """The classes are separated by the columns: no finite unpenalised estimate exists."""
+
+
+class ConvergenceWarning(CrossfadeWarning, _SklearnConvergenceWarning):
+    """A solver stopped before its tolerance was met."""
