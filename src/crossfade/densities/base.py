@@ -224,6 +224,23 @@ class Density(ABC):
         """
         return weights.T @ self.sufficient_statistics(X)
 
+    @property
+    def forms_statistics(self) -> bool:
+        """Whether T(x) is small enough to be formed block by block, else scores and sums are used.
+
+        Override with False where :meth:`scores` and :meth:`weighted_sums` are cheaper than T(x)
+        for many statistics (products of columns, categories with many levels).
+        """
+        return True
+
+    def free_statistics(self, X: Floats) -> Floats:
+        """Return T(x) without the tied statistics, shape (n_rows, n_statistics - n_tied).
+
+        Override where the tied ones need not be computed at all.
+        """
+        statistics = self.sufficient_statistics(X)
+        return statistics[:, ~self.tied] if self.tied.any() else statistics
+
     # -- derived ---------------------------------------------------------------------------------
 
     def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
