@@ -26,6 +26,7 @@ import numpy as np
 
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities.base import Bound, Floats, Integers
+from crossfade.fitting.newton import sample_rows
 
 __all__ = ["LabelledRows", "Parameters", "TradeoffObjective", "log_normalise"]
 
@@ -66,11 +67,11 @@ class LabelledRows:
         """Return the summed weight of each class, shape (n_classes,)."""
         return np.bincount(self.codes, self.weights, minlength=self.n_classes).astype(np.float64)
 
-    def block(self, rows: slice) -> Floats:
+    def block(self, rows: slice | Integers) -> Floats:
         """Return one block of rows as C-ordered doubles."""
         return np.ascontiguousarray(self.X[rows], dtype=np.float64)
 
-    def block_weights(self, rows: slice) -> Floats | None:
+    def block_weights(self, rows: slice | Integers) -> Floats | None:
         """Return one block's weights, None for all one."""
         return None if self.weights is None else self.weights[rows]
 
@@ -202,6 +203,29 @@ class TradeoffObjective:
         other.tradeoff = float(tradeoff)
         return other
 
+    def sampled(self, share: float) -> TradeoffObjective:
+        """Return the same function over an evenly spread share of the rows, scaled up to all."""
+        index = sample_rows(self.rows.n_samples, share)
+        rows = self.rows.take(index)
+        up = self._total / max(float(rows.class_weights.sum()), 1e-300)
+        weights = np.full(index.size, up) if rows.weights is None else rows.weights * up
+        rows = replace(rows, weights=weights)
+        density, m = self.density, self.density.n_factors
+
+        def block(span: slice) -> tuple[Floats, Floats]:
+            X = rows.block(span)
+            member = np.zeros((X.shape[0], self.n_classes))
+            member[np.arange(X.shape[0]), rows.codes[span]] = weights[span]
+            counts = np.repeat(member.sum(axis=0)[:, None], m, axis=1)
+            mask = density.missing_factors(X) if self._has_missing else None
+            if mask is not None:
+                counts -= member.T @ mask
+            return density.weighted_sums(X, member), counts
+
+        sums, counts = block_sum(block, index.size)
+        bound = replace(self.bound, counts=counts, sums=sums)
+        return type(self)(rows, bound, self.tradeoff, self.l2)
+
     def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
         """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
         k, p = self.n_classes, self.n_free
@@ -327,7 +351,9 @@ class TradeoffObjective:
         eta, offset, absent = self._row_coefficients(theta)
         eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
-        last_absent = None if absent is None else absent[-1]
+        last_absent = (
+            None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
+        )
 
         def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
             carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
@@ -519,57 +545,47 @@ class TradeoffObjective:
             tied = np.arange(k * p + k, H.shape[0])
             H[tied, tied] += size
 
-    def _sampled_blocks(self, share: float) -> tuple[Callable[[int], slice], int, float]:
-        """Return block number → rows, the number of blocks and the factor that scales up to all."""
-        n, size = self.rows.n_samples, self._block_rows
-        if share >= 1.0 or n * share < self.n_free:
-            return (lambda b: slice(b * size, min((b + 1) * size, n))), -(-n // size), 1.0
-        # Short runs of rows spread over all: sorted rows are then no worse than shuffled ones.
-        run = 64
-        stride = max(run, int(run / share))
-        count = -(-n // stride)
-        return (lambda b: slice(b * stride, min(b * stride + run, n))), count, 0.0
-
     def _add_row_curvature(
         self, H: Floats, theta: Floats, share: float, slope: Floats | None
     ) -> Floats:
         """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
         lam, k, p = self.tradeoff, self.n_classes, self.n_free
         eta, offset, absent = self._row_coefficients(theta)
-        rows_of, n_blocks, factor = self._sampled_blocks(share)
+        n_rows = self.rows.n_samples
+        index = None
+        if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
+            index = sample_rows(n_rows, share)
+            n_rows = index.size
         extra = 0 if absent is None else self.density.n_factors
         width = p + extra + 1
         pairs = [(a, b) for a in range(k) for b in range(a + 1, k)]
 
-        def block(numbers: slice) -> tuple[Floats, Floats, Floats]:
-            grams = np.zeros((len(pairs), width, width))
+        def block(span: slice) -> tuple[Floats, Floats, float]:
+            grams = np.empty((len(pairs), width, width))
             lost = np.zeros((k, extra))
-            seen = np.zeros(1)
-            for number in range(numbers.start, numbers.stop):
-                rows = rows_of(number)
-                Z, posterior, weights = self.design(rows, eta, offset, absent)
-                if extra:
-                    missing = Z[:, p : p + extra]
-                    w = posterior if weights is None else posterior * weights[:, None]
-                    lost += w.T @ missing
-                seen += Z.shape[0] if weights is None else weights.sum()
-                for index, (a, b) in enumerate(pairs):
-                    v = posterior[:, a] * posterior[:, b]
-                    if weights is not None:
-                        v = v * weights
-                    scaled = Z * np.sqrt(v)[:, None]
-                    grams[index] += scaled.T @ scaled
-            return grams, lost, seen
+            Z, posterior, weights = self.design(
+                span if index is None else index[span], eta, offset, absent
+            )
+            if extra:
+                w = posterior if weights is None else posterior * weights[:, None]
+                lost += w.T @ Z[:, p : p + extra]
+            for number, (a, b) in enumerate(pairs):
+                v = posterior[:, a] * posterior[:, b]
+                if weights is not None:
+                    v *= weights
+                scaled = Z * np.sqrt(v)[:, None]
+                np.matmul(scaled.T, scaled, out=grams[number])
+            return grams, lost, float(Z.shape[0] if weights is None else weights.sum())
 
-        grams, lost, seen = block_sum(block, n_blocks, block_rows=max(1, n_blocks // 16 + 1) if factor == 0.0 else 1)
-        if factor == 0.0:
-            scale_up = self._total / max(float(seen[0]), 1e-300)
+        grams, lost, seen = block_sum(block, n_rows, block_rows=self._block_rows)
+        if index is not None:
+            scale_up = self._total / max(seen, 1e-300)
             grams, lost = grams * scale_up, lost * scale_up
         blocks = np.zeros((k, k, width, width))
-        for index, (a, b) in enumerate(pairs):
-            blocks[a, b] = blocks[b, a] = -grams[index]
-            blocks[a, a] += grams[index]
-            blocks[b, b] += grams[index]
+        for number, (a, b) in enumerate(pairs):
+            blocks[a, b] = blocks[b, a] = -grams[number]
+            blocks[a, a] += grams[number]
+            blocks[b, b] += grams[number]
         blocks *= 1.0 - lam
         maps = self._design_maps(slope) if extra else None
         if maps is not None:
@@ -601,7 +617,7 @@ class TradeoffObjective:
         return maps
 
     def design(
-        self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
+        self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats, Floats | None]:
         """Return a block's design (T̃, missing factors, 1), its posteriors and its weights."""
         p = self.n_free
