@@ -274,14 +274,15 @@ class TradeoffObjective:
     # -- passes over the rows --------------------------------------------------------------------
 
     @property
-    def _block_rows(self) -> int:
+    def block_rows(self) -> int:
+        """Return how many rows make a block whose statistics stay in cache."""
         return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 2048))
 
     @property
     def _forms_statistics(self) -> bool:
         return self.density.forms_statistics
 
-    def _row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
+    def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
         """Return η of the free statistics, the offset and the missing factors' terms, by class.
 
         s_ik = offset_k + η_k·T_i + Σ_f missing_if absent_kf, up to a term common to all classes.
@@ -348,7 +349,7 @@ class TradeoffObjective:
 
         Scores are taken relative to the last class: its sums follow from the totals.
         """
-        eta, offset, absent = self._row_coefficients(theta)
+        eta, offset, absent = self.row_coefficients(theta)
         eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = (
@@ -373,7 +374,7 @@ class TradeoffObjective:
             return value, self._block_sums(carrier, missing, posterior), posterior.sum(axis=0), lost
 
         value, sums, mass, lost = block_sum(
-            block, self.rows.n_samples, block_rows=self._block_rows
+            block, self.rows.n_samples, block_rows=self.block_rows
         )
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
         weights_last = self.split(theta)[0][-1]
@@ -481,7 +482,7 @@ class TradeoffObjective:
             inner = self.density.hessian(eta) / np.outer(self._scale, self._scale)
             partition_weight -= self._missing_counts
         if lam < 1.0:
-            lost = self._add_row_curvature(H, theta, share, slope if needs_density else None)
+            lost = self._add_row_curvature(H, theta, share)
             if self._has_missing:
                 partition_weight += (1.0 - lam) * lost
             diagonal = np.arange(p)
@@ -545,12 +546,10 @@ class TradeoffObjective:
             tied = np.arange(k * p + k, H.shape[0])
             H[tied, tied] += size
 
-    def _add_row_curvature(
-        self, H: Floats, theta: Floats, share: float, slope: Floats | None
-    ) -> Floats:
+    def _add_row_curvature(self, H: Floats, theta: Floats, share: float) -> Floats:
         """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
         lam, k, p = self.tradeoff, self.n_classes, self.n_free
-        eta, offset, absent = self._row_coefficients(theta)
+        eta, offset, absent = self.row_coefficients(theta)
         n_rows = self.rows.n_samples
         index = None
         if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
@@ -577,7 +576,7 @@ class TradeoffObjective:
                 np.matmul(scaled.T, scaled, out=grams[number])
             return grams, lost, float(Z.shape[0] if weights is None else weights.sum())
 
-        grams, lost, seen = block_sum(block, n_rows, block_rows=self._block_rows)
+        grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
         if index is not None:
             scale_up = self._total / max(seen, 1e-300)
             grams, lost = grams * scale_up, lost * scale_up
@@ -587,8 +586,8 @@ class TradeoffObjective:
             blocks[a, a] += grams[number]
             blocks[b, b] += grams[number]
         blocks *= 1.0 - lam
-        maps = self._design_maps(slope) if extra else None
-        if maps is not None:
+        if extra:
+            maps = self.coefficient_maps(theta)
             H += np.einsum("aiu,abij,bjv->uv", maps, blocks, maps, optimize=True)
             return lost
         H[: k * p, : k * p].reshape(k, p, k, p)[...] += blocks[:, :, :p, :p].transpose(0, 2, 1, 3)
@@ -599,19 +598,22 @@ class TradeoffObjective:
         H[offsets, offsets] += blocks[:, :, p, p]
         return lost
 
-    def _design_maps(self, slope: Floats | None) -> Floats:
+    def coefficient_maps(self, theta: Floats) -> Floats:
         """Return d(coefficients of a row's design, class k)/dθ, shape (K, width, n_parameters).
 
         A missing factor's coefficient is A_f(η_k), whose derivative is the slope of A_f.
         """
-        k, p, m = self.n_classes, self.n_free, self.density.n_factors
+        k, p = self.n_classes, self.n_free
+        m = self.density.n_factors if self._has_missing else 0
         maps = np.zeros((k, p + m + 1, self.n_parameters))
+        own = np.arange(p)
         free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
+        slope = self._partition_slope(self.natural(theta)) if m else None
         for c in range(k):
-            maps[c, np.arange(p), c * p + np.arange(p)] = 1.0
+            maps[c, own, c * p + own] = 1.0
             maps[c, p + m, k * p + c] = 1.0
             if slope is not None:
-                maps[c, p + self._factors[free_index], c * p + np.arange(p)] = slope[c, free_index]
+                maps[c, p + self._factors[free_index], c * p + own] = slope[c, free_index]
                 columns = k * p + k + np.arange(tied_index.size)
                 maps[c, p + self._factors[tied_index], columns] = slope[c, tied_index]
         return maps
@@ -653,7 +655,7 @@ class TradeoffObjective:
         if self._has_missing:
             raise ValueError("curvature_product: expected complete rows, got missing cells")
         lam, total = self.tradeoff, self._total
-        eta_rows, offset, _ = self._row_coefficients(theta)
+        eta_rows, offset, _ = self.row_coefficients(theta)
         if lam > 0.0:
             eta = self.natural(theta)
             slope = self._partition_slope(eta)
@@ -713,19 +715,19 @@ class TradeoffObjective:
                 change *= weights[:, None]
             return self._block_sums(carrier, None, change), change.sum(axis=0)
 
-        return block_sum(block, self.rows.n_samples, block_rows=self._block_rows)
+        return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
 
     # -- scores ----------------------------------------------------------------------------------
 
     def scores(self, theta: Floats) -> Floats:
         """Return s_ik for all rows, up to a term common to the classes, (n_samples, n_classes)."""
-        eta, offset, absent = self._row_coefficients(theta)
+        eta, offset, absent = self.row_coefficients(theta)
         out = np.empty((self.rows.n_samples, self.n_classes))
 
         def block(rows: slice) -> None:
             out[rows] = self._block_scores(rows, eta, offset, absent)[2]
 
-        for_each_block(block, self.rows.n_samples, block_rows=self._block_rows)
+        for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
         return out
 
 
