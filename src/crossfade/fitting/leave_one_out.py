@@ -66,7 +66,8 @@ def approximate_leave_one_out(
     """
     lam, k = objective.tradeoff, objective.n_classes
     H, joint, log_z_gradient = objective.curvature_parts(theta)
-    H -= (lam / objective.n_rows) * joint
+    if lam > 0.0:
+        H -= (lam / objective.n_rows) * joint
     inverse = scipy.linalg.cho_solve(factorise(H), np.eye(H.shape[0]), check_finite=False)
     maps = objective.coefficient_maps(theta)
     eta, offset, absent = objective.row_coefficients(theta)

@@ -30,6 +30,9 @@ from crossfade.fitting.newton import sample_rows
 
 __all__ = ["LabelledRows", "Parameters", "TradeoffObjective", "log_normalise"]
 
+#: What stands for λ = 0 where cells are missing.
+SMALLEST_WITH_MISSING = 1e-4
+
 #: Doubles in a block's statistics: 1 MB, which stays in a second-level cache.
 _BLOCK_DOUBLES = 131_072
 
@@ -161,7 +164,9 @@ class TradeoffObjective:
     """
 
     def __init__(self, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> None:
-        self.rows, self.bound, self.tradeoff, self.l2 = rows, bound, float(tradeoff), float(l2)
+        self.rows, self.bound, self.l2 = rows, bound, float(l2)
+        self._has_missing = rows.has_missing
+        self.tradeoff = self._attainable(tradeoff)
         density = bound.density
         self.density = density
         self.n_classes = rows.n_classes
@@ -182,7 +187,6 @@ class TradeoffObjective:
         prior_counts = bound.prior_counts[:, self._factors]
         self._prior_sums = (bound.prior_sums - prior_counts * mean) / scale
         self._missing_counts = class_weights[:, None] - bound.counts
-        self._has_missing = rows.has_missing
 
     # -- parameters ------------------------------------------------------------------------------
 
@@ -200,8 +204,16 @@ class TradeoffObjective:
         """Return the same objective at another λ; the data are shared."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.tradeoff = float(tradeoff)
+        other.tradeoff = self._attainable(tradeoff)
         return other
+
+    def _attainable(self, tradeoff: float) -> float:
+        """Return λ, or the small one that stands for 0 where cells are missing.
+
+        The posterior of a row with missing cells depends on the densities themselves, which Φ_0
+        determines only weakly: the limit of λ falling to 0 is taken there, at this value.
+        """
+        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self._has_missing else float(tradeoff)
 
     def sampled(self, share: float) -> TradeoffObjective:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
@@ -402,7 +414,7 @@ class TradeoffObjective:
         lam = self.tradeoff
         weights, offsets, tied = self.split(theta)
         free = self.free
-        needs_density = lam > 0.0 or self._has_missing
+        needs_density = lam > 0.0
         value = -float(offsets @ self._class_weights) - float((weights * self._sums[:, free]).sum())
         g_weights = -self._sums[:, free]
         g_offsets = -self._class_weights.copy()
@@ -470,7 +482,7 @@ class TradeoffObjective:
         lam, k, p = self.tradeoff, self.n_classes, self.n_free
         size = self.n_parameters
         H = np.zeros((size, size))
-        needs_density = lam > 0.0 or self._has_missing
+        needs_density = lam > 0.0
         by_class = H[: k * p, : k * p].reshape(k, p, k, p)
         joint = np.zeros((0, 0))
         log_z_gradient = np.zeros(size)
@@ -540,7 +552,7 @@ class TradeoffObjective:
         k, p = self.n_classes, self.n_free
         size = max(float(np.trace(H)) / max(H.shape[0], 1), 1e-300)
         H[k * p : k * p + k, k * p : k * p + k] += size / k
-        if self.tradeoff == 0.0 and not self._has_missing:
+        if self.tradeoff == 0.0:
             diagonal = np.arange(p)
             H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += size / k
             tied = np.arange(k * p + k, H.shape[0])
