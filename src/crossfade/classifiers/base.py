@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,8 +19,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade.blocks import add_sums, block_sum
 from crossfade.classifiers.scoring import Scorer, held_out_scores
-from crossfade.densities.base import Density, Floats, Integers
+from crossfade.densities.base import Density, Floats
 from crossfade.errors import (
     ConvergenceWarning,
     DataError,
@@ -31,12 +32,13 @@ from crossfade.errors import (
 from crossfade.fitting.binding import bind, summarise
 from crossfade.fitting.limit import density_limit
 from crossfade.fitting.newton import Solution
-from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective
-from crossfade.fitting.path import cold_start, is_separated, minimise
+from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective, generative
+from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
 from crossfade.fitting.selection import Selection, check_criterion, select_tradeoff
-from crossfade.rows import Schema, check_weights, encode_labels, read_features
+from crossfade.rows import Schema, check_finite, check_weights, encode_labels, read_features
+from crossfade.rows.decoding import decoded_table, table_library
 
-__all__ = ["TradeoffClassifier"]
+__all__ = ["ClassDensity", "TradeoffClassifier", "check_number"]
 
 
 class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -69,7 +71,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
                 f"tradeoff: expected a number from 0 (discriminative) to 1 (generative) or 'auto', "
                 f"got {tradeoff!r}; 'auto' chooses it"
             )
-        _check_number("l2", self.l2, 0.0, "0 for no penalty, 1 as scikit-learn's C=1")
+        check_number("l2", self.l2, 0.0, "0 for no penalty, 1 as scikit-learn's C=1")
         if self.unknown not in ("marginalise", "error"):
             raise DataError(
                 f"unknown: expected 'marginalise' or 'error', got {self.unknown!r}; 'marginalise' "
@@ -125,6 +127,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         matrix, schema = read_features(
             self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
         )
+        self._table_library = table_library(X)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
         density = self._density(schema)
@@ -138,7 +141,12 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         except DomainError as error:
             raise error.renamed(self.schema_.names) from None
         bound = started.bind(summary)
-        self._started, self._summary = (started, summary) if generative else (None, None)
+        if generative:
+            # What partial_fit adds to.
+            self._started, self._summary = started, summary
+        else:
+            vars(self).pop("_started", None)
+            vars(self).pop("_summary", None)
         missing = _has_missing(rows, bound.counts)
         rows = replace(rows, has_missing=missing)
         if missing and not density.allows_missing:
@@ -199,11 +207,9 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
                 stacklevel=4,
             )
         theta: Floats = solution.theta
-        if objective.tradeoff == 0.0 and objective.density.allows_missing:
+        if objective.tradeoff == 0.0:
             theta = _with_density(objective, theta)
         self._set_parameters(objective.density, objective.parameters(theta), shift)
-        self._objective = objective if objective.tradeoff == 0.0 else None
-        self._theta = theta if objective.tradeoff == 0.0 else None
 
     def _set_parameters(
         self, density: Density, parameters: Parameters, shift: Floats | None
@@ -221,5 +227,387 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         self.class_prior_ = (
             np.exp(self._scorer.log_prior) if is_density else self.class_count_ / self.class_count_.sum()
         )
-"""
-"""
+
+    def _prior_shift(self, class_weights: Floats) -> Floats | None:
+        """Return what a given class prior adds to the log of the data's, None for the data's."""
+        prior = self.class_prior
+        k = class_weights.size
+        if isinstance(prior, str):
+            if prior == "empirical":
+                return None
+            if prior != "uniform":
+                raise _bad_prior(k, prior)
+            shares = np.full(k, 1.0 / k)
+        else:
+            shares = np.asarray(prior, dtype=np.float64)
+            usable = shares.shape == (k,) and np.isfinite(shares).all() and (shares > 0).all()
+            if not usable or abs(shares.sum() - 1.0) > 1e-6:
+                raise _bad_prior(k, prior)
+        return np.log(shares) - np.log(class_weights / class_weights.sum())
+
+    def _missing_cells(self, rows: LabelledRows) -> DataError:
+        columns = np.flatnonzero(np.isnan(rows.X).any(axis=0))
+        names = ", ".join(repr(self.schema_.names[j]) for j in columns[:10])
+        return DataError(
+            f"X: expected no missing cells (Input X contains NaN), got some in column"
+            f"{'s' if columns.size > 1 else ''} {names}; {type(self).__name__} cannot leave a "
+            "column out of a joint density: use NaiveBayes, or impute the cells"
+        )
+
+    # -- fitting in batches ----------------------------------------------------------------------
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on one more batch of rows; batches give what one fit on all rows gives.
+
+        Kinds of columns are settled by the first batch; new categories are learnt as they come.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All labels that will ever occur; needed in the first call if `y` does not hold them.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If `tradeoff` is not 1: only the generative fit is a sum over rows.
+        """
+        self._check_parameters()
+        if self.tradeoff != 1:
+            raise DataError(
+                f"tradeoff: expected 1 for partial_fit, got {self.tradeoff!r}; only the generative "
+                "fit can be made in batches: set tradeoff=1 or call fit on all rows"
+            )
+        first = not hasattr(self, "_started")
+        n = _n_rows(X)
+        given = check_weights(sample_weight, n) if sample_weight is not None else None
+        if given is not None and not given.all():
+            kept = np.flatnonzero(given)
+            X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
+        if first:
+            matrix, schema = read_features(
+                self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
+            )
+            self._table_library = table_library(X)
+            self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
+            density = self._density(schema)
+        else:
+            matrix, schema = read_features(self, X, reset=False, extend=True)
+            known, _ = encode_labels(self.classes_)
+            _, codes = encode_labels(y, known, minimum=1, n_samples=matrix.shape[0])
+            if classes is not None and not np.array_equal(encode_labels(classes)[0], known):
+                raise DataError(
+                    f"classes: expected those of the first call, {known.tolist()!r}, got "
+                    f"{np.asarray(classes).tolist()!r}; leave it out after the first call"
+                )
+        weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
+        rows = LabelledRows(matrix, codes, weights, self.classes_.size)
+        try:
+            if first:
+                started, summary = summarise(density, rows, scales=False)
+            else:
+                started, before = self._widened(self._started, self._summary, schema)
+                _, summary = summarise(started, rows, started=started)
+                summary = add_sums(before, summary)
+        except DomainError as error:
+            raise error.renamed(self.schema_.names) from None
+        bound = started.bind(summary)
+        if _has_missing(rows, None) and not started.allows_missing:
+            raise self._missing_cells(rows)
+        self._started, self._summary = started, summary
+        earlier = 0.0 if first else self.class_count_
+        self.class_count_ = rows.class_weights + earlier
+        shift = self._prior_shift(self.class_count_)
+        self.tradeoff_, self.n_iter_ = 1.0, 1
+        self._set_parameters(bound.density, generative(bound, self.class_count_), shift)
+        return self
+
+    def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
+        """Return the density and its sums with room for the schema's new categories."""
+        return started, summary
+
+    # -- predictions: everything follows from the scorer's two seams -----------------------------
+
+    def _encoded(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        matrix, _ = read_features(self, X, reset=False, unknown=self.unknown)
+        if not self.density_.allows_missing and _has_missing_cells(matrix):
+            raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
+        return matrix
+
+    def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:
+        """Refuse infinite cells, which show in no other way than as NaN in what was computed."""
+        if np.isnan(values).any():
+            check_finite(matrix, self.schema_.names)
+        return values
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior probability of each class.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            Missing cells are left out of the product; a row without any cell gets the prior.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        matrix = self._encoded(X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._finite(self._scorer.posterior(matrix), matrix)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
+        matrix = self._encoded(X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._finite(self._scorer.posterior(matrix, log=True), matrix)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,).
+
+        With a cost matrix as `selection`, the class of least expected cost.
+        """
+        posterior = self.predict_proba(X)
+        if not isinstance(self.selection, str):
+            _, costs = check_criterion(self.selection, self.classes_.size)
+            return self.classes_[(posterior @ costs).argmin(axis=1)]
+        return self.classes_[posterior.argmax(axis=1)]
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return log-odds of the second class (two classes), else log-posteriors a class.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        log_posterior = self.predict_log_proba(X)
+        if self.classes_.size == 2:
+            return log_posterior[:, 1] - log_posterior[:, 0]
+        return log_posterior
+
+    def joint_log_likelihood(self, X: Any) -> Floats:
+        """Return log p(x, y = k) = log p_k f_k(x), shape (n_samples, n_classes), in nats.
+
+        Raises
+        ------
+        NotADensityError
+            If the fitted parameters define a posterior but no density.
+        """
+        matrix = self._encoded(X)
+        self._check_density()
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._finite(self._scorer.all_rows(matrix, joint=True), matrix)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Return log p(x) = log Σ_k p_k f_k(x), shape (n_samples,), in nats.
+
+        Raises
+        ------
+        NotADensityError
+            If the fitted parameters define a posterior but no density.
+        """
+        return np.logaddexp.reduce(self.joint_log_likelihood(X), axis=1)
+
+    def _check_density(self) -> None:
+        if not self._scorer.is_density:
+            raise NotADensityError(
+                f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "
+                "density of the inputs (a variance would not be positive); fit with tradeoff > 0"
+            )
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[Any, NDArray[Any]]:
+        """Draw rows from the fitted joint density.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState or None
+            The same integer gives the same rows.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or a data frame
+            A frame of the library that the model was fitted on, with its categories.
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        NotADensityError
+            If the fitted parameters define a posterior but no density.
+        """
+        check_is_fitted(self)
+        self._check_density()
+        if int(n_samples) != n_samples or n_samples < 1:
+            raise DataError(f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more")
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+        rng = np.random.default_rng(seed)
+        codes = rng.choice(self.classes_.size, size=int(n_samples), p=self.class_prior_)
+        matrix = np.empty((int(n_samples), self.n_features_in_))
+        for code in range(self.classes_.size):
+            own = np.flatnonzero(codes == code)
+            if own.size:
+                eta = self.parameters_.natural[code]
+                matrix[own] = self.density_.sample(eta, own.size, rng)
+        return decoded_table(self.schema_, matrix, self._table_library), self.classes_[codes]
+
+    @property
+    def class_densities_(self) -> dict[Any, ClassDensity]:
+        """The fitted density of each class, by label."""
+        check_is_fitted(self)
+        self._check_density()
+        return {
+            label: ClassDensity(self.density_, self.parameters_.natural[code])
+            for code, label in enumerate(self.classes_.tolist())
+        }
+
+    # -- the linear view -------------------------------------------------------------------------
+
+    def sufficient_statistics(self, X: Any) -> Floats:
+        """Return T(x), the statistics in which the posterior is linear, (n_samples, n_statistics).
+
+        In the columns' own units: for a Gaussian x (and x² where variances differ), an indicator
+        for each category but its column's most frequent one. Zero where missing. Statistics whose
+        coefficients are the same in all classes (the square under a shared variance) are left out.
+        """
+        matrix = self._encoded(X)
+        return self.density_.column_units_statistics(np.asarray(matrix, dtype=np.float64))
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of :meth:`sufficient_statistics`, (1, p) for two classes, else (K, p).
+
+        For two classes the log-odds of the second are ``T(x) @ coef_[0] + intercept_[0]``, up to
+        missing cells; else one row a class, centred over classes as scikit-learn's are.
+        """
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> Floats:
+        """Intercepts that belong to :attr:`coef_`, shape (1,) or (n_classes,)."""
+        return self._linear()[1]
+
+    def _linear(self) -> tuple[Floats, Floats]:
+        check_is_fitted(self)
+        free = ~self.density_.tied
+        eta, offset = self.parameters_.natural[:, free], self.parameters_.offset
+        if self.classes_.size == 2:
+            eta, offset = eta[1:] - eta[:1], offset[1:] - offset[:1]
+        else:
+            eta, offset = eta - eta.mean(axis=0), offset - offset.mean()
+        coefficients, constant = self.density_.column_units_coefficients(eta)
+        return coefficients, offset + constant
+
+    def to_logistic_regression(self) -> LogisticRegression:
+        """Return a fitted scikit-learn LogisticRegression with the same posteriors.
+
+        Returns
+        -------
+        LogisticRegression
+            Over the columns of X where the posterior is linear in them (Bernoulli, Poisson,
+            Gaussian with a shared variance or covariance), else over
+            ``self.sufficient_statistics(X)``. Complete rows only.
+        """
+        coefficients, intercept = self._linear()
+        model = LogisticRegression()
+        model.classes_ = self.classes_.copy()
+        model.coef_, model.intercept_ = coefficients, intercept
+        model.n_features_in_ = coefficients.shape[1]
+        if self.density_.linear_in_columns and hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_.copy()
+        model.n_iter_ = np.array([self.n_iter_])
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+
+@dataclass(frozen=True)
+class ClassDensity:
+    """The fitted density of one class.
+
+    Attributes
+    ----------
+    density : Density
+        The bound family, shared by all classes.
+    natural : ndarray of shape (n_statistics,)
+        This class's natural parameters.
+    """
+
+    density: Density
+    natural: Floats
+
+    @property
+    def mean_parameters(self) -> Floats:
+        """E[T(x)] in this class, shape (n_statistics,)."""
+        return self.density.mean(self.natural[None])[0]
+
+    def log_density(self, X: ArrayLike) -> Floats:
+        """Return log f(x), shape (n_samples,), of rows of numbers (categories as codes)."""
+        matrix = np.ascontiguousarray(X, dtype=np.float64)
+        return self.density.log_density(matrix, self.natural[None])[:, 0]
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Draw rows of numbers (categories as codes), shape (n_samples, n_features)."""
+        return self.density.sample(self.natural, n_samples, rng)
+
+
+def check_number(name: str, value: Any, least: float, remedy: str) -> None:
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or value < least:
+        raise DataError(f"{name}: expected a finite number of at least {least:g}, got {value!r}; {remedy}")
+
+
+def _bad_prior(k: int, got: Any) -> DataError:
+    return DataError(
+        f"class_prior: expected 'empirical', 'uniform' or {k} positive shares that sum to 1, got "
+        f"{got!r}; give one share a class, in the order of classes_"
+    )
+
+
+def _n_rows(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    if shape is not None and len(shape):
+        return int(shape[0])
+    return len(X) if hasattr(X, "__len__") else 0
+
+
+def _has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
+    """Return whether a cell is missing: by the counts where they are exact, else by a look."""
+    if counts is not None and rows.weights is None:
+        return bool((counts < rows.class_weights[:, None]).any())
+    return _has_missing_cells(rows.X)
+
+
+def _has_missing_cells(X: NDArray[Any]) -> bool:
+    def block(rows: slice) -> float:
+        flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
+        return float(np.isnan(flat @ flat))
+
+    with np.errstate(over="ignore"):
+        return block_sum(block, X.shape[0]) > 0.0
+
+
+def _with_density(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the limit of the path with this posterior, or `theta` where there is no density."""
+    limit = density_limit(objective, theta) if is_dense(objective) else None
+    return theta if limit is None else limit

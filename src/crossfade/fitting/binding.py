@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Bound, Density
+from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.fitting.objective import LabelledRows
 
 __all__ = ["bind", "summarise"]
 
-#: Rows looked at for a rough centre before the pass.
-_HEAD = 256
 
-
-def summarise(density: Density, rows: LabelledRows, started: Density | None = None) -> tuple[Density, Any]:
+def summarise(
+    density: Density,
+    rows: LabelledRows,
+    *,
+    started: Density | None = None,
+    scales: bool = True,
+) -> tuple[Density, Any]:
     """Sum the rows by class in one pass.
 
     Parameters
@@ -27,6 +28,8 @@ def summarise(density: Density, rows: LabelledRows, started: Density | None = No
     started : Density, optional
         What an earlier call returned: its reference point is used again, so that the summaries
         can be added (``partial_fit``).
+    scales : bool, default=True
+        Whether the scale of the statistics will be needed (a penalty, λ < 1).
 
     Returns
     -------
@@ -35,18 +38,16 @@ def summarise(density: Density, rows: LabelledRows, started: Density | None = No
     summary : tuple of ndarray
         Additive over calls with the same `started`.
     """
-    n = rows.n_samples
-    if started is None:
-        head = np.unique(np.linspace(0, n - 1, min(n, _HEAD)).astype(np.int64))
-        started = density.begin(rows.block(head))
     begun = started
+    if begun is None:
+        begun = density.begin(reference_rows(rows.X).astype(float), scales=scales)
 
     def block(span: slice) -> Any:
         return begun.summary(
             rows.block(span), rows.codes[span], rows.block_weights(span), rows.n_classes
         )
 
-    return begun, block_sum(block, n)
+    return begun, block_sum(block, rows.n_samples)
 
 
 def bind(density: Density, rows: LabelledRows) -> Bound:

@@ -28,7 +28,7 @@ from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities.base import Bound, Floats, Integers
 from crossfade.fitting.newton import sample_rows
 
-__all__ = ["LabelledRows", "Parameters", "TradeoffObjective", "log_normalise"]
+__all__ = ["LabelledRows", "Parameters", "TradeoffObjective", "generative", "log_normalise"]
 
 #: What stands for λ = 0 where cells are missing.
 SMALLEST_WITH_MISSING = 1e-4
@@ -142,6 +142,28 @@ def _normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
     total = differences.sum(axis=1) + np.exp(-top)
     differences /= total[:, None]
     return top + np.log(total), differences
+
+
+def generative(bound: Bound, class_weights: Floats) -> Parameters:
+    """Return the maximiser of the (smoothed) joint likelihood, in closed form.
+
+    Parameters
+    ----------
+    bound : Bound
+    class_weights : ndarray of shape (n_classes,)
+        Summed weight of each class; a class without any gets probability zero.
+
+    Returns
+    -------
+    Parameters
+    """
+    eta = bound.density.estimate(
+        bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
+    )
+    partition = bound.density.log_partition(eta).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(class_weights / class_weights.sum())
+    return Parameters(eta, log_prior - partition)
 
 
 class TradeoffObjective:
@@ -276,12 +298,7 @@ class TradeoffObjective:
 
     def generative(self) -> Parameters:
         """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
-        bound = self.bound
-        eta = self.density.estimate(
-            bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
-        )
-        partition = self.density.log_partition(eta).sum(axis=1)
-        return Parameters(eta, np.log(self._class_weights / self._total) - partition)
+        return generative(self.bound, self._class_weights)
 
     # -- passes over the rows --------------------------------------------------------------------
 
