@@ -20,7 +20,6 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.blocks import add_sums, block_sum
-from crossfade.classifiers.scoring import Scorer, held_out_scores
 from crossfade.densities.base import Density, Floats
 from crossfade.errors import (
     ConvergenceWarning,
@@ -34,6 +33,7 @@ from crossfade.fitting.limit import density_limit
 from crossfade.fitting.newton import Solution
 from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective, generative
 from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
+from crossfade.fitting.scoring import Scorer
 from crossfade.fitting.selection import Selection, check_criterion, select_tradeoff
 from crossfade.rows import Schema, check_finite, check_weights, encode_labels, read_features
 from crossfade.rows.decoding import decoded_table, table_library
@@ -182,7 +182,6 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         return select_tradeoff(
             objective,
             lambda rows: bind(density, rows),
-            held_out_scores,
             selection=self.selection,
             score_shift=shift,
         )

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,9 @@ class Density(ABC):
     """
 
     allows_missing: bool = True
+
+    #: The kind of column the density takes (see :class:`~crossfade.rows.schema.Schema`).
+    kind: ClassVar[str] = "continuous"
 
     n_features: int
     n_statistics: int

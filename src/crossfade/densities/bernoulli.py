@@ -56,6 +56,8 @@ class Bernoulli(Univariate):
     remedy = "use 'categorical' for codes, 'poisson' for counts, 'gaussian' for measurements"
     default_mean: ClassVar[tuple[float, ...]] = (0.5,)
 
+    kind: ClassVar[str] = "boolean"
+
     def __init__(self, alpha: float = 1.0):
         check_alpha(alpha)
         self.alpha = alpha

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -98,6 +98,8 @@ class Categorical(Density):
     _columns: Integers
     _base: Integers
     _kept: Integers
+
+    kind: ClassVar[str] = "categorical"
 
     def __init__(self, levels: Sequence[int], alpha: float = 1.0):
         check_alpha(alpha)

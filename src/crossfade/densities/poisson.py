@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
@@ -43,6 +45,8 @@ class Poisson(Univariate):
 
     domain = "whole numbers, 0 or more"
     remedy = "use 'gaussian' for this column, or round it"
+
+    kind: ClassVar[str] = "count"
 
     def __init__(self, alpha: float = 1.0):
         check_alpha(alpha)

@@ -106,7 +106,7 @@ def follow(
     objective: TradeoffObjective,
     tradeoffs: tuple[float, ...] = TRADEOFFS,
     *,
-    tol: float = 1e-6,
+    tol: float = 1e-4,
     start: Floats | None = None,
 ) -> list[PathPoint]:
     """Minimise at each λ in turn, each from its predecessor.
@@ -117,7 +117,7 @@ def follow(
         Its own λ is not used.
     tradeoffs : tuple of float
         Falling.
-    tol : float, default=1e-6
+    tol : float, default=1e-4
         As in :func:`minimise`.
     start : ndarray of shape (n_parameters,), optional
         Where to begin; the generative fit by default.

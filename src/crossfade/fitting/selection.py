@@ -19,6 +19,7 @@ from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.objective import LabelledRows, TradeoffObjective, log_normalise
 from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense
+from crossfade.fitting.scoring import held_out_scores
 
 __all__ = ["CRITERIA", "Losses", "Selection", "folds", "losses", "select_tradeoff"]
 
@@ -151,7 +152,6 @@ def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Fl
 def select_tradeoff(
     objective: TradeoffObjective,
     unbound: Callable[[LabelledRows], Bound],
-    scorer: Callable[[Bound, TradeoffObjective, Floats, LabelledRows], Floats],
     *,
     selection: str | ArrayLike = "log_loss",
     score_shift: Floats | None = None,
@@ -165,8 +165,6 @@ def select_tradeoff(
         On all rows; its own λ is not used.
     unbound : callable
         Binds the density to some rows (a fold's training part).
-    scorer : callable
-        Takes a bound density, its objective, parameters and rows; returns their class scores.
     selection : {"log_loss", "brier", "error"} or array of shape (n_classes, n_classes)
         Criterion, or costs[true, decided].
     score_shift : ndarray of shape (n_classes,), optional
@@ -199,7 +197,7 @@ def select_tradeoff(
     else:
         n_folds = _N_FOLDS if is_dense(objective) else 3
         fold = folds(rows, n_folds)
-        scores = _fold_scores(objective, fold, unbound, scorer, points)
+        scores = _fold_scores(objective, fold, unbound, points)
         kept = np.flatnonzero(fold >= 0)
         scored = rows.take(kept)
         scores = [s[kept] for s in scores]
@@ -259,7 +257,6 @@ def _fold_scores(
     objective: TradeoffObjective,
     fold: Integers,
     unbound: Callable[[LabelledRows], Bound],
-    scorer: Callable[[Bound, TradeoffObjective, Floats, LabelledRows], Floats],
     points: list[PathPoint],
 ) -> list[Floats]:
     rows = objective.rows
@@ -269,12 +266,11 @@ def _fold_scores(
         if not held.size:
             continue
         train, test = rows.take(np.flatnonzero(fold != number)), rows.take(held)
-        bound = unbound(train)
-        part = type(objective)(train, bound, 1.0, objective.l2)
+        part = type(objective)(train, unbound(train), 1.0, objective.l2)
         path = follow(part, tuple(at.tradeoff for at in points))
         for at, out in zip(path, scores, strict=True):
             own = part.with_tradeoff(at.tradeoff)
-            out[held] = scorer(bound, own, at.solution.theta, test)
+            out[held] = held_out_scores(own, at.solution.theta, test)
     return scores
 
 
