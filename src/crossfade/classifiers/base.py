@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.blocks import add_sums, block_sum
-from crossfade.densities.base import Density, Floats
+from crossfade.densities.base import Bound, Density, Floats
 from crossfade.errors import (
     ConvergenceWarning,
     DataError,
@@ -60,6 +60,13 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
         """Return the kinds of columns that the user's choice of density implies."""
         return None
+
+    #: Mixture components of each class.
+    _n_components = 1
+
+    def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
+        """Return the objective of rows and of the density bound to them."""
+        return TradeoffObjective(rows, bound, 1.0, self.l2)
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that no data could make sense of."""
@@ -151,7 +158,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         rows = replace(rows, has_missing=missing)
         if missing and not density.allows_missing:
             raise self._missing_cells(rows)
-        objective = TradeoffObjective(rows, bound, 1.0, self.l2)
+        objective = self._objective(rows, bound)
         self.class_count_ = rows.class_weights
         shift = self._prior_shift(rows.class_weights)
         if self.tradeoff == "auto":
@@ -181,7 +188,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     ) -> Selection:
         return select_tradeoff(
             objective,
-            lambda rows: bind(density, rows),
+            lambda part: self._objective(part, bind(density, part)),
             selection=self.selection,
             score_shift=shift,
         )
@@ -217,15 +224,14 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         is_density = bool(np.isfinite(partition).all())
         offset = parameters.offset
         if shift is not None:
-            offset = offset + shift
+            offset = offset + np.repeat(shift, self._n_components)
             if is_density:
                 offset = offset - np.logaddexp.reduce(offset + partition.sum(axis=1))
         self.density_ = density
         self.parameters_ = Parameters(parameters.natural, offset)
-        self._scorer = Scorer(density, self.parameters_, is_density)
-        self.class_prior_ = (
-            np.exp(self._scorer.log_prior) if is_density else self.class_count_ / self.class_count_.sum()
-        )
+        self._scorer = Scorer(density, self.parameters_, is_density, self._n_components)
+        shares = self.class_count_ / self.class_count_.sum()
+        self.class_prior_ = self._scorer.class_prior if is_density else shares
 
     def _prior_shift(self, class_weights: Floats) -> Floats | None:
         """Return what a given class prior adds to the log of the data's, None for the data's."""
@@ -458,11 +464,10 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         rng = np.random.default_rng(seed)
         codes = rng.choice(self.classes_.size, size=int(n_samples), p=self.class_prior_)
         matrix = np.empty((int(n_samples), self.n_features_in_))
-        for code in range(self.classes_.size):
+        for code, density in enumerate(self.class_densities_.values()):
             own = np.flatnonzero(codes == code)
             if own.size:
-                eta = self.parameters_.natural[code]
-                matrix[own] = self.density_.sample(eta, own.size, rng)
+                matrix[own] = density.sample(own.size, rng)
         return decoded_table(self.schema_, matrix, self._table_library), self.classes_[codes]
 
     @property
@@ -470,8 +475,12 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         """The fitted density of each class, by label."""
         check_is_fitted(self)
         self._check_density()
+        c = self._n_components
+        log_prior = self._scorer.log_prior.reshape(-1, c)
+        shares = np.exp(log_prior - np.logaddexp.reduce(log_prior, axis=1, keepdims=True))
+        natural = self.parameters_.natural.reshape(*shares.shape, -1)
         return {
-            label: ClassDensity(self.density_, self.parameters_.natural[code])
+            label: ClassDensity(self.density_, natural[code], shares[code])
             for code, label in enumerate(self.classes_.tolist())
         }
 
@@ -503,6 +512,11 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
     def _linear(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
+        if self._n_components > 1:
+            raise AttributeError(
+                f"coef_: expected components=1, got {self._n_components}; the log-odds of mixtures "
+                "are not linear in any statistics"
+            )
         free = ~self.density_.tied
         eta, offset = self.parameters_.natural[:, free], self.parameters_.offset
         if self.classes_.size == 2:
@@ -542,32 +556,41 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
 @dataclass(frozen=True)
 class ClassDensity:
-    """The fitted density of one class.
+    """The fitted density of one class, a mixture of one or more components.
 
     Attributes
     ----------
     density : Density
         The bound family, shared by all classes.
-    natural : ndarray of shape (n_statistics,)
+    natural : ndarray of shape (n_components, n_statistics)
         This class's natural parameters.
+    shares : ndarray of shape (n_components,)
+        Shares of the components, 1 in all.
     """
 
     density: Density
     natural: Floats
+    shares: Floats
 
     @property
     def mean_parameters(self) -> Floats:
-        """E[T(x)] in this class, shape (n_statistics,)."""
-        return self.density.mean(self.natural[None])[0]
+        """E[T(x)] in each component, shape (n_components, n_statistics)."""
+        return self.density.mean(self.natural)
 
     def log_density(self, X: ArrayLike) -> Floats:
         """Return log f(x), shape (n_samples,), of rows of numbers (categories as codes)."""
         matrix = np.ascontiguousarray(X, dtype=np.float64)
-        return self.density.log_density(matrix, self.natural[None])[:, 0]
+        log_densities = self.density.log_density(matrix, self.natural) + np.log(self.shares)
+        return np.logaddexp.reduce(log_densities, axis=1)
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw rows of numbers (categories as codes), shape (n_samples, n_features)."""
-        return self.density.sample(self.natural, n_samples, rng)
+        component = rng.choice(self.shares.size, size=n_samples, p=self.shares)
+        drawn = np.empty((n_samples, self.density.n_features))
+        for number in range(self.shares.size):
+            own = np.flatnonzero(component == number)
+            drawn[own] = self.density.sample(self.natural[number], own.size, rng)
+        return drawn
 
 
 def check_number(name: str, value: Any, least: float, remedy: str) -> None:

@@ -181,9 +181,13 @@ class TradeoffObjective:
 
     Notes
     -----
-    A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets
+    A row's class may be a mixture of several *states* (a subclass says which); all that is said
+    here of classes is then true of states. A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets
     c (n_classes,) and the tied weights V (n_tied,).
     """
+
+    #: Whether a row's own term is linear in the parameters: one state a class.
+    exact_labels = True
 
     def __init__(self, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> None:
         self.rows, self.bound, self.l2 = rows, bound, float(l2)
@@ -432,9 +436,8 @@ class TradeoffObjective:
         weights, offsets, tied = self.split(theta)
         free = self.free
         needs_density = lam > 0.0
-        value = -float(offsets @ self._class_weights) - float((weights * self._sums[:, free]).sum())
-        g_weights = -self._sums[:, free]
-        g_offsets = -self._class_weights.copy()
+        value, own_sums, own_mass = self._own_terms(theta)
+        value, g_weights, g_offsets = -value, -own_sums, -own_mass
         g_tied = np.zeros(self.n_tied)
         partition_weight = np.zeros_like(self._missing_counts)
         if needs_density:
@@ -476,6 +479,13 @@ class TradeoffObjective:
             g_weights = g_weights + slope[:, free]
             g_tied += slope[:, self.tied].sum(axis=0)
         return value, self.join(g_weights, g_offsets, g_tied)
+
+    def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Return Σ w s_{i,y_i} (missing factors apart) and its gradient in W and c: data sums."""
+        weights, offsets, _ = self.split(theta)
+        sums = self._sums[:, self.free]
+        value = float(offsets @ self._class_weights) + float((weights * sums).sum())
+        return value, sums, self._class_weights
 
     def _partition_slope(self, eta: Floats) -> Floats:
         """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""

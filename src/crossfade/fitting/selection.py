@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade.densities.base import Bound, Floats, Integers
+from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
@@ -34,7 +34,9 @@ _FEWEST_ROWS = 400
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
 _MOST_ROWS = 20_000
 
+#: Folds where refits are cheap, and where a fit takes many passes.
 _N_FOLDS = 10
+_N_FOLDS_LARGE = 3
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Fl
 
 def select_tradeoff(
     objective: TradeoffObjective,
-    unbound: Callable[[LabelledRows], Bound],
+    refit: Callable[[LabelledRows], TradeoffObjective],
     *,
     selection: str | ArrayLike = "log_loss",
     score_shift: Floats | None = None,
@@ -163,8 +165,8 @@ def select_tradeoff(
     ----------
     objective : TradeoffObjective
         On all rows; its own λ is not used.
-    unbound : callable
-        Binds the density to some rows (a fold's training part).
+    refit : callable
+        Makes the objective of some rows (a fold's training part), the density bound to them alone.
     selection : {"log_loss", "brier", "error"} or array of shape (n_classes, n_classes)
         Criterion, or costs[true, decided].
     score_shift : ndarray of shape (n_classes,), optional
@@ -177,12 +179,12 @@ def select_tradeoff(
     -------
     Selection
     """
-    criterion, costs = check_criterion(selection, objective.n_classes)
+    criterion, costs = check_criterion(selection, objective.rows.n_classes)
     points = follow(objective, tradeoffs)
     rows = objective.rows
     varying = (objective.n_classes - 1) * (objective.n_free + 1)
     enough = rows.n_samples >= max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
-    if enough and is_dense(objective):
+    if enough and objective.exact_labels and is_dense(objective):
         index = None
         if rows.n_samples > _MOST_ROWS:
             index = sample_rows(rows.n_samples, _MOST_ROWS / rows.n_samples)
@@ -195,9 +197,9 @@ def select_tradeoff(
         ]
         method = f"approximate leave-one-out over {scored.n_samples} rows"
     else:
-        n_folds = _N_FOLDS if is_dense(objective) else 3
+        n_folds = _N_FOLDS if is_dense(objective) else _N_FOLDS_LARGE
         fold = folds(rows, n_folds)
-        scores = _fold_scores(objective, fold, unbound, points)
+        scores = _fold_scores(objective, fold, refit, points)
         kept = np.flatnonzero(fold >= 0)
         scored = rows.take(kept)
         scores = [s[kept] for s in scores]
@@ -256,7 +258,7 @@ def folds(rows: LabelledRows, n_folds: int) -> Integers:
 def _fold_scores(
     objective: TradeoffObjective,
     fold: Integers,
-    unbound: Callable[[LabelledRows], Bound],
+    refit: Callable[[LabelledRows], TradeoffObjective],
     points: list[PathPoint],
 ) -> list[Floats]:
     rows = objective.rows
@@ -266,7 +268,7 @@ def _fold_scores(
         if not held.size:
             continue
         train, test = rows.take(np.flatnonzero(fold != number)), rows.take(held)
-        part = type(objective)(train, unbound(train), 1.0, objective.l2)
+        part = refit(train)
         path = follow(part, tuple(at.tradeoff for at in points))
         for at, out in zip(path, scores, strict=True):
             own = part.with_tradeoff(at.tradeoff)
