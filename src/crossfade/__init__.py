@@ -14,6 +14,9 @@ __version__ = "0.1.0"
 # A new public name is added twice: here for type checkers and editors, and in _HOMES for Python.
 # A test compares the two.
 if TYPE_CHECKING:
+    from crossfade.classifiers.gaussian_discriminant import (
+        GaussianDiscriminant as GaussianDiscriminant,
+    )
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
@@ -26,6 +29,7 @@ _HOMES = {
     "ConvergenceWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
+    "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",

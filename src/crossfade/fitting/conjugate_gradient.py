@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from crossfade.densities.base import Floats
-from crossfade.fitting.newton import Solution, factorise, line_search
+from crossfade.fitting.newton import Solution, factorise, line_search, sample_rows
 from crossfade.fitting.objective import TradeoffObjective
 
 __all__ = ["newton_cg"]
@@ -116,7 +116,7 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
     total, lam = objective.n_rows, objective.tradeoff
     if p > _LARGEST_BLOCK:
         # Standardised statistics have variance one: a class's curvature is about its share.
-        share = np.maximum(objective.rows.class_weights / total, 1.0 / total)
+        share = np.maximum(objective.class_weights / total, 1.0 / total)
         scale = total * np.maximum(share * (1.0 - share) * (1.0 - lam) + lam * share, 0.1 / total)
 
         def divide(v: Floats) -> Floats:
@@ -144,15 +144,15 @@ def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
     """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
     k, p, lam = objective.n_classes, objective.n_free, objective.tradeoff
     density, total = objective.density, objective.n_rows
-    sample = objective
-    if objective.rows.n_samples > _SAMPLE:
-        sample = objective.sampled(_SAMPLE / objective.rows.n_samples)
+    n = objective.rows.n_samples
+    index = sample_rows(n, min(1.0, _SAMPLE / n))
+    seen = 0.0
     eta, offset, absent = objective.row_coefficients(theta)
     blocks = [np.zeros((p + 1, p + 1)) for _ in range(k)]
     size = max(64, 4_000_000 // (p + 1))
-    for first in range(0, sample.rows.n_samples, size):
-        span = slice(first, min(first + size, sample.rows.n_samples))
-        Z, posterior, weights = sample.design(span, eta, offset, absent)
+    for first in range(0, index.size, size):
+        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        seen += Z.shape[0] if weights is None else float(weights.sum())
         for c in range(k):
             v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
             scaled = Z * np.sqrt(v if weights is None else v * weights)[:, None]
@@ -160,9 +160,10 @@ def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
     natural = objective.natural(theta)
     scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
     free = objective.free
-    share = objective.rows.class_weights / total
+    share = objective.class_weights / total
     for c in range(k):
         block = blocks[c]
+        block *= total / seen
         block[np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
         if lam > 0.0:
             inner = density.hessian(natural[c : c + 1])[0] / np.outer(scale, scale)

@@ -79,8 +79,6 @@ class MixtureObjective(TradeoffObjective):
             prior_sums=prior_sums,
         )
         super().__init__(rows, states, tradeoff, l2)
-        self.n_classes = rows.n_classes * n_components
-        self._penalty = l2 * (2.0 if rows.n_classes == 2 else 1.0)
         self._own = np.repeat(np.eye(rows.n_classes, dtype=bool), n_components, axis=1)
 
     def _state_weights(self) -> Floats:

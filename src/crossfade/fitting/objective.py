@@ -195,7 +195,7 @@ class TradeoffObjective:
         self.tradeoff = self._attainable(tradeoff)
         density = bound.density
         self.density = density
-        self.n_classes = rows.n_classes
+        self.n_classes = bound.counts.shape[0]
         self.tied = np.asarray(density.tied, dtype=bool)
         self.free = ~self.tied
         self.n_free = int(self.free.sum())
@@ -203,8 +203,8 @@ class TradeoffObjective:
         self._scale, self._mean = bound.statistic_scale, bound.statistic_mean
         self._free_scale, self._free_mean = self._scale[self.free], self._mean[self.free]
         self._factors = density.factors
-        self._penalty = l2 * (2.0 if self.n_classes == 2 else 1.0)
-        class_weights = rows.class_weights
+        self._penalty = l2 * (2.0 if rows.n_classes == 2 else 1.0)
+        class_weights = self._state_weights()
         self._class_weights = class_weights
         self._total = float(class_weights.sum())
         mean, scale = self._mean, self._scale
@@ -214,7 +214,15 @@ class TradeoffObjective:
         self._prior_sums = (bound.prior_sums - prior_counts * mean) / scale
         self._missing_counts = class_weights[:, None] - bound.counts
 
+    def _state_weights(self) -> Floats:
+        return self.rows.class_weights
+
     # -- parameters ------------------------------------------------------------------------------
+
+    @property
+    def class_weights(self) -> Floats:
+        """Return the total weight of the rows of each class (or state), shape (n_classes,)."""
+        return self._class_weights
 
     @property
     def n_rows(self) -> float:

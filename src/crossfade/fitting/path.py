@@ -68,7 +68,7 @@ def minimise(
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
     if not is_dense(objective):
         return newton_cg(objective, start, tol=tol, max_iter=max_iter)
-    if objective.rows.n_samples >= _MANY_ROWS:
+    if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
         share = max(0.1, 20 * objective.n_parameters / objective.rows.n_samples)
         return sampled_newton(
             objective, start, tol=tol, max_iter=max_iter, share=min(share, 1.0)
@@ -87,7 +87,7 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     if objective.tradeoff == 1.0:
         return start
     probe = objective
-    if objective.rows.n_samples >= _MANY_ROWS:
+    if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
         probe = objective.sampled(min(1.0, 2_000 / objective.rows.n_samples))
     weights, offsets, tied = objective.split(start)
     best, best_value = start, np.inf
@@ -145,7 +145,8 @@ def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     gradient vanishes only because the scores run away: every further step moves some row's score
     by about one, for ever.
     """
-    if objective.tradeoff > 0.0 or objective.l2 > 0.0 or not is_dense(objective):
+    finite = objective.tradeoff > 0.0 or objective.l2 > 0.0 or not objective.exact_labels
+    if finite or not is_dense(objective):
         return False
     one_more = newton(objective, theta, tol=0.0, max_iter=1)
     moved = objective.scores(one_more.theta) - objective.scores(theta)
