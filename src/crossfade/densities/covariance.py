@@ -497,7 +497,8 @@ def _cholesky(matrices: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 def _inverse(factors: Floats) -> Floats:
     """Return (L Lᵀ)⁻¹ for each lower factor L; NaN where L is."""
-    usable = np.isfinite(factors).all(axis=(-2, -1))[:, None, None]
+    finite: Any = np.isfinite(factors).all(axis=(-2, -1))
+    usable = finite[:, None, None]
     roots: Any = np.linalg.inv(np.where(usable, factors, np.eye(factors.shape[-1])))
     return np.where(usable, roots.swapaxes(-1, -2) @ roots, np.nan)
 
