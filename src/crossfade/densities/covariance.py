@@ -89,6 +89,14 @@ class Structure(ABC):
             z = (u - offset) · inverse.
         """
 
+    @abstractmethod
+    def derivative(self, b: Floats, z: Floats) -> Floats:
+        """Return the gradient of b_k · second statistics at one z, shape (n_classes, d)."""
+
+    @abstractmethod
+    def rescaled(self, b: Floats, factor: Floats) -> Floats:
+        """Return b for x with z = factor · x (a sphere's: for each square of x)."""
+
     # -- moments ---------------------------------------------------------------------------------
 
     @staticmethod
@@ -191,6 +199,12 @@ class Full(Structure):
     def weighted_sums(self, Z: Floats, weights: Floats) -> Floats:
         sums = [self.flat(Z.T @ (Z * column[:, None])) for column in weights.T]
         return np.array(sums).reshape(-1, self.size)
+
+    def derivative(self, b: Floats, z: Floats) -> Floats:
+        return 2.0 * self._symmetric(b) @ z
+
+    def rescaled(self, b: Floats, factor: Floats) -> Floats:
+        return b * factor[self._i] * factor[self._j]
 
     @staticmethod
     def products(U: Floats, bounds: Any) -> Floats:
@@ -313,6 +327,12 @@ class Diagonal(Structure):
 
     def weighted_sums(self, Z: Floats, weights: Floats) -> Floats:
         return self.gathered(weights.T @ (Z * Z))
+
+    def derivative(self, b: Floats, z: Floats) -> Floats:
+        return 2.0 * self.spread(b) * z
+
+    def rescaled(self, b: Floats, factor: Floats) -> Floats:
+        return self.spread(b) * factor**2
 
     @staticmethod
     def products(U: Floats, bounds: Any) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from crossfade.densities.base import Bound, Density, Floats, Integers, not_a_density, refuse
-from crossfade.densities.covariance import STRUCTURES, PowerSums, Structure
+from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
 from crossfade.densities.univariate import safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 
@@ -19,6 +19,9 @@ COVARIANCES = tuple(f"{shared}{name}" for name in STRUCTURES for shared in ("", 
 
 #: Added to singular covariances, as a share of the pooled within-class variances.
 _RIDGE = 1e-9
+
+#: Most second statistics that are formed block by block.
+_DENSE_STATISTICS = 500
 
 
 class MultivariateGaussian(Density):
@@ -333,6 +336,41 @@ class MultivariateGaussian(Density):
         noise = rng.standard_normal((size, self.n_features))
         z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
+
+    # -- the linear view, in the columns' own units ----------------------------------------------
+
+    @property
+    def forms_statistics(self) -> bool:
+        return self.shared or self._structure.size <= _DENSE_STATISTICS
+
+    @property
+    def linear_in_columns(self) -> bool:
+        return self.shared
+
+    def free_statistics(self, X: Floats) -> Floats:
+        return self.standardised(X) if self.shared else self.sufficient_statistics(X)
+
+    def column_units_statistics(self, X: Floats) -> Floats:
+        return X if self.shared else np.hstack([X, self._unscaled.statistics(X)])
+
+    def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
+        inverse, location = self._inverse_scale, self._location
+        linear = eta[:, : self.n_features] * inverse
+        constant = -linear @ location
+        if self.shared:
+            return linear, constant
+        # b · second statistics of z is a quadratic form in x - location, in the columns' units.
+        unscaled = self._unscaled
+        square = self._structure.rescaled(eta[:, self.n_features :], inverse)
+        towards = unscaled.derivative(square, location)
+        constant = constant + unscaled.scores(location[None], square)[0]
+        return np.hstack([linear - towards, square]), constant
+
+    @property
+    def _unscaled(self) -> Structure:
+        """The second statistics of columns in their own units (those of a sphere are single)."""
+        kind = Diagonal if self._kind is Spherical else self._kind
+        return kind(self.n_features, np.ones(self.n_features, dtype=bool))
 
     # -- where rows meet parameters --------------------------------------------------------------
 
