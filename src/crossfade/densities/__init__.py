@@ -6,6 +6,7 @@ from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.densities.bernoulli import Bernoulli
 from crossfade.densities.categorical import Categorical
 from crossfade.densities.gaussian import Gaussian
+from crossfade.densities.multivariate import MultivariateGaussian
 from crossfade.densities.poisson import Poisson
 from crossfade.densities.product import Product
 from crossfade.densities.univariate import Univariate
@@ -17,6 +18,7 @@ __all__ = [
     "Categorical",
     "Density",
     "Gaussian",
+    "MultivariateGaussian",
     "Poisson",
     "Product",
     "Univariate",

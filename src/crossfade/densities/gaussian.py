@@ -9,6 +9,7 @@ import numpy as np
 
 from crossfade.densities import kernels
 from crossfade.densities.base import Bound, Floats, Integers
+from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 
@@ -120,11 +121,9 @@ class Gaussian(Univariate):
         mean = np.concatenate([np.zeros_like(offset), np.where(constant, 0.0, 1.0)])
         scales = np.ones_like(mean)
         if self._scales:
-            powers = [safe_mean(s, total) for s in (third, fourth)]
-            central = powers[1] - offset * (4 * powers[0] - offset * (6 * square - 3 * offset**2))
-            scales[new.n_features :] = statistic_scales(
-                np.where(constant, 0.0, central * inverse**4), mean[new.n_features :]
-            )
+            powers = PowerSums(total, first.sum(axis=0), second.sum(axis=0), third, fourth)
+            squares = fourth_moments(powers, offset) * inverse**4
+            scales[new.n_features :] = statistic_scales(squares, mean[new.n_features :])
         smoothing = np.where(constant, 1.0, self.var_smoothing)
         return Bound(
             density=new,
