@@ -108,16 +108,18 @@ class MixtureObjective(TradeoffObjective):
         return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return the Hessian where it is positive definite, else its convex part.
+        """Return the Hessian, its negative eigenvalues turned positive where it has any.
 
-        The convex part majorises: with it a step is one of generalised EM.
+        Steps then go downhill along every eigenvector, by about the right length, and away from
+        saddle points (Dauphin et al. 2014).
         """
-        H = self.curvature_parts(theta, share)[0]
-        exact = H - self._label_curvature(theta)
+        exact = self.curvature_parts(theta, share)[0] - self._label_curvature(theta)
         try:
             scipy.linalg.cho_factor(exact, lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:
-            return H
+            values, vectors = scipy.linalg.eigh(exact, check_finite=False)
+            sizes = np.maximum(np.abs(values), 1e-6 * np.abs(values).max())
+            return (vectors * sizes) @ vectors.T
         return exact
 
     def _label_curvature(self, theta: Floats) -> Floats:
