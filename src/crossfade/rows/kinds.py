@@ -17,11 +17,11 @@ other integers                               continuous
 no cell at all, no type                      continuous
 ===========================================  ====================================================
 
-A pandas column of floats that has missing cells and otherwise holds whole numbers counts as one
-of integers, since pandas keeps integers with gaps that way. Integers that never are 0 (grades
-from 1 to 3, years) or vary much less than a Poisson variable are better served by a Gaussian,
-whose variance is free. Mean and variance are weighted where there are weights, and rows of weight
-0 are not looked at, so that weights and repeated rows give one schema.
+A pandas (or object) column of floats that has missing cells and otherwise holds whole numbers
+counts as one of integers, since pandas keeps integers with gaps that way. Integers that never are
+0 (grades from 1 to 3, years) or vary much less than a Poisson variable are better served by a
+Gaussian, whose variance is free. Mean and variance are weighted where there are weights, and rows
+of weight 0 are not looked at, so that weights and repeated rows give one schema.
 """
 
 from __future__ import annotations
