@@ -15,6 +15,7 @@ __all__ = [
     "CrossfadeWarning",
     "DataError",
     "DomainError",
+    "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
 ]
@@ -63,6 +64,10 @@ class DomainError(DataError):
         """Return the same error with column number j written as ``names[j]``."""
         columns = tuple(names[int(j)] for j in self.columns)
         return DomainError(columns, self.expected, self.got, self.remedy)
+
+
+class MissingExtraError(ImportError):
+    """Something needs a library that only an extra of Crossfade installs."""
 
 
 class NotADensityError(ValueError):
