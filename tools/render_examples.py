@@ -54,13 +54,17 @@ class _Recorder(doctest.DocTestRunner):
         raise RuntimeError(f"{test.name}: {example.source.strip()} raised {exc_info[1]!r}")
 
 
+def _test(text: str, names: dict[str, Any], where: str) -> doctest.DocTest:
+    test = doctest.DocTest(doctest.DocTestParser().get_examples(text), {}, where, None, 0, text)
+    test.globs = names  # the constructor would copy them, and blocks share theirs
+    return test
+
+
 def _session(text: str, names: dict[str, Any], where: str) -> str:
     """Run one session and return it with what it printed."""
     parser = doctest.DocTestParser()
     recorder = _Recorder()
-    recorder.run(
-        doctest.DocTest(parser.get_examples(text), names, where, None, 0, text), clear_globs=False
-    )
+    recorder.run(_test(text, names, where), clear_globs=False)
     printed = iter(recorder.printed)
     lines: list[str] = []
     for part in parser.parse(text):
@@ -138,10 +142,8 @@ def failures(path: Path) -> str:
         if kind == "python":
             _execute(body, names, where)
         if kind == "pycon":
-            examples = doctest.DocTestParser().get_examples(body)
             runner = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS)
-            test = doctest.DocTest(examples, names, where, None, 0, body)
-            runner.run(test, out=found.append, clear_globs=False)
+            runner.run(_test(body, names, where), out=found.append, clear_globs=False)
         return body
 
     _walk(path, replace)
