@@ -42,16 +42,23 @@ class _Recorder(doctest.DocTestRunner):
         self.printed: list[str] = []
 
     def report_success(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
-        # An expected exception prints a traceback, which is kept as it is written.
-        self.printed.append(example.want if example.exc_msg else got)
+        self.printed.append(_shortened(got))
 
     def report_failure(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
-        self.printed.append(got)
+        self.printed.append(_shortened(got))
 
     def report_unexpected_exception(
         self, out: Any, test: Any, example: doctest.Example, exc_info: Any
     ) -> None:
         raise RuntimeError(f"{test.name}: {example.source.strip()} raised {exc_info[1]!r}")
+
+
+def _shortened(got: str) -> str:
+    """Leave the stack out of an expected exception's traceback: it names files and lines."""
+    head = "Traceback (most recent call last):\n"
+    if not got.startswith(head):
+        return got
+    return head + "    ...\n" + re.sub(r"^(?: .*)?\n", "", got[len(head) :], flags=re.MULTILINE)
 
 
 def _test(text: str, names: dict[str, Any], where: str) -> doctest.DocTest:
