@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import crossfade
-from crossfade import NaiveBayes
+from crossfade import NaiveBayes, errors
 from crossfade.fitting.path import TRADEOFFS
 from tests.conftest import ROOT
 from tools.render_examples import failures, render
@@ -41,7 +41,7 @@ def test_commands_are_run_and_their_output_written(tmp_path: Path):
     assert render(page) == "```console\n$ echo one\none\n$ echo two\ntwo\n```\n"
 
 
-@pytest.mark.parametrize("name", [n for n in crossfade.__all__ if n not in crossfade.errors.__all__])
+@pytest.mark.parametrize("name", sorted(set(crossfade.__all__) - set(errors.__all__)))
 def test_public_names_are_documented(name: str):
     # In README's table, and with their docstring in the reference.
     assert re.search(rf"`{name}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def test_public_names_are_documented(name: str):
 def test_make_targets_named_in_the_readme_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        for target in re.findall(r"\bmake ([a-z-]+)", page.read_text(encoding="utf-8")):
+        for target in re.findall(r"(?m)(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
 
 

@@ -142,7 +142,7 @@ def render(path: Path) -> str:
 
 
 def failures(path: Path) -> str:
-    """Return what the ``python`` and ``pycon`` blocks of a file do other than written, or ``""``."""
+    """Return what the Python examples of a file do other than written, ``""`` for nothing."""
     found: list[str] = []
 
     def replace(kind: str, body: str, names: dict[str, Any], where: str) -> str:
