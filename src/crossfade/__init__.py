@@ -18,17 +18,21 @@ if TYPE_CHECKING:
         GaussianDiscriminant as GaussianDiscriminant,
     )
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
+    from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
     from crossfade.errors import DataError as DataError
+    from crossfade.errors import DomainError as DomainError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
 
 #: The module each public name lives in.
 _HOMES = {
+    "CellTypeError": "crossfade.errors",
     "ConvergenceWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
+    "DomainError": "crossfade.errors",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
