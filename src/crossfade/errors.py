@@ -8,6 +8,7 @@ from __future__ import annotations
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 __all__ = [
+    "CellTypeError",
     "ConvergenceWarning",
     "CrossfadeWarning",
     "DataError",
@@ -18,6 +19,10 @@ __all__ = [
 
 class DataError(ValueError):
     """The data or a parameter cannot be used as given."""
+
+
+class CellTypeError(DataError, TypeError):
+    """A cell holds something that is neither a number nor text (a list, a dict, a date, …)."""
 
 
 class NotADensityError(ValueError):
