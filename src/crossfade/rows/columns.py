@@ -62,16 +62,22 @@ class Column:
         """Distinct values, ascending, and the code of each row (-1: missing)."""
         if self.numbers is not None:
             distinct, codes = factorise_numbers(self.numbers)
+            if (
+                distinct.dtype.kind == "f"
+                and np.isinf(distinct[[0, -1]] if distinct.size else 0).any()
+            ):
+                raise DataError(f"{self.where}: expected finite numbers, got infinity; {INFINITE}")
             return distinct.tolist(), codes
         assert self._source is not None
-        try:
-            if isinstance(self._source, nw.Series):
-                return factorise_series(self._source)
+        if not isinstance(self._source, nw.Series):
             return factorise_objects(self._source)
+        try:
+            return factorise_series(self._source)
         except TypeError:
+            object_storage(self._source.to_list(), self.where)  # names two cells that do not mix
             raise DataError(
-                f"{self.where}: expected categories of one type, got several that cannot be put "
-                "in order; make them all text or all numbers"
+                f"{self.where}: expected categories that can be put in order, got "
+                f"{self._source.dtype}; turn them into text"
             ) from None
 
     def has_cells(self) -> bool:
@@ -135,6 +141,9 @@ def where(names: Sequence[str], has_names: bool, index: int) -> str:
     """Return what to call a column in messages: by its name, else by its position."""
     return f"X: column {show(names[index])}" if has_names else f"X: column {index}"
 
+
+#: Remedy for infinite values.
+INFINITE = "replace it by a number, or by NaN where the cell is unknown"
 
 _STORAGE: dict[str, Storage] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
 
@@ -264,7 +273,8 @@ def _of_frame(X: Any) -> Columns:
     if matrix is not None:
         return Columns(names, has_names, len(frame), matrix=matrix)
     columns = [
-        _of_series(frame[:, index], where(names, has_names, index)) for index in range(len(labels))
+        _of_series(series, where(names, has_names, index))
+        for index, series in enumerate(frame.iter_columns())
     ]
     return Columns(names, has_names, len(frame), columns=columns)
 
@@ -296,11 +306,8 @@ def _maybe_integers(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _of_series(series: nw.Series[Any], place: str) -> Column:
-    native, dtype = series.to_native(), series.dtype
-    native_dtype = getattr(native, "dtype", None)
-    if getattr(native_dtype, "kind", "") == "O" and hasattr(native, "to_numpy"):
-        return _of_objects(np.asarray(native.to_numpy(), dtype=object).tolist(), place)
-    if dtype == nw.Object:
+    dtype, native_dtype = series.dtype, getattr(series.to_native(), "dtype", None)
+    if is_of_objects(series):
         return _of_objects(series.to_list(), place)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return Column(place, "category", source=series)
@@ -316,6 +323,13 @@ def _of_series(series: nw.Series[Any], place: str) -> Column:
         values = series.to_numpy()
         return Column(place, _storage_of_floats(values, native_dtype), values)
     return _of_unknown(series, native_dtype, place)
+
+
+def is_of_objects(series: nw.Series[Any]) -> bool:
+    """Return whether a series holds Python objects (narwhals calls some of these text)."""
+    native_dtype = getattr(series.to_native(), "dtype", None)
+    objects = isinstance(native_dtype, np.dtype) and native_dtype.kind == "O"
+    return objects or series.dtype == nw.Object
 
 
 def _storage_of_floats(values: NDArray[Any], native_dtype: Any) -> Storage:

@@ -76,24 +76,34 @@ def factorise_numbers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.in
     ----------
     values : ndarray of shape (n,), boolean, integer or floating
     """
+    # A column of a matrix is read several times below: once from afar is enough.
+    values = np.ascontiguousarray(values)
     if values.dtype.kind != "f":
         return factorise_integers(values)
-    present = ~np.isnan(values)
-    complete = bool(present.all())
-    kept = values if complete else values[present]
-    whole = kept.size > 0 and bool((np.abs(kept) < 2.0**53).all())
-    as_integers = kept.astype(np.int64) if whole else None
-    if as_integers is not None and np.array_equal(as_integers, kept):
-        integers, kept_codes = factorise_integers(as_integers)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gaps = bool(np.isnan(values.sum()))
+    present = ~np.isnan(values) if gaps else None
+    kept = values if present is None else values[present]
+    whole = _as_integers(kept)
+    if whole is not None:
+        integers, kept_codes = factorise_integers(whole)
         distinct = integers.astype(values.dtype)
     else:
         distinct, inverse = np.unique(kept, return_inverse=True)
         kept_codes = inverse.astype(np.int64, copy=False)
-    if complete:
+    if present is None:
         return distinct, kept_codes
     codes = np.full(values.shape, -1, dtype=np.int64)
     codes[present] = kept_codes
     return distinct, codes
+
+
+def _as_integers(values: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return floats as the same integers, None if they are not all whole (or too large for it)."""
+    if not values.size or not -(2.0**53) < values.min() <= values.max() < 2.0**53:
+        return None
+    integers = values.astype(np.int64)
+    return integers if bool((integers == values).all()) else None
 
 
 def factorise_objects(items: Sequence[Any], distinct: Iterable[Any] | None = None) -> Factorised:

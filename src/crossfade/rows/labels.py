@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from crossfade.errors import DataError
+from crossfade.rows.columns import is_of_objects
 from crossfade.rows.factorise import (
     factorise_integers,
     factorise_numbers,
@@ -164,9 +165,8 @@ def _as_array(y: Any, place: str) -> NDArray[Any]:
 
 def _of_series(series: nw.Series[Any], place: str) -> Coded:
     dtype = series.dtype
-    native_dtype = getattr(series.to_native(), "dtype", None)
-    if getattr(native_dtype, "kind", "") == "O" or dtype == nw.Object:
-        return _of_array(np.asarray(series.to_list(), dtype=object), place)
+    if is_of_objects(series):
+        return _of_objects(series.to_list(), place)
     missing = series.null_count()
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         try:
@@ -196,7 +196,7 @@ def _of_array(labels: NDArray[Any], place: str) -> Coded:
         _refuse_missing(codes, place)
         return np.array(values, dtype=labels.dtype), codes
     if kind == "O":
-        return _of_objects(labels, place)
+        return _of_objects(labels.tolist(), place)
     if kind == "c":
         raise DataError(
             f"{place}: Complex data not supported, got dtype {labels.dtype}; give one label a row"
@@ -228,12 +228,16 @@ def _of_floats(labels: NDArray[Any], place: str) -> Coded:
     return factorise_numbers(labels)
 
 
-def _of_objects(labels: NDArray[Any], place: str) -> Coded:
-    items = labels.tolist()
+def _of_objects(items: list[Any], place: str) -> Coded:
     storage = object_storage(items, place)
     if storage == "missing" and items:
         raise _missing(len(items), len(items), place)
     if storage == "category":
+        values, codes = factorise_objects(items)
+        _refuse_missing(codes, place)
+        return np.array(values, dtype=object), codes
+    if storage == "integer" and not all(abs(item) < 1 << 63 for item in set(items)):
+        # As floating-point numbers, labels this large could become one.
         values, codes = factorise_objects(items)
         _refuse_missing(codes, place)
         return np.array(values, dtype=object), codes

@@ -90,11 +90,10 @@ def object_storage(items: Sequence[Any], where: str) -> Storage:
     if set(groups) == {"integer", "float"}:
         return "float"
     if len(groups) > 1:
-        first, second = (_example(items, kinds) for kinds in list(groups.values())[:2])
+        first, second = (_example(items, groups[group]) for group in sorted(groups)[-2:])
         raise DataError(
             f"{where}: expected cells of one type, got {show(first)} ({type(first).__name__}) and "
-            f"{show(second)} ({type(second).__name__}); make them all numbers or all text, "
-            "empty where unknown"
+            f"{show(second)} ({type(second).__name__}); make them all numbers or all text"
         )
     storage = next(iter(groups), "missing")
     if storage == "float" and _only_nan(items, groups["float"]):
@@ -122,7 +121,7 @@ def _refuse_foreign(groups: dict[str, set[type]], items: Sequence[Any], where: s
         if group in groups:
             found = next(item for item in items if type(item) in groups[group])
             raise CellTypeError(
-                f"{where}: every cell's argument must be a string or a number, got "
+                f"{where}: a cell given as argument must be a string or a number, got "
                 f"{show(found)} ({type(found).__name__}); give each part its own column, or "
                 "turn the cells into text"
             )

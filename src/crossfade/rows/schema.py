@@ -29,7 +29,7 @@ looked at, so that weights and repeated rows give one schema.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -37,9 +37,9 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import BLOCK_ROWS, for_each_block
+from crossfade.blocks import BLOCK_ROWS, block_sum, for_each_block
 from crossfade.errors import DataError
-from crossfade.rows.columns import Column, Columns, read_columns, where
+from crossfade.rows.columns import INFINITE, Column, Columns, read_columns, where
 from crossfade.rows.factorise import Factorised, recode
 from crossfade.rows.objects import show
 
@@ -141,10 +141,11 @@ class Schema:
         _refuse_empty(columns)
         _detect(columns, kinds, sample_weight)
         settled = cast("list[Kind]", kinds)
-        categories = [
-            _categories(columns, index, kind, kept, explicit=declared is not None)
-            for index, kind in enumerate(settled)
-        ]
+        explicit = declared is not None
+        categories = _by_column(
+            columns,
+            lambda index: _categories(columns, index, settled[index], kept, explicit=explicit),
+        )
         return cls(columns.names, tuple(settled), tuple(categories), columns.has_names)
 
     def extended(self, X: Any) -> Schema:
@@ -213,10 +214,9 @@ class Schema:
         plain = self._plain(columns)
         if plain is not None:
             return plain
-        encoded = [
-            self._encode_column(columns.columns[index], index, unknown)
-            for index in range(self.n_features)
-        ]
+        encoded = _by_column(
+            columns, lambda index: self._encode_column(columns.columns[index], index, unknown)
+        )
         return _stacked(encoded, columns.n_rows)
 
     def decode(self, matrix: NDArray[Any]) -> list[list[Any]]:
@@ -266,11 +266,16 @@ class Schema:
         matrix = columns.matrix
         if matrix is None or any(known is not None for known in self.categories):
             return None
-        floats = matrix.dtype.kind == "f"
-        if floats and any(kind != "continuous" for kind in self.kinds):
-            return None
-        if not floats and any(kind in ("boolean", "count") for kind in self.kinds):
-            return None
+        if matrix.dtype.kind == "f":
+            return as_floats(matrix) if set(self.kinds) == {"continuous"} else None
+        counts, booleans = (
+            [index for index, kind in enumerate(self.kinds) if kind == wanted]
+            for wanted in ("count", "boolean")
+        )
+        if matrix.dtype.kind in "iu" and len(matrix) and (counts or booleans):
+            low, high = matrix.min(axis=0), matrix.max(axis=0)
+            if low[counts + booleans].min() < 0 or high[booleans].max(initial=0) > 1:
+                return None
         return as_floats(matrix)
 
     def _encode_column(self, column: Column, index: int, unknown: str) -> NDArray[Any]:
@@ -322,6 +327,20 @@ class Schema:
             None if known is None else dict(zip(known, range(len(known)), strict=True))
             for known in self.categories
         )
+
+
+def _by_column(columns: Columns, work: Callable[[int], Any]) -> list[Any]:
+    """Return ``work(index)`` for every column; on threads where there are many rows."""
+    results: list[Any] = [None] * len(columns.names)
+    columns.columns  # noqa: B018  made once, before threads ask for it
+
+    def fill(part: slice) -> None:
+        for index in range(part.start, part.stop):
+            results[index] = work(index)
+
+    many = columns.n_rows > BLOCK_ROWS
+    for_each_block(fill, len(results), block_rows=1 if many else len(results))
+    return results
 
 
 # -- learning, step by step ----------------------------------------------------------------------
@@ -427,32 +446,40 @@ def _detect(
 
 def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> list[Kind]:
     """Return the kind of each column of integers (NaN: missing) by the rules of this module."""
-    n_columns = values.shape[1]
+    kinds: list[Kind] = ["continuous"] * values.shape[1]
     if sample_weight is not None:
         keep = sample_weight > 0
         values, sample_weight = values[keep], sample_weight[keep]
+    if not len(values):
+        return kinds
     low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
-    kinds: list[Kind] = ["continuous"] * n_columns
-    for index in range(n_columns):
-        if low[index] >= 0 and high[index] <= 1:
-            kinds[index] = "boolean"
-        elif low[index] >= 0 and high[index] <= _LARGEST_COUNT:
-            mean, variance = _moments(values[:, index].astype(np.float64), sample_weight)
-            if _DISPERSION[0] * mean <= variance <= _DISPERSION[1] * mean:
-                kinds[index] = "count"
+    boolean = (low >= 0) & (high <= 1)
+    small = np.flatnonzero((low >= 0) & (high <= _LARGEST_COUNT) & ~boolean)
+    mean, variance = _moments(values, small, sample_weight)
+    dispersed = (_DISPERSION[0] * mean <= variance) & (variance <= _DISPERSION[1] * mean)
+    for index in np.flatnonzero(boolean).tolist():
+        kinds[index] = "boolean"
+    for index in small[dispersed].tolist():
+        kinds[index] = "count"
     return kinds
 
 
 def _moments(
-    values: NDArray[np.float64], weights: NDArray[np.float64] | None
-) -> tuple[float, float]:
-    """Return the weighted mean and (maximum-likelihood) variance of a column with NaNs."""
-    weights = np.ones(values.shape) if weights is None else weights
-    present = ~np.isnan(values)
-    values, weights = values[present], weights[present]
-    total = float(weights.sum())
-    mean = float(weights @ values) / total
-    return mean, float(weights @ (values - mean) ** 2) / total
+    values: NDArray[Any], selected: NDArray[np.intp], weights: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return weighted mean and (maximum-likelihood) variance of some columns of small integers."""
+
+    def sums(rows: slice) -> NDArray[np.float64]:
+        block = values[rows][:, selected].astype(np.float64)
+        weight = np.ones(len(block)) if weights is None else weights[rows]
+        present = np.isfinite(block)
+        block[~present] = 0.0
+        # Small whole numbers: with whole weights these sums are exact.
+        return np.stack([weight @ present, weight @ block, weight @ (block * block)])
+
+    total, first, second = block_sum(sums, len(values))
+    mean = first / total
+    return mean, second / total - mean * mean
 
 
 def _categories(
@@ -485,17 +512,11 @@ def _categories(
 
 def _seen(column: Column, kept: NDArray[np.bool_] | None) -> list[Any]:
     values, codes = column.factorised
-    if column.storage == "float" and np.isinf(np.asarray(values[:1] + values[-1:])).any():
-        raise DataError(
-            f"{column.where}: expected finite numbers, got infinity; {_INFINITE_REMEDY}"
-        )
     if kept is None:
         return values
     used = np.bincount(codes[kept] + 1, minlength=len(values) + 1)[1:] > 0
     return [values[i] for i in np.flatnonzero(used).tolist()]
 
-
-_INFINITE_REMEDY = "replace it by a number, or by NaN where the cell is unknown"
 
 # -- encoding, step by step ----------------------------------------------------------------------
 
@@ -505,11 +526,11 @@ def _numbers(column: Column) -> NDArray[Any]:
     if column.numbers is not None:
         return column.numbers
     values, codes = column.factorised
-    text = [value for value in values if isinstance(value, str)]
+    text = [value for value in values if not isinstance(value, (int, float))]
     if not text:  # a categorical type whose categories are numbers
         table = np.append(np.asarray(values, dtype=np.float64), np.nan)
         return table[codes]
-    rows = int(np.count_nonzero(np.isin(codes, [values.index(v) for v in text[:1]])))
+    rows = int(np.count_nonzero(codes == values.index(text[0])))
     raise DataError(
         f"{column.where}: expected numbers, got text ({', '.join(show(v) for v in text[:3])}"
         f"{', …' if len(text) > 3 else ''}; the first in {rows} rows); turn the text into numbers, "
@@ -539,6 +560,8 @@ def _check_booleans(values: NDArray[Any], place: str, unknown: str) -> NDArray[A
         other &= ~np.isnan(values)
     if not other.any():
         return values
+    if np.isinf(values[other]).any():
+        raise DataError(f"{place}: expected 0, 1 or NaN, got infinity; {INFINITE}")
     if unknown == "error":
         raise DataError(
             f"{place}: expected only 0 and 1 as in fit, got {show(values[other][0])} in "
