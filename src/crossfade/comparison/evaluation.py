@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone

@@ -16,8 +16,16 @@ from sklearn.svm import LinearSVC
 
 from crossfade.comparison.preparation import Preparation
 from crossfade.errors import DataError
+from crossfade.rows.schema import Schema
 
-__all__ = ["MODEL_NOTES", "Family", "choose_models", "default_models", "families", "fitted_tradeoff"]
+__all__ = [
+    "MODEL_NOTES",
+    "Family",
+    "choose_models",
+    "default_models",
+    "families",
+    "fitted_tradeoff",
+]
 
 _VARIANTS: Final = {"generative": 1.0, "discriminative": 0.0, "auto": "auto"}
 
@@ -41,7 +49,16 @@ _ALIASES: Final = {
 }
 
 
-def default_models() -> dict[str, Any]:
+#: The density that naive Bayes gives a column of each kind.
+_DENSITIES: Final = {
+    "continuous": "gaussian",
+    "count": "poisson",
+    "boolean": "bernoulli",
+    "categorical": "categorical",
+}
+
+
+def default_models(schema: Schema | None = None) -> dict[str, Any]:
     """Return the models that :func:`crossfade.compare` fits by default, by name.
 
     Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
@@ -50,6 +67,12 @@ def default_models() -> dict[str, Any]:
     majority class get a :class:`~crossfade.comparison.preparation.Preparation` first: 0/1 columns
     for text, the training median for missing numbers.
 
+    Parameters
+    ----------
+    schema : Schema, optional
+        What each column of the table is. Without it naive Bayes decides from the rows it is
+        fitted on, which may differ between a few of them and all.
+
     Returns
     -------
     dict of str to estimator
@@ -57,9 +80,13 @@ def default_models() -> dict[str, Any]:
     """
     from crossfade.classifiers import GaussianDiscriminant, NaiveBayes
 
+    density: Any = "auto"
+    if schema is not None:
+        keys = schema.names if schema.has_names else range(schema.n_features)
+        density = dict(zip(keys, (_DENSITIES[kind] for kind in schema.kinds), strict=True))
     models: dict[str, Any] = {}
     for variant, tradeoff in _VARIANTS.items():
-        models[f"naive Bayes {variant}"] = NaiveBayes(tradeoff=tradeoff)
+        models[f"naive Bayes {variant}"] = NaiveBayes(density, tradeoff=tradeoff)
     for covariance in ("shared", "full"):
         for variant, tradeoff in _VARIANTS.items():
             discriminant = GaussianDiscriminant(covariance, tradeoff=tradeoff)

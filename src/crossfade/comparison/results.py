@@ -30,6 +30,10 @@ class DataSummary:
         Class labels as text, in sorted order of the labels.
     class_counts : tuple of int
         Rows of each class.
+    column_names : tuple of str
+        Columns of the table.
+    column_kinds : tuple of {"continuous", "count", "boolean", "categorical"}
+        What each of them was taken for.
     """
 
     n_rows: int
@@ -37,6 +41,8 @@ class DataSummary:
     n_dropped: int
     classes: tuple[str, ...]
     class_counts: tuple[int, ...]
+    column_names: tuple[str, ...]
+    column_kinds: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields under their names."""
@@ -46,6 +52,7 @@ class DataSummary:
             "rows_dropped": self.n_dropped,
             "classes": list(self.classes),
             "class_counts": list(self.class_counts),
+            "column_kinds": dict(zip(self.column_names, self.column_kinds, strict=True)),
         }
 
 
@@ -236,7 +243,12 @@ class ComparisonResult:
         and which others cannot be told apart from it, the second what the tradeoff between
         generative and discriminative does, the third what more labelled rows promise.
         """
-        return " ".join(verdict(self))
+        return " ".join(self.verdict_sentences)
+
+    @property
+    def verdict_sentences(self) -> tuple[str, ...]:
+        """The three sentences of :meth:`verdict`, one by one."""
+        return verdict(self)
 
     def frame(self) -> Any:
         """Return the table as a polars DataFrame, a row a model.
@@ -313,7 +325,7 @@ class ComparisonResult:
                     metric: value.to_dict() for metric, value in self.doubling.items()
                 },
                 "notes": list(self.notes),
-                "verdict": list(verdict(self)),
+                "verdict": list(self.verdict_sentences),
                 "seconds": self.seconds,
             }
         )

@@ -48,9 +48,7 @@ def _interval(value: Estimate) -> str:
 
 def _score(model: ModelResult, criterion: str) -> str:
     value = model.estimates[criterion]
-    mean, error = (
-        figure(v, value.standard_error) for v in (value.mean, value.standard_error)
-    )
+    mean, error = (figure(v, value.standard_error) for v in (value.mean, value.standard_error))
     return f"{mean} ± {error}"
 
 
@@ -98,7 +96,7 @@ def _which_end(result: ComparisonResult) -> str:
     size = f"{figure(abs(gap.mean), gap.standard_error)} in {label}"
     if not gap.excludes_zero:
         text = (
-            f"For {ends.family}, generative and discriminative fit cannot be told apart "
+            f"For {ends.family}, the generative and the discriminative fit cannot be told apart "
             f"(discriminative minus generative {figure(gap.mean, gap.standard_error)} in {label}, "
             f"{_interval(gap)})"
         )
@@ -114,7 +112,9 @@ def _crossing(crossing: Crossing) -> str:
     if crossing.status == "not seen":
         return f"no crossing seen up to n={crossing.largest:,}"
     if crossing.status == "before":
-        return f"the discriminative fit is ahead from the smallest size tried, n={crossing.smallest:,}"
+        return (
+            f"the discriminative fit is ahead from the smallest size tried, n={crossing.smallest:,}"
+        )
     assert crossing.size is not None  # the status says so
     low = f"below {crossing.smallest:,}" if crossing.low is None else quantity(crossing.low)
     high = f"beyond {crossing.largest:,}" if crossing.high is None else quantity(crossing.high)
