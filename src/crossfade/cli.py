@@ -86,7 +86,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
-        return _fail(_missing_extra(error), 2)
+        return _fail(_missing_extra(error.name), 2)
     import typer
 
     # Newer versions of typer carry click inside, older ones import it: find it by its name.
@@ -108,17 +108,21 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(f"{error.format_message()} (see {command} --help)", 2)
     except (ValueError, OSError) as error:
         return _fail(_describe(error), 2, error)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
+        from crossfade.errors import MissingExtraError
+
+        if isinstance(error, MissingExtraError):
+            return _fail(str(error), 2, error)
         if error.name in _EXTRA:
-            return _fail(_missing_extra(error), 2, error)
+            return _fail(_missing_extra(error.name), 2, error)
         return _unexpected(error)
     except Exception as error:  # the last resort of a program that people see
         return _unexpected(error)
 
 
-def _missing_extra(error: ModuleNotFoundError) -> str:
+def _missing_extra(package: str) -> str:
     return (
-        f"the command line needs the package {error.name}, which is not installed; "
+        f"the command line needs the package {package}, which is not installed; "
         "install it with: pip install 'crossfade[cli]'"
     )
 

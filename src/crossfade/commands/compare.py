@@ -47,6 +47,17 @@ def compare(
         list[str] | None,
         typer.Option(help="Column to leave out, such as a row number; may be repeated."),
     ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="Cell that means missing, such as 999; may be repeated."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="Column to read as text, such as a code; may be repeated."),
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="What separates the cells of a line, if not a comma or tab.")
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
     ] = None,
@@ -58,17 +69,20 @@ def compare(
     all on the same random splits.
     """
     from crossfade.commands.comparison_view import print_result
-    from crossfade.commands.output import live_progress, write_json
+    from crossfade.commands.output import check_writable, live_progress, write_json
     from crossfade.commands.tables import open_table
     from crossfade.comparison import compare as run
-    from crossfade.errors import DataError
 
-    if json is not None and not json.absolute().parent.is_dir():
-        raise DataError(
-            f"--json: expected a file in a folder that exists, got {str(json)!r}; "
-            f"make the folder {str(json.parent)!r} first"
-        )
-    table = open_table(data, target=target, drop=drop or [])
+    if json is not None:
+        check_writable(json, "--json")
+    table = open_table(
+        data,
+        target=target,
+        drop=drop or (),
+        missing_values=missing or (),
+        text=text or (),
+        separator=separator,
+    )
     chosen = None if models is None else models.split(",")
     with live_progress(table.name) as progress:
         result = run(

@@ -14,7 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["console", "live_progress", "plain", "shortened", "write_json"]
+from crossfade.errors import DataError
+
+__all__ = ["check_writable", "console", "live_progress", "plain", "shortened", "write_json", "write_whole"]
 
 #: Told (steps done, steps in all, what is being done).
 Progress = Callable[[int, int, str], None]
@@ -65,6 +67,31 @@ def live_progress(label: str) -> Iterator[Progress | None]:
             bar.update(task, completed=done, total=total, description=shortened(text, 40))
 
         yield report
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Raise a DataError where a file cannot be written, before hours of work and not after.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    option : str
+        The option that named it.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise DataError(
+            f"{option}: expected a file in a folder that exists, got {str(path)!r}; "
+            f"make the folder {str(folder)!r} first"
+        )
+    if path.is_dir():
+        raise DataError(f"{option}: expected a file, got the folder {str(path)!r}; add a name")
+    if not os.access(folder, os.W_OK):
+        raise DataError(
+            f"{option}: expected a file in a folder that can be written to, got {str(path)!r}; "
+            "choose another folder"
+        )
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from crossfade.comparison.learning import Crossing, Curve
 from crossfade.comparison.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.comparison.verdict import figure, verdict
 from crossfade.densities.base import Floats
+from crossfade.errors import MissingExtraError
 
 __all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
 
@@ -263,13 +264,13 @@ class ComparisonResult:
 
         Raises
         ------
-        ImportError
+        MissingExtraError
             If polars is not installed.
         """
         try:
             import polars as pl
         except ImportError as error:
-            raise ImportError(
+            raise MissingExtraError(
                 "frame() makes a polars DataFrame, and polars is not installed; "
                 "install it with: pip install 'crossfade[cli]', or use to_dict()"
             ) from error

@@ -64,6 +64,9 @@ def score_predictions(
         "error": error,
     }
 
+#: Scores of equal models may differ by so much.
+_ROUNDING: Final = 1e-12
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -86,8 +89,8 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the 95 % interval lies wholly on one side of zero."""
-        return bool(self.low > 0 or self.high < 0)
+        """Whether the 95 % interval lies wholly on one side of zero (by more than rounding)."""
+        return bool(self.low > _ROUNDING or self.high < -_ROUNDING)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the four numbers under their names."""

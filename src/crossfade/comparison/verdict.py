@@ -138,10 +138,8 @@ def _more_labels(result: ComparisonResult) -> str:
         return "Whether more labelled rows would help was not estimated."
     change = figure(gain.mean, gain.standard_error)
     label = METRIC_LABELS[result.criterion]
-    if gain.high < 0:
+    if gain.excludes_zero and gain.mean < 0:
         end = "more labelled rows should help"
-    elif gain.low > 0:
-        end = "more labelled rows do not seem to help"
     else:
         end = "there is no clear sign that more labelled rows would help"
     return (
