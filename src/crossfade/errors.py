@@ -12,6 +12,7 @@ __all__ = [
     "ConvergenceWarning",
     "CrossfadeWarning",
     "DataError",
+    "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
 ]
@@ -23,6 +24,10 @@ class DataError(ValueError):
 
 class CellTypeError(DataError, TypeError):
     """A cell holds something that is neither a number nor text (a list, a dict, a date, …)."""
+
+
+class MissingExtraError(ImportError):
+    """Something needs a library that only an extra of Crossfade installs."""
 
 
 class NotADensityError(ValueError):

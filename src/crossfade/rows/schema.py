@@ -13,16 +13,17 @@ text, categorical types                      categorical, the categories that oc
                                              order
 floats, decimals                             continuous; always, in a NumPy array of floats
 integers, 0 and 1 only                       boolean
-integers from 0 to at most 100 whose         count: what a Poisson variable looks like
-variance is 0.5 to 1.5 times their mean
+integers, the smallest 0, the largest at     count: what a Poisson variable looks like
+most 100, whose variance is 0.5 to 1.5
+times their mean
 other integers                               continuous
 no cell at all, no type                      continuous
 ===========================================  ====================================================
 
 A pandas column of floats that has missing cells and otherwise holds whole numbers counts as one
-of integers, since pandas keeps integers with gaps that way. Integers under 0.5 times the variance
-of a Poisson variable (grades from 1 to 3, years) are better served by a Gaussian, whose variance
-is free. Mean and variance are weighted where there are weights, and rows of weight 0 are not
+of integers, since pandas keeps integers with gaps that way. Integers that never are 0 (grades
+from 1 to 3, years) or vary much less than a Poisson variable are better served by a Gaussian,
+whose variance is free. Mean and variance are weighted where there are weights, and rows of weight 0 are not
 looked at, so that weights and repeated rows give one schema.
 """
 
@@ -454,7 +455,7 @@ def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | No
         return kinds
     low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
     boolean = (low >= 0) & (high <= 1)
-    small = np.flatnonzero((low >= 0) & (high <= _LARGEST_COUNT) & ~boolean)
+    small = np.flatnonzero((low == 0) & (high <= _LARGEST_COUNT) & ~boolean)
     mean, variance = _moments(values, small, sample_weight)
     dispersed = (_DISPERSION[0] * mean <= variance) & (variance <= _DISPERSION[1] * mean)
     for index in np.flatnonzero(boolean).tolist():
