@@ -1,5 +1,50 @@
-"""Choose, fit and trust a probabilistic classifier: generative, discriminative, and between."""
+"""Choose, fit and trust a probabilistic classifier: generative, discriminative, and between.
+
+The public names are imported when first used, so that ``import crossfade`` stays light: it loads
+no compiled kernel, no data-frame library and nothing of the command line.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+# A new public name is added twice: here for type checkers and editors, and in _HOMES for Python.
+# A test compares the two.
+if TYPE_CHECKING:
+    from crossfade.classifiers.gaussian_discriminant import (
+        GaussianDiscriminant as GaussianDiscriminant,
+    )
+    from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
+    from crossfade.errors import ConvergenceWarning as ConvergenceWarning
+    from crossfade.errors import CrossfadeWarning as CrossfadeWarning
+    from crossfade.errors import DataError as DataError
+    from crossfade.errors import NotADensityError as NotADensityError
+    from crossfade.errors import SeparationWarning as SeparationWarning
+
+#: The module each public name lives in.
+_HOMES = {
+    "ConvergenceWarning": "crossfade.errors",
+    "CrossfadeWarning": "crossfade.errors",
+    "DataError": "crossfade.errors",
+    "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
+    "NaiveBayes": "crossfade.classifiers.naive_bayes",
+    "NotADensityError": "crossfade.errors",
+    "SeparationWarning": "crossfade.errors",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # the next access finds it without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

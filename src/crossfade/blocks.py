@@ -26,7 +26,7 @@ import joblib
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["BLOCK_ROWS", "block_sum", "for_each_block", "n_threads", "single_threaded_blas", "threads"]
+__all__ = ["BLOCK_ROWS", "add_sums", "block_sum", "for_each_block", "n_threads", "single_threaded_blas", "threads"]
 
 #: Rows in a block: 2,048 rows of 50 doubles are 800 kB, which stays in a second-level cache.
 BLOCK_ROWS = 2048
@@ -136,10 +136,16 @@ def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[
         return list(_pool(number).map(guarded, chunks))
 
 
-def _add(total: Any, part: Any) -> Any:
-    """Add one block's sums to the running sums, in place where they are arrays."""
+def add_sums(total: Any, part: Any) -> Any:
+    """Return the sum of two results of the same shape, added in place where they are arrays.
+
+    Parameters
+    ----------
+    total, part : array, number, tuple of these, or anything with ``+``
+        `total`'s arrays are changed.
+    """
     if isinstance(total, tuple):
-        return tuple(_add(t, p) for t, p in zip(total, part, strict=True))
+        return tuple(add_sums(t, p) for t, p in zip(total, part, strict=True))
     if isinstance(total, np.ndarray) and total.ndim:
         total += part
         return total
@@ -183,13 +189,13 @@ def block_sum(
     def work(chunk: list[slice]) -> Any:
         total = function(chunk[0])
         for rows in chunk[1:]:
-            total = _add(total, function(rows))
+            total = add_sums(total, function(rows))
         return total
 
     parts = _run(work, _slices(n_rows, block_rows))
     total = parts[0]
     for part in parts[1:]:
-        total = _add(total, part)
+        total = add_sums(total, part)
     return total
 
 

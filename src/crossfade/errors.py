@@ -5,6 +5,8 @@ Every message says which parameter, what was expected, what came, and the remedy
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 __all__ = [
@@ -12,6 +14,7 @@ __all__ = [
     "ConvergenceWarning",
     "CrossfadeWarning",
     "DataError",
+    "DomainError",
     "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
@@ -24,6 +27,43 @@ class DataError(ValueError):
 
 class CellTypeError(DataError, TypeError):
     """A cell holds something that is neither a number nor text (a list, a dict, a date, …)."""
+
+
+class DomainError(DataError):
+    """Cells of some columns lie outside what a density can take.
+
+    Parameters
+    ----------
+    columns : tuple of int or str
+        The columns, by number or by name.
+    expected : str
+        What the density takes.
+    got : float
+        The first offending value.
+    remedy : str
+        What to do about it.
+
+    Examples
+    --------
+    >>> from crossfade.errors import DomainError
+    >>> str(DomainError((2,), "counts", -1.0, "use 'gaussian' for this column"))
+    "X: column 2: expected counts, got -1.0; use 'gaussian' for this column"
+    """
+
+    def __init__(self, columns: tuple[int | str, ...], expected: str, got: float, remedy: str):
+        super().__init__(columns, expected, got, remedy)
+        self.columns, self.expected, self.got, self.remedy = columns, expected, got, remedy
+
+    def __str__(self) -> str:
+        shown = ", ".join(repr(c) if isinstance(c, str) else str(c) for c in self.columns[:10])
+        more = f" and {len(self.columns) - 10} more" if len(self.columns) > 10 else ""
+        noun = "column" if len(self.columns) == 1 else "columns"
+        return f"X: {noun} {shown}{more}: expected {self.expected}, got {self.got!r}; {self.remedy}"
+
+    def renamed(self, names: Sequence[int | str]) -> DomainError:
+        """Return the same error with column number j written as ``names[j]``."""
+        columns = tuple(names[int(j)] for j in self.columns)
+        return DomainError(columns, self.expected, self.got, self.remedy)
 
 
 class MissingExtraError(ImportError):

@@ -26,7 +26,9 @@ def compare(
     ],
     target: Annotated[
         str | None,
-        typer.Option("--target", "-t", help="Column to predict; 'target' if there is one."),
+        typer.Option(
+            "--target", "-t", metavar="COL", help="Column to predict; 'target' if there is one."
+        ),
     ] = None,
     splits: Annotated[int, typer.Option(help="Number of random splits.")] = 20,
     train_size: Annotated[
@@ -45,18 +47,23 @@ def compare(
     ] = None,
     drop: Annotated[
         list[str] | None,
-        typer.Option(help="Column to leave out, such as a row number; may be repeated."),
+        typer.Option(
+            metavar="COL", help="Column to leave out, such as a row number; may be repeated."
+        ),
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="Cell that means missing, such as 999; may be repeated."),
+        typer.Option(metavar="CELL", help="Cell that means missing, such as 999; may be repeated."),
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option(help="Column to read as text, such as a code; may be repeated."),
+        typer.Option(
+            metavar="COL", help="Column to read as text, such as a code; may be repeated."
+        ),
     ] = None,
     separator: Annotated[
-        str | None, typer.Option(help="What separates the cells of a line, if not a comma or tab.")
+        str | None,
+        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
     ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")

@@ -16,7 +16,15 @@ from rich.text import Text
 
 from crossfade.errors import DataError
 
-__all__ = ["check_writable", "console", "live_progress", "plain", "shortened", "write_json", "write_whole"]
+__all__ = [
+    "check_writable",
+    "console",
+    "live_progress",
+    "plain",
+    "shortened",
+    "write_json",
+    "write_whole",
+]
 
 #: Told (steps done, steps in all, what is being done).
 Progress = Callable[[int, int, str], None]

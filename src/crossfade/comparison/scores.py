@@ -64,6 +64,7 @@ def score_predictions(
         "error": error,
     }
 
+
 #: Scores of equal models may differ by so much.
 _ROUNDING: Final = 1e-12
 

@@ -24,8 +24,8 @@ def figure(value: float, uncertainty: float) -> str:
     ('0.478', '-0.00028', '0.000')
     """
     decimals = 3
-    if 0 < uncertainty < 1e-3:
-        decimals = min(8, 1 - floor(log10(uncertainty)))
+    if 1e-6 < uncertainty < 1e-3:
+        decimals = 1 - floor(log10(uncertainty))
     text = f"{value:.{decimals}f}"
     return text.lstrip("-") if float(text) == 0 else text
 

@@ -1,1 +1,34 @@
-"""Crossfade."""
+"""What a class looks like: p(x | y), one exponential family a file, one small interface."""
+
+from __future__ import annotations
+
+from crossfade.densities.base import Bound, Density, reference_rows
+from crossfade.densities.bernoulli import Bernoulli
+from crossfade.densities.categorical import Categorical
+from crossfade.densities.gaussian import Gaussian
+from crossfade.densities.multivariate import MultivariateGaussian
+from crossfade.densities.poisson import Poisson
+from crossfade.densities.product import Product
+from crossfade.densities.univariate import Univariate
+
+__all__ = [
+    "DENSITIES",
+    "Bernoulli",
+    "Bound",
+    "Categorical",
+    "Density",
+    "Gaussian",
+    "MultivariateGaussian",
+    "Poisson",
+    "Product",
+    "Univariate",
+    "reference_rows",
+]
+
+#: Densities of single columns by the name a user writes.
+DENSITIES: dict[str, type[Density]] = {
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "gaussian": Gaussian,
+    "poisson": Poisson,
+}

@@ -24,7 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bound", "Density", "Floats", "Integers"]
+from crossfade.errors import DomainError, NotADensityError
+
+__all__ = ["Bound", "Density", "Floats", "Integers", "not_a_density", "reference_rows", "refuse"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -48,7 +50,8 @@ class Bound:
         Pseudo-sums of the conjugate prior: its log-density is η·prior_sums - A(η)·prior_counts.
     statistic_mean, statistic_scale : ndarray of shape (n_statistics,)
         Mean and (maximum-likelihood) standard deviation of each statistic over all rows in which
-        it is present; a statistic that does not vary has scale 1.
+        it is present; a statistic that does not vary has scale 1 (all 1 where
+        ``begin(scales=False)`` said they are not needed).
     """
 
     density: Density
@@ -81,7 +84,10 @@ class Density(ABC):
         Whether a missing column can be left out of the product.
     """
 
-    allows_missing: ClassVar[bool] = True
+    allows_missing: bool = True
+
+    #: The kind of column the density takes (see :class:`~crossfade.rows.schema.Schema`).
+    kind: ClassVar[str] = "continuous"
 
     n_features: int
     n_statistics: int
@@ -93,15 +99,29 @@ class Density(ABC):
     # -- from data to a bound density ------------------------------------------------------------
 
     @abstractmethod
-    def begin(self, head: Floats) -> Density:
+    def begin(self, head: Floats, *, scales: bool = True) -> Density:
         """Return a copy that knows its number of columns and a rough centre from a few rows.
 
         Parameters
         ----------
         head : ndarray of shape (n_head, n_features)
             Some rows (at least one), used for numerical reference points only: no result depends
-            on which rows they are, but for rounding.
+            on which rows they are, but for rounding. Rows spread over the whole table serve best:
+            a column missing in all of them has no reference point.
+        scales : bool, default=True
+            Whether `statistic_scale` will be asked for. Only a penalty on standardised statistics
+            (λ < 1) needs it, and without it :meth:`summary` may have less to do: then all are 1.
         """
+
+    def check(self, X: Floats) -> None:
+        """Refuse values outside the family's domain; missing cells pass.
+
+        Raises
+        ------
+        DomainError
+            Naming the columns; here infinite values only.
+        """
+        refuse(X, np.isinf(X), expected="finite numbers", remedy="make infinite cells missing")
 
     @abstractmethod
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
@@ -125,8 +145,9 @@ class Density(ABC):
 
         Raises
         ------
-        DataError
-            If a value lies outside the family's domain (a negative count).
+        DomainError
+            If a value lies outside the family's domain (a negative count, an infinite value); it
+            names the columns.
         """
 
     @abstractmethod
@@ -173,6 +194,15 @@ class Density(ABC):
         """
         return np.einsum("kpq,kq->kp", self.hessian(eta), direction)
 
+    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        """Return (∇²A(η))⁻¹ v for each class, shape (n_classes, n_statistics).
+
+        It is the derivative of :meth:`natural` along v at the mean parameters of η, and a
+        preconditioner for solvers. Override where the dense Hessian is too large to form.
+        """
+        solved: Any = np.linalg.solve(self.hessian(eta), vector[..., None])
+        return solved[..., 0]
+
     @abstractmethod
     def natural(self, mean: Floats) -> Floats:
         """Return the natural parameters with these mean parameters: the inverse of :meth:`mean`."""
@@ -206,6 +236,11 @@ class Density(ABC):
         Returns
         -------
         ndarray of shape (size, n_features)
+
+        Raises
+        ------
+        NotADensityError
+            If η lies outside the domain.
         """
 
     # -- where rows meet parameters (override for speed) -----------------------------------------
@@ -224,24 +259,125 @@ class Density(ABC):
         """
         return weights.T @ self.sufficient_statistics(X)
 
+    @property
+    def forms_statistics(self) -> bool:
+        """Whether T(x) is small enough to be formed block by block, else scores and sums are used.
+
+        Override with False where :meth:`scores` and :meth:`weighted_sums` are cheaper than T(x)
+        for many statistics (products of columns, categories with many levels).
+        """
+        return True
+
+    def free_statistics(self, X: Floats) -> Floats:
+        """Return T(x) without the tied statistics, shape (n_rows, n_statistics - n_tied).
+
+        Override where the tied ones need not be computed at all.
+        """
+        statistics = self.sufficient_statistics(X)
+        return statistics[:, ~self.tied] if self.tied.any() else statistics
+
+    # -- the linear view, in the columns' own units ----------------------------------------------
+
+    @property
+    def linear_in_columns(self) -> bool:
+        """Whether the free statistics are the columns themselves, up to scale and origin."""
+        return False
+
+    def column_units_statistics(self, X: Floats) -> Floats:
+        """Return the free statistics in the columns' own units, (n_rows, n_free); zero if missing.
+
+        The same as :meth:`free_statistics` unless the density standardises its columns.
+        """
+        return self.free_statistics(X)
+
+    def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return free natural parameters as coefficients of :meth:`column_units_statistics`.
+
+        Parameters
+        ----------
+        eta : ndarray of shape (n_rows, n_free)
+
+        Returns
+        -------
+        coefficients : ndarray of shape (n_rows, n_free)
+        constant : ndarray of shape (n_rows,)
+            What the change of units adds.
+        """
+        return eta, np.zeros(eta.shape[0])
+
     # -- derived ---------------------------------------------------------------------------------
 
     def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
-        """Return which factors are missing in which row, shape (n_rows, n_factors), None for none."""
+        """Return which factors are missing in which row, (n_rows, n_factors), or None for none."""
+        flat = X.ravel()
+        # A sum of squares is NaN only if a cell is: one fast read instead of a mask.
+        with np.errstate(over="ignore"):
+            if not np.isnan(flat @ flat):
+                return None
         missing = np.isnan(X)
-        if not missing.any():
-            return None
         absent = np.zeros((X.shape[0], self.n_factors), dtype=bool)
         for feature in np.flatnonzero(missing.any(axis=0)):
             absent[:, self.feature_factors[feature]] |= missing[:, feature]
         return absent
 
-    def log_density(self, X: Floats, eta: Floats) -> Floats:
-        """Return log f(x_i; η_k), shape (n_rows, n_classes); missing factors are left out."""
-        values = self.scores(X, eta) + self.log_base_measure(X).sum(axis=1, keepdims=True)
+    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i) - A(η_k), missing factors left out, shape (n_rows, n_classes).
+
+        It is log f(x_i; η_k) up to log h(x_i), which all classes share: all a posterior needs.
+        """
+        values = self.scores(X, eta)
         partition = self.log_partition(eta)
         values -= partition.sum(axis=1)
         absent = self.missing_factors(X)
         if absent is not None:
             values += absent.astype(np.float64) @ partition.T
         return values
+
+    def log_density(self, X: Floats, eta: Floats) -> Floats:
+        """Return log f(x_i; η_k), shape (n_rows, n_classes); missing factors are left out."""
+        values = self.relative_log_density(X, eta)
+        values += self.log_base_measure(X).sum(axis=1, keepdims=True)
+        return values
+
+
+def refuse(X: Floats, wrong: NDArray[np.bool_], *, expected: str, remedy: str) -> None:
+    """Raise a :class:`DomainError` naming the columns in which any cell is wrong."""
+    if not wrong.any():
+        return
+    columns = np.flatnonzero(wrong.any(axis=0))
+    got = float(X[wrong[:, columns[0]], columns[0]][0])
+    raise DomainError(tuple(columns.tolist()), expected, got, remedy)
+
+
+def not_a_density() -> NotADensityError:
+    """Return the error of asking a density of parameters outside the domain."""
+    return NotADensityError(
+        "eta: expected natural parameters of a density, got some outside the domain (a variance "
+        "that is not positive); fit with tradeoff > 0 to get a density"
+    )
+
+
+def reference_rows(X: Floats, size: int = 64) -> Floats:
+    """Return some rows for :meth:`Density.begin`, spread evenly over the table.
+
+    A column missing in all of them gets its first present cell.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Not changed.
+    size : int, default=64
+
+    Returns
+    -------
+    ndarray of shape (min(n_rows, size), n_features)
+    """
+    positions = np.unique(np.linspace(0, max(X.shape[0] - 1, 0), size).astype(np.int64))
+    head = X[positions[: X.shape[0]]].copy()
+    if not head.size:
+        return head
+    for column in np.flatnonzero(np.isnan(head).all(axis=0)):
+        present = np.flatnonzero(~np.isnan(X[:, column]))
+        if present.size:
+            head[0, column] = X[present[0], column]
+    return head

@@ -244,6 +244,16 @@ class Schema:
                 decoded.append([None if v != v else v for v in values])
         return decoded
 
+    def index(self, column: Any) -> int:
+        """Return the position of a column given by name or position.
+
+        Raises
+        ------
+        DataError
+            If there is no such column; the nearest names are listed.
+        """
+        return column_index(self.names, self.has_names, column)
+
     def where(self, index: int) -> str:
         """Return what to call a column in messages."""
         return where(self.names, self.has_names, index)

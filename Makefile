@@ -1,0 +1,87 @@
+# One command each; .ci/run calls the same ones. `make help` lists them.
+#
+# Everything runs in .venv, made from PYTHON (3.11 or newer). What is installed there is remembered
+# in stamp files, so a second call installs nothing; change pyproject.toml or constraints.txt and
+# the next call installs again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Arguments to add on the command line: make test ARGS="-k newton -x", make bench ARGS=--quick
+ARGS ?=
+TEST_WORKERS ?= 2
+
+# Two test processes share two cores: nested pools of threads would only fight over them.
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-oldest lint format types docs docs-serve bench readme constraints clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Crossfade needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# .venv/.has-X says that the extra X is installed, at the pinned versions.
+$(VENV)/.has-%: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[$*]'
+	@touch $@
+
+# The extra dev holds all others, so nothing more is installed after it.
+install: $(VENV)/.has-dev ## Make .venv with everything that tests, benchmarks, lint and docs need
+	@touch $(addprefix $(VENV)/.has-,cli test bench lint docs)
+
+demo: $(VENV)/.has-cli ## Install what the command line needs and compare models on a bundled data set
+	$(BIN)/crossfade compare breast-cancer $(ARGS)
+
+test: $(VENV)/.has-test ## Install the test extra and run every test, docstring examples included
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+test-oldest: ## Run every test with the oldest dependency versions that pyproject.toml admits
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) tools/oldest.py > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable '.[test]'
+	.venv-oldest/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+lint: $(VENV)/.has-lint ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.has-lint ## Mend style and formatting
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.has-lint ## Check types
+	$(BIN)/mypy
+
+docs: $(VENV)/.has-docs ## Build the documentation into site/, warnings being errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet $(ARGS)
+
+docs-serve: $(VENV)/.has-docs ## Serve the documentation on this machine while it is written
+	$(BIN)/mkdocs serve $(ARGS)
+
+# Some machines force an old OpenBLAS kernel; a benchmark must see the one the processor deserves.
+# It chooses its threads itself and states them.
+bench: $(VENV)/.has-bench ## Time Crossfade against other libraries and print the ratios
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS \
+	  $(BIN)/python -m benchmarks $(ARGS)
+
+readme: $(VENV)/.has-cli ## Run the commands and examples of README.md and docs/, and write their output there
+	$(BIN)/python tools/render_examples.py README.md docs/*.md docs/guide/*.md
+
+constraints: ## Install the newest versions of everything in a fresh place and pin them
+	$(PYTHON) -m venv --clear build/constraints
+	build/constraints/bin/python -m pip install --quiet --editable '.[dev]'
+	@{ sed '/^[^#]/,$$d' constraints.txt; \
+	   build/constraints/bin/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ;]+$$'; \
+	 } > build/constraints.txt && mv build/constraints.txt constraints.txt
+	@rm -rf build/constraints
+
+clean: ## Remove what the targets above made
+	rm -rf $(VENV) .venv-oldest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Crossfade against other libraries: ratios from one run. `make bench` prints the table."""

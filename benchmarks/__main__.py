@@ -1,0 +1,58 @@
+"""Run the benchmarks: ``python -m benchmarks [--only TEXT] [--scale S] [--rounds R]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.harness import Result, environment, markdown, measure, peak_memory
+
+#: Modules of this folder with a list CASES, in the order they run.
+SUITES = ("classifiers",)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full row numbers")
+    parser.add_argument("--rounds", type=int, default=5, help="times each contender runs")
+    parser.add_argument("--no-memory", action="store_true", help="leave the memory runs out")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there as well")
+    parser.add_argument("--check", action="store_true", help="fail when a goal is missed")
+    return parser.parse_args(arguments)
+
+
+def say(text: str) -> None:
+    """Report progress apart from the table."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the chosen cases and print the table."""
+    options = parse(arguments)
+    results: list[Result] = []
+    for suite in SUITES:
+        for case in import_module(f"benchmarks.{suite}").CASES:
+            if options.only.lower() not in case.name.lower():
+                continue
+            say(case.name)
+            # Memory first: the child needs room for the data, which this process then makes.
+            megabytes = None
+            if case.memory_goal is not None and not options.no_memory:
+                megabytes = peak_memory(suite, case.name, options.scale)
+            timed = measure(case, options.scale, options.rounds, say)
+            results.append(Result(case, timed.ours, timed.rivals, megabytes))
+    rounds = f"medians of {options.rounds} rounds (smallest-largest), contenders in turn"
+    rows = "" if options.scale == 1.0 else f"; {options.scale:g} of the full number of rows"
+    text = f"{environment()}\n{rounds}{rows}\n\n{markdown(results)}\n"
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text, encoding="utf-8")
+    return int(options.check and not all(result.reached for result in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""Compiled loops over one block of rows, each with a NumPy twin of the same signature.
+
+Each loop is a plain function here; :func:`compiled` turns it into machine code when it is first
+used, so that ``import crossfade`` does not load Numba. Signatures are explicit and read-only, so
+that a memory-mapped input compiles nothing anew. The twins are the specification, and what small
+blocks use: loading Numba takes longer than they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.densities.base import Floats, Integers
+
+__all__ = [
+    "compiled",
+    "grouped_moments",
+    "grouped_moments_numpy",
+    "plain",
+    "quadratic_scores",
+    "quadratic_scores_numpy",
+]
+
+#: Sums may be reordered and fused into multiply-adds; NaN keeps its meaning.
+_FAST = {"reassoc", "contract"}
+
+#: M: matrix, V: vector, I: vector of int64, n: int64, b: bool.
+_SIGNATURES = {
+    "grouped_moments": "MIVVnb",
+    "quadratic_scores": "MVVMMM",
+}
+
+
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the loop as machine code (cached on disk), to be called with :func:`plain` arrays."""
+    from numba import njit, types
+
+    kinds = {
+        "M": types.Array(types.float64, 2, "C", readonly=True),
+        "V": types.Array(types.float64, 1, "C", readonly=True),
+        "I": types.Array(types.int64, 1, "C", readonly=True),
+        "n": types.int64,
+        "b": types.boolean,
+    }
+    signature = tuple(kinds[kind] for kind in _SIGNATURES[loop.__name__])
+    return njit([signature], nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(loop)
+
+
+def plain(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
+    """Return the array aligned, C-ordered and of the given type; itself where it is so already."""
+    return np.require(array, dtype, ["C", "A"])
+
+
+def grouped_moments(
+    X: Floats, codes: Integers, weights: Floats, shift: Floats, n_classes: int, fourth: bool
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Sum powers of x - shift: first and second by class and column, higher ones by column.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, d)
+        NaN cells are left out. Infinite ones leave their column's sums infinite or NaN.
+    codes : ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,) or (0,)
+        Empty for all one.
+    shift : ndarray of shape (d,)
+    n_classes : int
+    fourth : bool
+        Whether to sum third and fourth powers; else they are zero.
+
+    Returns
+    -------
+    counts, first, second : ndarray of shape (n_classes, d)
+    third_power, fourth_power : ndarray of shape (d,)
+    """
+    n_rows, d = X.shape
+    counts = np.zeros((n_classes, d))
+    s1 = np.zeros((n_classes, d))
+    s2 = np.zeros((n_classes, d))
+    s3 = np.zeros(d)
+    s4 = np.zeros(d)
+    rows = np.zeros(n_classes)
+    weighted = weights.shape[0] > 0
+    # The plain loops are kept apart, without weights or NaN tests, to run at memory speed.
+    for i in range(n_rows):
+        k = codes[i]
+        w = weights[i] if weighted else 1.0
+        rows[k] += w
+        if fourth:
+            for j in range(d):
+                u = X[i, j] - shift[j]
+                wu = w * u
+                wuu = wu * u
+                s1[k, j] += wu
+                s2[k, j] += wuu
+                s3[j] += wuu * u
+                s4[j] += wuu * (u * u)
+        else:
+            for j in range(d):
+                u = X[i, j] - shift[j]
+                wu = w * u
+                s1[k, j] += wu
+                s2[k, j] += wu * u
+    complete = True
+    for k in range(n_classes):
+        for j in range(d):
+            counts[k, j] = rows[k]
+            if s1[k, j] != s1[k, j]:
+                complete = False
+    if complete:
+        return counts, s1, s2, s3, s4
+    counts[:], s1[:], s2[:], s3[:], s4[:] = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(n_rows):
+        k = codes[i]
+        w = weights[i] if weighted else 1.0
+        for j in range(d):
+            x = X[i, j]
+            present = x == x
+            u = x - shift[j] if present else 0.0
+            wu = w * u
+            wuu = wu * u
+            counts[k, j] += w if present else 0.0
+            s1[k, j] += wu
+            s2[k, j] += wuu
+            if fourth:
+                s3[j] += wuu * u
+                s4[j] += wuu * (u * u)
+    return counts, s1, s2, s3, s4
+
+
+def grouped_moments_numpy(
+    X: Floats, codes: Integers, weights: Floats, shift: Floats, n_classes: int, fourth: bool
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The same as :func:`grouped_moments`, through matrix products with the one-hot classes."""
+    onehot = np.zeros((X.shape[0], n_classes))
+    onehot[np.arange(X.shape[0]), codes] = weights if weights.shape[0] else 1.0
+    u = X - shift
+    missing = np.isnan(X)
+    some_missing = bool(missing.any())
+    if some_missing:
+        u[missing] = 0.0
+        counts = onehot.T @ ~missing
+    else:
+        counts = np.repeat(onehot.sum(axis=0)[:, None], X.shape[1], axis=1)
+    squares = u * u
+    s3, s4 = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    if fourth:
+        row_weights = onehot.sum(axis=1)
+        s3, s4 = row_weights @ (squares * u), row_weights @ (squares * squares)
+    return counts, onehot.T @ u, onehot.T @ squares, s3, s4
+
+
+def quadratic_scores(
+    X: Floats,
+    location: Floats,
+    inverse_scale: Floats,
+    linear: Floats,
+    square: Floats,
+    partition: Floats,
+) -> Floats:
+    """Return Σ_j (a_kj z_j + b_kj z_j² - A_kj), z = (x - location)·inverse_scale; NaN left out.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, d)
+    location, inverse_scale : ndarray of shape (d,)
+    linear, square, partition : ndarray of shape (n_classes, d)
+        a, b and A.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+    """
+    n_rows, d = X.shape
+    n_classes = linear.shape[0]
+    out = np.empty((n_rows, n_classes))
+    z = np.empty(d)
+    total = np.zeros(n_classes)
+    for k in range(n_classes):
+        for j in range(d):
+            total[k] += partition[k, j]
+    for i in range(n_rows):
+        check = 0.0
+        for j in range(d):
+            zj = (X[i, j] - location[j]) * inverse_scale[j]
+            z[j] = zj
+            check += zj
+        if check == check:
+            for k in range(n_classes):
+                s = 0.0
+                for j in range(d):
+                    s += z[j] * (linear[k, j] + square[k, j] * z[j])
+                out[i, k] = s - total[k]
+        else:
+            for k in range(n_classes):
+                s = 0.0
+                for j in range(d):
+                    if X[i, j] == X[i, j]:
+                        s += z[j] * (linear[k, j] + square[k, j] * z[j]) - partition[k, j]
+                out[i, k] = s
+    return out
+
+
+def quadratic_scores_numpy(
+    X: Floats,
+    location: Floats,
+    inverse_scale: Floats,
+    linear: Floats,
+    square: Floats,
+    partition: Floats,
+) -> Floats:
+    """The same as :func:`quadratic_scores`, through matrix products."""
+    z = X - location
+    z *= inverse_scale
+    missing = np.isnan(X)
+    some_missing = bool(missing.any())
+    if some_missing:
+        z[missing] = 0.0
+    out: Floats = z @ linear.T
+    z *= z
+    out += z @ square.T
+    out -= partition.sum(axis=1)
+    if some_missing:
+        out += missing.astype(np.float64) @ partition.T
+    return out

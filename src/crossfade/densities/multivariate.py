@@ -1,0 +1,392 @@
+"""The multivariate Gaussian: Gaussian discriminant analysis."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+
+from crossfade.densities.base import Bound, Density, Floats, Integers, not_a_density, refuse
+from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
+from crossfade.densities.univariate import safe_mean, statistic_scales
+from crossfade.errors import DataError, DomainError
+
+__all__ = ["COVARIANCES", "MultivariateGaussian"]
+
+COVARIANCES = tuple(f"{shared}{name}" for name in STRUCTURES for shared in ("", "shared_"))
+
+#: Added to singular covariances, as a share of the pooled within-class variances.
+_RIDGE = 1e-9
+
+#: Most second statistics that are formed block by block.
+_DENSE_STATISTICS = 500
+
+
+class MultivariateGaussian(Density):
+    """A Gaussian over all columns, with covariances per class or one shared by all classes.
+
+    The statistics are z, then its second moments, z = (x - location) / scale with the mean and
+    maximum-likelihood standard deviation of each whole column, so that nothing depends on units:
+    ``full`` has the products z_i z_j with i ≥ j in the order (0,0), (1,0), (1,1), (2,0), …;
+    ``diagonal`` the squares z_j²; ``spherical`` their sum, one variance for all columns *in these
+    standardised units*. With ``shared_`` in front the second moments are tied, and of their sums
+    only the total over classes has a meaning (the classes get equal shares a row). All columns are
+    one factor, and none may be missing.
+
+    A column without variation has z = 0 whatever comes later: it is harmless. A covariance that is
+    singular, or next to it (collinear columns, no more rows than columns: some direction has less
+    than 1e-12 of the pooled variance), gets 1e-9 of the pooled within-class variances added to its
+    diagonal, as a prior; others are the plain maximum-likelihood estimates.
+
+    Parameters
+    ----------
+    covariance : str, default="shared_full"
+        One of "full", "shared_full" (or "shared"), "diagonal", "shared_diagonal", "spherical",
+        "shared_spherical".
+    shrinkage : float, default=0.0
+        s in [0, 1): the covariance is (1 - s) Σ + s D, D the diagonal of pooled within-class
+        variances, by a conjugate prior of s/(1 - s) pseudo-rows a row at the class's mean.
+
+    Raises
+    ------
+    DataError
+        If a parameter is not one of these.
+
+    Notes
+    -----
+    η·T - A(η) with A(η) = aᵀ Ω⁻¹ a / 2 - log det(Ω) / 2, Ω being the precision matrix in z: A is
+    +inf where it is not positive definite. Products with ∇²A and its inverse cost K d³ and never
+    form a matrix over the statistics; scores are quadratic forms, not products with T(x).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.densities import MultivariateGaussian
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(500, 2)), np.repeat([0, 1], 250)
+    >>> begun = MultivariateGaussian("full").begin(X)
+    >>> bound = begun.bind(begun.summary(X, y, None, 2))
+    >>> eta = bound.density.estimate(bound.counts, bound.sums)
+    >>> mean, covariance = bound.density.moments(eta)
+    >>> bool(np.allclose(covariance[1], np.cov(X[y == 1].T, bias=True)))
+    True
+    """
+
+    _shift: Floats
+    _location: Floats
+    _scale: Floats
+    _inverse_scale: Floats
+    _structure: Structure
+    _scales: bool
+
+    def __init__(self, covariance: str = "shared_full", shrinkage: float = 0.0):
+        name = "shared_full" if covariance == "shared" else covariance
+        if name not in COVARIANCES:
+            raise DataError(
+                f"covariance: expected 'shared' or one of {', '.join(map(repr, COVARIANCES))}, "
+                f"got {covariance!r}"
+            )
+        if not 0 <= shrinkage < 1:
+            raise DataError(
+                f"shrinkage: expected a number in [0, 1), got {shrinkage!r}; "
+                "use covariance='shared_diagonal' for shrinkage 1"
+            )
+        self.covariance = covariance
+        self.shrinkage = shrinkage
+        self.shared = name.startswith("shared_")
+        self.allows_missing = False
+        self._kind = STRUCTURES[name.removeprefix("shared_")]
+
+    # -- from data to a bound density ------------------------------------------------------------
+
+    def begin(self, head: Floats, *, scales: bool = True) -> Self:
+        d = head.shape[1]
+        finite = np.where(np.isfinite(head), head, np.nan)
+        empty = np.isnan(finite).all(axis=0)
+        new = self._sized(np.ones(d, dtype=bool))
+        new._shift = np.nanmedian(np.where(empty, 0.0, finite), axis=0)
+        new._scales = scales
+        return new
+
+    def _sized(self, active: Any) -> Self:
+        new = copy.copy(self)
+        d = active.shape[0]
+        new._structure = self._kind(d, active)
+        new.n_features, new.n_factors = d, 1
+        new.n_statistics = d + new._structure.size
+        new.factors = np.zeros(new.n_statistics, np.int64)
+        new.feature_factors = np.zeros(d, np.int64)
+        new.tied = np.repeat([False, self.shared], [d, new._structure.size])
+        return new
+
+    def check(self, X: Floats) -> None:
+        missing = np.isnan(X)
+        refuse(
+            X,
+            missing,
+            expected="no missing cells",
+            remedy="fill or drop them, or use NaiveBayes, which leaves missing cells out",
+        )
+        super().check(X)
+
+    def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = self._moments(X, codes, weights, n_classes)
+        if not all(np.isfinite(part).all() for part in sums):
+            self.check(X)
+            column = int(np.argmax(np.abs(X).max(axis=0)))
+            largest = float(np.abs(X[:, column]).max())
+            remedy = "change the column's unit, or take its logarithm"
+            raise DomainError((column,), "numbers with finite fourth powers", largest, remedy)
+        return sums
+
+    def _moments(
+        self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int
+    ) -> tuple[Floats, ...]:
+        # Rows sorted by class make each class's sums one matrix product over consecutive rows.
+        small = codes.astype(np.uint8 if n_classes <= 256 else np.int64)
+        order = np.argsort(small, kind="stable")
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(small, minlength=n_classes))])
+        U = X[order]
+        U -= self._shift
+        sorted_weights = None if weights is None else weights[order]
+        W = U if sorted_weights is None else U * sorted_weights[:, None]
+        groups = list(pairwise(bounds))
+        counts = np.diff(bounds).astype(np.float64)
+        if sorted_weights is not None:
+            counts = np.array([sorted_weights[start:stop].sum() for start, stop in groups])
+        first = np.array([W[start:stop].sum(axis=0) for start, stop in groups])
+        rooted = U if sorted_weights is None else U * np.sqrt(sorted_weights)[:, None]
+        if self.shared:
+            bounds = bounds[[0, -1]]
+        second = self._structure.products(rooted, bounds)
+        if not self._scales:
+            return counts, first, second
+        return counts, first, second, *self._structure.higher(U, sorted_weights)
+
+    def bind(self, summary: Any) -> Bound:
+        counts, first, second = summary[:3]
+        weight = counts.sum()
+        total, square = first.sum(axis=0), self._structure.diagonal(second.sum(axis=0))
+        offset, mean_square = safe_mean(total, weight), safe_mean(square, weight)
+        scale = statistic_scales(mean_square, offset)
+        constant = mean_square - offset**2 <= 1e-13 * mean_square
+        new = self._sized(~constant)
+        new._location, new._scale = self._shift + offset, scale
+        new._inverse_scale = np.where(constant, 0.0, 1.0 / scale)
+        sums, statistic_mean = new._standardised_sums(counts, first, second, offset)
+        scales = np.ones(new.n_statistics)
+        if self._scales:
+            mean = statistic_mean[new.n_features :]
+            scales[new.n_features :] = new._second_scales(summary, offset, mean)
+        prior_counts, prior_sums = new._prior(counts, sums)
+        return Bound(
+            density=new,
+            counts=counts[:, None],
+            sums=sums,
+            prior_counts=prior_counts,
+            prior_sums=prior_sums,
+            statistic_mean=statistic_mean,
+            statistic_scale=scales,
+        )
+
+    def _standardised_sums(
+        self, counts: Floats, first: Floats, second: Floats, offset: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return sums of T by class, and the mean of T, from moments about the shift."""
+        structure, inverse = self._structure, self._inverse_scale
+        z = (first - counts[:, None] * offset) * inverse
+        n, s = counts, first
+        if self.shared:
+            n, s = counts.sum(keepdims=True), first.sum(axis=0, keepdims=True)
+        each = np.broadcast_to(offset, s.shape)
+        weight = n.reshape(-1, *[1] * (second.ndim - 1))
+        moved = second - structure.outer(each, s) - structure.outer(s, each)
+        moved = moved + weight * structure.outer(each, each)
+        squares = structure.flat(moved * structure.outer(inverse, inverse))
+        total = counts.sum()
+        mean = safe_mean(squares.sum(axis=0), total)
+        if self.shared:
+            squares = counts[:, None] * mean
+        return np.hstack([z, squares]), np.concatenate([np.zeros_like(offset), mean])
+
+    def _second_scales(self, summary: Any, offset: Floats, mean: Floats) -> Floats:
+        """Return standard deviations of the second statistics, from moments about the shift."""
+        totals = PowerSums(*(part.sum(axis=0) for part in summary[:3]), *summary[3:])
+        squares = self._structure.mean_squares(totals, offset, self._inverse_scale)
+        return statistic_scales(squares, mean)
+
+    def _prior(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        """Return pseudo-counts and pseudo-sums of shrinkage and of what singularity needs."""
+        structure = self._structure
+        means, squares = self._means(counts[:, None], sums)
+        C = structure.covariance(means, squares)
+        share = counts / max(counts.sum(), np.finfo(float).tiny)
+        pooled = (share[:, None] * structure.diagonal(C)).sum(axis=0)
+        reference = np.where(pooled > 1e-14, pooled, 1.0)
+
+        pseudo = counts * self.shrinkage / (1.0 - self.shrinkage)
+        target = structure.outer(means, means) + structure.from_diagonal(reference)
+        second = pseudo[:, None] * structure.flat(target)
+        # A column that does not vary has z = 0: it is given the variance 1, which touches nothing.
+        still = np.where(structure.active, 0.0, 1.0)
+        second = second + counts[:, None] * structure.flat(structure.from_diagonal(still))
+
+        shrunk = (1.0 - self.shrinkage) * C
+        shrunk = shrunk + structure.from_diagonal(self.shrinkage * reference + still)
+        if self.shared:
+            shrunk = np.tensordot(share, shrunk, axes=1)[None]
+        ridge = structure.flat(structure.from_diagonal(_RIDGE * reference))
+        singular = structure.singular(shrunk, reference)
+        second = second + np.where(singular, (counts + pseudo), 0.0)[:, None] * ridge
+        return pseudo[:, None], np.hstack([pseudo[:, None] * means, second])
+
+    # -- the exponential family, in z ------------------------------------------------------------
+
+    def _split(self, flat: Floats) -> tuple[Floats, Floats]:
+        return flat[..., : self.n_features], flat[..., self.n_features :]
+
+    def _means(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        """Return mean statistics by class; a class without rows gets those of all classes."""
+        total = counts.sum()
+        if not total > 0:
+            default = np.concatenate([np.zeros(self.n_features), self._unit])
+            return self._split(np.broadcast_to(default, sums.shape))
+        means = np.where(counts > 0, safe_mean(sums, counts), sums.sum(axis=0) / total)
+        return self._split(means)
+
+    @property
+    def _unit(self) -> Floats:
+        """Second statistics of the standard Gaussian."""
+        structure = self._structure
+        return structure.flat(structure.from_diagonal(np.ones(self.n_features)))
+
+    def moments(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return means and covariances by class, in the columns' own units.
+
+        Parameters
+        ----------
+        eta : ndarray of shape (n_classes, n_statistics)
+
+        Returns
+        -------
+        means : ndarray of shape (n_classes, n_features)
+        covariances : ndarray of shape (n_classes, n_features, n_features)
+            NaN outside the domain. Columns without variation have mean their value, variance 0.
+        """
+        m, C = self._structure.moments(*self._split(eta))
+        scale = np.where(self._inverse_scale > 0, self._scale, 0.0)
+        if C.ndim == 2:
+            C = C[:, :, None] * np.eye(self.n_features)
+        return self._location + scale * m, C * scale[:, None] * scale
+
+    def sufficient_statistics(self, X: Floats) -> Floats:
+        z = self.standardised(X)
+        return np.hstack([z, self._structure.statistics(z)])
+
+    def log_base_measure(self, X: Floats) -> Floats:
+        scale = self._scale[self._inverse_scale > 0]
+        value = -np.log(scale).sum() - 0.5 * scale.size * np.log(2.0 * np.pi)
+        return np.full((X.shape[0], 1), value)
+
+    def log_partition(self, eta: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            values = self._structure.log_partition(*self._split(eta))
+        return np.where(np.isnan(values), np.inf, values)[:, None]
+
+    def mean(self, eta: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            m, C = self._structure.moments(*self._split(eta))
+            return np.hstack([m, self._structure.flat(C + self._structure.outer(m, m))])
+
+    def hessian(self, eta: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            return self._structure.hessian(*self._structure.moments(*self._split(eta)))
+
+    def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            m, C = self._structure.moments(*self._split(eta))
+            return np.hstack(self._structure.hessian_product(m, C, *self._split(direction)))
+
+    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            m, C = self._structure.moments(*self._split(eta))
+            return np.hstack(self._structure.inverse_product(m, C, *self._split(vector)))
+
+    def natural(self, mean: Floats) -> Floats:
+        m, squares = self._split(mean)
+        return np.hstack(self._structure.natural(m, self._structure.covariance(m, squares)))
+
+    def estimate(self, counts: Floats, sums: Floats) -> Floats:
+        m, squares = self._means(counts, sums)
+        C = self._structure.covariance(m, squares)
+        if self.shared:
+            share = np.ravel(counts / max(counts.sum(), np.finfo(float).tiny))
+            pooled = np.tensordot(share, C, axes=1) if share.any() else C[0]
+            C = np.broadcast_to(pooled, C.shape)
+        return np.hstack(self._structure.natural(m, C))
+
+    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        if not np.isfinite(self.log_partition(eta[None])).all():
+            raise not_a_density()
+        m, C = self._structure.moments(*self._split(eta[None]))
+        root = self._structure.root(C[0])
+        noise = rng.standard_normal((size, self.n_features))
+        z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
+        return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
+
+    # -- the linear view, in the columns' own units ----------------------------------------------
+
+    @property
+    def forms_statistics(self) -> bool:
+        return self.shared or self._structure.size <= _DENSE_STATISTICS
+
+    @property
+    def linear_in_columns(self) -> bool:
+        return self.shared
+
+    def free_statistics(self, X: Floats) -> Floats:
+        return self.standardised(X) if self.shared else self.sufficient_statistics(X)
+
+    def column_units_statistics(self, X: Floats) -> Floats:
+        return X if self.shared else np.hstack([X, self._unscaled.statistics(X)])
+
+    def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
+        inverse, location = self._inverse_scale, self._location
+        linear = eta[:, : self.n_features] * inverse
+        constant = -linear @ location
+        if self.shared:
+            return linear, constant
+        # b · second statistics of z is a quadratic form in x - location, in the columns' units.
+        unscaled = self._unscaled
+        square = self._structure.rescaled(eta[:, self.n_features :], inverse)
+        towards = unscaled.derivative(square, location)
+        constant = constant + unscaled.scores(location[None], square)[0]
+        return np.hstack([linear - towards, square]), constant
+
+    @property
+    def _unscaled(self) -> Structure:
+        """The second statistics of columns in their own units (those of a sphere are single)."""
+        kind = Diagonal if self._kind is Spherical else self._kind
+        return kind(self.n_features, np.ones(self.n_features, dtype=bool))
+
+    # -- where rows meet parameters --------------------------------------------------------------
+
+    def standardised(self, X: Floats) -> Floats:
+        """Return z, shape (n_rows, n_features)."""
+        z = X - self._location
+        z *= self._inverse_scale
+        return z
+
+    def scores(self, X: Floats, eta: Floats) -> Floats:
+        z = self.standardised(X)
+        a, b = self._split(eta)
+        values = self._structure.scores(z, b)
+        values += z @ a.T
+        return values
+
+    def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
+        z = self.standardised(X)
+        return np.hstack([weights.T @ z, self._structure.weighted_sums(z, weights)])

@@ -1,0 +1,269 @@
+"""Different densities for different columns, independent given the class."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.densities.base import Bound, Density, Floats, Integers
+from crossfade.densities.categorical import Categorical
+from crossfade.errors import DataError, DomainError
+
+__all__ = ["Product"]
+
+
+class Product(Density):
+    """A product of densities, each over its own columns: f(x) = ∏ f_part(x[columns of part]).
+
+    Statistics and factors are those of the parts, one part after the other.
+
+    Parameters
+    ----------
+    parts : sequence of (Density, sequence of int)
+        Each density with the numbers of its columns, in the order it sees them. Every column
+        belongs to exactly one part.
+
+    Raises
+    ------
+    DataError
+        If a column belongs to two parts; in :meth:`begin`, if one belongs to none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.densities import Bernoulli, Gaussian, Product
+    >>> X = np.array([[0.0, 1.5], [1.0, 2.5], [1.0, 0.5]])
+    >>> density = Product([(Gaussian(), [1]), (Bernoulli(), [0])]).begin(X)
+    >>> bound = density.bind(density.summary(X, np.array([0, 1, 1]), None, 2))
+    >>> bound.sums[:, 2]  # ones in column 0, by class
+    array([0., 2.])
+    """
+
+    _statistics: list[slice]
+    _factors: list[slice]
+
+    def __init__(self, parts: Sequence[tuple[Density, Sequence[int]]]):
+        self.parts = tuple((density, np.asarray(columns, np.int64)) for density, columns in parts)
+        if not self.parts:
+            raise DataError("parts: expected at least one density with its columns, got []")
+        self._all_columns = np.concatenate([columns for _, columns in self.parts])
+        if np.unique(self._all_columns).size != self._all_columns.size:
+            raise DataError(
+                f"parts: expected each column in one part, got {self._all_columns.tolist()!r}; "
+                "leave each column to one density"
+            )
+        self.allows_missing = all(density.allows_missing for density, _ in self.parts)
+
+    def _columns_of(self, X: Floats, columns: Integers) -> Floats:
+        """Return a part's columns, X itself where they are all of them in order."""
+        if columns.size == X.shape[1] and (columns[:-1] < columns[1:]).all():
+            return X
+        return np.take(X, columns, axis=1)
+
+    def _composed(self, parts: Sequence[Density]) -> Self:
+        """Return a copy with these densities as parts, begun or bound."""
+        new = copy.copy(self)
+        new.parts = tuple(
+            (part, columns) for part, (_, columns) in zip(parts, self.parts, strict=True)
+        )
+        new.n_features = self._all_columns.size
+        new._statistics = _consecutive([part.n_statistics for part in parts])
+        new._factors = _consecutive([part.n_factors for part in parts])
+        new.n_statistics = new._statistics[-1].stop
+        new.n_factors = new._factors[-1].stop
+        new.tied = np.concatenate([part.tied for part in parts])
+        new.factors = np.concatenate(
+            [p.factors + s.start for p, s in zip(parts, new._factors, strict=True)]
+        )
+        new.feature_factors = np.empty(new.n_features, np.int64)
+        for (part, columns), factors in zip(new.parts, new._factors, strict=True):
+            new.feature_factors[columns] = part.feature_factors + factors.start
+        return new
+
+    # -- from data to a bound density ------------------------------------------------------------
+
+    def begin(self, head: Floats, *, scales: bool = True) -> Self:
+        if set(self._all_columns.tolist()) != set(range(head.shape[1])):
+            raise DataError(
+                f"parts: expected columns 0 to {head.shape[1] - 1}, each once, "
+                f"got {sorted(self._all_columns.tolist())!r}; give every column a density"
+            )
+        return self._composed(
+            [part.begin(self._columns_of(head, c), scales=scales) for part, c in self.parts]
+        )
+
+    def check(self, X: Floats) -> None:
+        for part, columns in self.parts:
+            with _numbered(columns):
+                part.check(self._columns_of(X, columns))
+
+    def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
+        sums = []
+        for part, columns in self.parts:
+            with _numbered(columns):
+                sums.append(part.summary(self._columns_of(X, columns), codes, weights, n_classes))
+        return tuple(sums)
+
+    def bind(self, summary: Any) -> Bound:
+        bounds = [part.bind(sums) for (part, _), sums in zip(self.parts, summary, strict=True)]
+        return Bound(
+            density=self._composed([bound.density for bound in bounds]),
+            counts=np.hstack([bound.counts for bound in bounds]),
+            sums=np.hstack([bound.sums for bound in bounds]),
+            prior_counts=np.hstack([bound.prior_counts for bound in bounds]),
+            prior_sums=np.hstack([bound.prior_sums for bound in bounds]),
+            statistic_mean=np.concatenate([bound.statistic_mean for bound in bounds]),
+            statistic_scale=np.concatenate([bound.statistic_scale for bound in bounds]),
+        )
+
+    def widen(self, summary: Any, levels: Mapping[int, int]) -> tuple[Self, Any]:
+        """Return the density and a summary with more levels in some categorical columns.
+
+        Parameters
+        ----------
+        summary : tuple
+            What :meth:`summary` returned for the present levels.
+        levels : mapping of int to int
+            Column number to new number of levels; other columns stay as they are.
+
+        Returns
+        -------
+        density : Product
+            Begun.
+        summary : tuple
+        """
+        densities, sums = [], []
+        for (part, columns), part_sums in zip(self.parts, summary, strict=True):
+            if isinstance(part, Categorical):
+                wanted = [levels.get(int(c), n) for c, n in zip(columns, part.levels, strict=True)]
+                part, part_sums = part.widen(part_sums, wanted)
+            densities.append(part)
+            sums.append(part_sums)
+        return self._composed(densities), tuple(sums)
+
+    # -- the exponential family, part by part ----------------------------------------------------
+
+    def _over_parts(self, function: Callable[[Density, slice, slice], Floats]) -> Floats:
+        """Put side by side what `function(part, its statistics, its factors)` returns."""
+        return np.concatenate(
+            [
+                function(part, statistics, factors)
+                for (part, _), statistics, factors in zip(
+                    self.parts, self._statistics, self._factors, strict=True
+                )
+            ],
+            axis=-1,
+        )
+
+    def sufficient_statistics(self, X: Floats) -> Floats:
+        return np.hstack([p.sufficient_statistics(self._columns_of(X, c)) for p, c in self.parts])
+
+    def log_base_measure(self, X: Floats) -> Floats:
+        return np.hstack([p.log_base_measure(self._columns_of(X, c)) for p, c in self.parts])
+
+    def log_partition(self, eta: Floats) -> Floats:
+        return self._over_parts(lambda part, s, f: part.log_partition(eta[..., s]))
+
+    def mean(self, eta: Floats) -> Floats:
+        return self._over_parts(lambda part, s, f: part.mean(eta[..., s]))
+
+    def hessian(self, eta: Floats) -> Floats:
+        dense = np.zeros((eta.shape[0], self.n_statistics, self.n_statistics))
+        for (part, _), s in zip(self.parts, self._statistics, strict=True):
+            dense[:, s, s] = part.hessian(eta[:, s])
+        return dense
+
+    def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
+        return self._over_parts(lambda part, s, f: part.hessian_product(eta[:, s], direction[:, s]))
+
+    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        return self._over_parts(
+            lambda part, s, f: part.inverse_hessian_product(eta[:, s], vector[:, s])
+        )
+
+    def natural(self, mean: Floats) -> Floats:
+        return self._over_parts(lambda part, s, f: part.natural(mean[..., s]))
+
+    def estimate(self, counts: Floats, sums: Floats) -> Floats:
+        return self._over_parts(lambda part, s, f: part.estimate(counts[:, f], sums[:, s]))
+
+    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        drawn = np.empty((size, self.n_features))
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            drawn[:, columns] = part.sample(eta[s], size, rng)
+        return drawn
+
+    # -- the linear view, in the columns' own units ----------------------------------------------
+
+    @property
+    def forms_statistics(self) -> bool:
+        return all(part.forms_statistics for part, _ in self.parts)
+
+    @property
+    def linear_in_columns(self) -> bool:
+        in_order = bool((np.diff(self._all_columns) == 1).all())
+        return in_order and all(part.linear_in_columns for part, _ in self.parts)
+
+    def _free_slices(self) -> list[slice]:
+        return _consecutive([int((~part.tied).sum()) for part, _ in self.parts])
+
+    def free_statistics(self, X: Floats) -> Floats:
+        if len(self.parts) == 1:
+            return self.parts[0][0].free_statistics(self._columns_of(X, self.parts[0][1]))
+        return np.hstack([p.free_statistics(self._columns_of(X, c)) for p, c in self.parts])
+
+    def column_units_statistics(self, X: Floats) -> Floats:
+        return np.hstack([p.column_units_statistics(self._columns_of(X, c)) for p, c in self.parts])
+
+    def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
+        pieces = [
+            part.column_units_coefficients(eta[:, s])
+            for (part, _), s in zip(self.parts, self._free_slices(), strict=True)
+        ]
+        return np.hstack([p for p, _ in pieces]), np.sum([c for _, c in pieces], axis=0)
+
+    # -- where rows meet parameters --------------------------------------------------------------
+
+    def scores(self, X: Floats, eta: Floats) -> Floats:
+        values = np.zeros((X.shape[0], eta.shape[0]))
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            values += part.scores(self._columns_of(X, columns), eta[:, s])
+        return values
+
+    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
+        values = np.zeros((X.shape[0], eta.shape[0]))
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            values += part.relative_log_density(self._columns_of(X, columns), eta[:, s])
+        return values
+
+    def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
+        return np.hstack(
+            [
+                part.weighted_sums(self._columns_of(X, columns), weights)
+                for part, columns in self.parts
+            ]
+        )
+
+
+def _consecutive(lengths: Sequence[int]) -> list[slice]:
+    """Return slices of these lengths, one after the other."""
+    ends = np.cumsum(lengths).tolist()
+    return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+
+
+class _numbered:
+    """A context in which a part's errors are raised with the columns' numbers in the product."""
+
+    def __init__(self, columns: NDArray[np.int64]):
+        self.columns = columns
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, DomainError):
+            raise error.renamed(self.columns.tolist()) from None

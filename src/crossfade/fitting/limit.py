@@ -1,0 +1,97 @@
+"""The density that a discriminative fit leaves undetermined.
+
+At λ = 0 the posterior depends only on differences between classes. Adding one vector to every
+class's natural parameters, and any tied parameter, changes nothing in Φ_0, but is what makes the
+classes' densities. The limit of the path as λ falls to 0 fixes them: among all parameters with
+that posterior, those of the largest joint likelihood.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crossfade.densities.base import Floats
+from crossfade.fitting.newton import newton
+from crossfade.fitting.objective import TradeoffObjective
+
+__all__ = ["density_limit"]
+
+
+class _Common:
+    """The joint likelihood as a function of what is common to all classes."""
+
+    def __init__(self, objective: TradeoffObjective, base: Floats) -> None:
+        self.objective, self.base = objective, base
+        k, p = objective.n_classes, objective.n_free
+        size = p + objective.n_tied
+        spread = np.zeros((objective.n_parameters, size))
+        for c in range(k):
+            spread[c * p + np.arange(p), np.arange(p)] = 1.0
+        spread[k * p + k + np.arange(objective.n_tied), p + np.arange(objective.n_tied)] = 1.0
+        self.spread = spread
+
+    @property
+    def n_rows(self) -> float:
+        return self.objective.n_rows
+
+    def theta(self, common: Floats) -> Floats:
+        return self.base + self.spread @ common
+
+    def value(self, common: Floats) -> float:
+        return self.objective.value(self.theta(common))
+
+    def value_and_gradient(self, common: Floats) -> tuple[float, Floats]:
+        value, gradient = self.objective.value_and_gradient(self.theta(common))
+        return value, self.spread.T @ gradient
+
+    def curvature(self, common: Floats, share: float = 1.0) -> Floats:
+        return self.spread.T @ self.objective.curvature(self.theta(common)) @ self.spread
+
+
+def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
+    """Return the parameters of the λ → 0+ limit that have the posterior of `theta`.
+
+    Parameters
+    ----------
+    objective : TradeoffObjective
+        Any λ; complete rows.
+    theta : ndarray of shape (n_parameters,)
+        A minimiser at λ = 0.
+
+    Returns
+    -------
+    ndarray of shape (n_parameters,) or None
+        None where these class differences allow no density (a variance would be negative in some
+        class whatever is added to all).
+
+    Notes
+    -----
+    The differences are grown from zero, where the generative fit's mean is a density, in steps
+    that stay inside the domain; the problem at each is convex.
+    """
+    joint = objective.with_tradeoff(1.0)
+    start = joint.theta(joint.generative())
+    weights, offsets, _ = joint.split(theta)
+    own_weights, own_offsets, own_tied = joint.split(start)
+    centre = own_weights.mean(axis=0)
+    common = np.concatenate([np.zeros(joint.n_free), own_tied])
+    no_tied = np.zeros(joint.n_tied)
+
+    def problem(t: float) -> _Common:
+        between = t * (weights - weights.mean(axis=0))
+        base = joint.join(centre + between, t * (offsets - offsets.mean()), no_tied)
+        return _Common(joint, base)
+
+    reached, step = 0.0, 1.0
+    while reached < 1.0:
+        trial = min(1.0, reached + step)
+        at = problem(trial)
+        if not np.isfinite(at.value(common)):
+            step *= 0.5
+            if step < 1e-4:
+                return None
+            continue
+        solution = newton(at, common, tol=1e-9, max_iter=100)
+        common, reached = solution.theta, trial
+        step *= 2.0
+    return problem(1.0).theta(common)

@@ -1,0 +1,785 @@
+"""The objective between the joint and the conditional likelihood.
+
+With natural parameters η_k, c_k = log p_k - A(η_k) and s_ik = η_k·T(x_i) + c_k (DESIGN's central
+fact; Bouchard & Triggs 2004, equations 5-8), the function minimised here is
+
+    Φ_λ = - Σ_i w_i s_{i,y_i} + λ n log Σ_k exp(c_k + A(η_k)) + (1-λ) Σ_i w_i log Σ_k exp(s_ik)
+          - λ log prior(η) + (1-λ) l2/2 ‖W‖²
+
+convex in (η, c) where no cell is missing. A missing factor's term η_f·T_f is replaced by A_f(η_f),
+the logarithm of what leaving the factor out of the product amounts to; the function is then smooth
+but no longer convex for λ < 1, and is followed down the path from λ = 1.
+
+The solver sees statistics standardised to T̃ = (T - mean)/scale, so that neither the penalty nor
+the conditioning depends on units. ‖W‖² is over the class weights centred over classes (the
+direction common to all classes changes no posterior), doubled for two classes, which makes it the
+squared difference of the two weight vectors: scikit-learn's penalty in both cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from crossfade.blocks import block_sum, for_each_block
+from crossfade.densities.base import Bound, Floats, Integers
+from crossfade.fitting.newton import sample_rows
+
+__all__ = ["LabelledRows", "Parameters", "TradeoffObjective", "generative", "log_normalise"]
+
+#: What stands for λ = 0 where cells are missing.
+SMALLEST_WITH_MISSING = 1e-4
+
+#: Doubles in a block's statistics: 1 MB, which stays in a second-level cache.
+_BLOCK_DOUBLES = 131_072
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows, their classes and weights, as every pass over the data needs them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features), float64 or float32
+        NaN marks a missing cell.
+    codes : ndarray of shape (n_samples,), int64
+        Class of each row, 0 … n_classes-1.
+    weights : ndarray of shape (n_samples,) or None
+        Row weights, None for all one.
+    n_classes : int
+    has_missing : bool
+        Whether any cell is NaN.
+    """
+
+    X: Floats
+    codes: Integers
+    weights: Floats | None
+    n_classes: int
+    has_missing: bool = False
+
+    @property
+    def n_samples(self) -> int:
+        """Return the number of rows, whatever their weights."""
+        return int(self.X.shape[0])
+
+    @cached_property
+    def class_weights(self) -> Floats:
+        """Return the summed weight of each class, shape (n_classes,)."""
+        return np.bincount(self.codes, self.weights, minlength=self.n_classes).astype(np.float64)
+
+    def block(self, rows: slice | Integers) -> Floats:
+        """Return one block of rows as C-ordered doubles."""
+        return np.ascontiguousarray(self.X[rows], dtype=np.float64)
+
+    def block_weights(self, rows: slice | Integers) -> Floats | None:
+        """Return one block's weights, None for all one."""
+        return None if self.weights is None else self.weights[rows]
+
+    def take(self, index: Integers) -> LabelledRows:
+        """Return the rows at these positions."""
+        return replace(
+            self,
+            X=self.X[index],
+            codes=self.codes[index],
+            weights=None if self.weights is None else self.weights[index],
+        )
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters of a fitted model, in the statistics' own (not standardised) scale.
+
+    Attributes
+    ----------
+    natural : ndarray of shape (n_classes, n_statistics)
+        η_k.
+    offset : ndarray of shape (n_classes,)
+        c_k = log p_k - A(η_k), so that log p_k f_k(x) = η_k·T(x) + c_k + log h(x).
+    """
+
+    natural: Floats
+    offset: Floats
+
+
+def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
+    """Return log Σ_k exp(s_k) by row and the posteriors, written over `scores`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Overwritten with the posteriors.
+
+    Returns
+    -------
+    log_sum : ndarray of shape (n_samples,)
+    posterior : ndarray of shape (n_samples, n_classes)
+    """
+    top = scores.max(axis=1)
+    scores -= top[:, None]
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=1)
+    scores /= total[:, None]
+    return top + np.log(total), scores
+
+
+def _normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
+    """Like :func:`log_normalise` for scores minus the last class's, which is left out.
+
+    One exponential a row and class less: for two classes half of the work.
+    """
+    if differences.shape[1] == 1:
+        d = differences[:, 0]
+        e = np.exp(-np.abs(d))
+        log_sum = np.maximum(d, 0.0) + np.log1p(e)
+        posterior = np.where(d > 0.0, 1.0, e) / (1.0 + e)
+        return log_sum, posterior[:, None]
+    top = np.maximum(differences.max(axis=1), 0.0)
+    differences -= top[:, None]
+    np.exp(differences, out=differences)
+    total = differences.sum(axis=1) + np.exp(-top)
+    differences /= total[:, None]
+    return top + np.log(total), differences
+
+
+def generative(bound: Bound, class_weights: Floats) -> Parameters:
+    """Return the maximiser of the (smoothed) joint likelihood, in closed form.
+
+    Parameters
+    ----------
+    bound : Bound
+    class_weights : ndarray of shape (n_classes,)
+        Summed weight of each class; a class without any gets probability zero.
+
+    Returns
+    -------
+    Parameters
+    """
+    eta = bound.density.estimate(
+        bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
+    )
+    partition = bound.density.log_partition(eta).sum(axis=1)
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(class_weights / class_weights.sum())
+    return Parameters(eta, log_prior - partition)
+
+
+class TradeoffObjective:
+    """Φ_λ as a :class:`~crossfade.fitting.newton.Problem` over standardised parameters.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    bound : Bound
+        Density with counts, sums and prior; one row of each a class.
+    tradeoff : float
+        λ in [0, 1].
+    l2 : float
+        Strength of the penalty on the discriminative weights.
+
+    Notes
+    -----
+    A row's class may be a mixture of several *states* (a subclass says which); all that is said
+    here of classes is then true of states. A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets
+    c (n_classes,) and the tied weights V (n_tied,).
+    """
+
+    #: Whether a row's own term is linear in the parameters: one state a class.
+    exact_labels = True
+
+    def __init__(self, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> None:
+        self.rows, self.bound, self.l2 = rows, bound, float(l2)
+        self._has_missing = rows.has_missing
+        self.tradeoff = self._attainable(tradeoff)
+        density = bound.density
+        self.density = density
+        self.n_classes = bound.counts.shape[0]
+        self.tied = np.asarray(density.tied, dtype=bool)
+        self.free = ~self.tied
+        self.n_free = int(self.free.sum())
+        self.n_tied = int(self.tied.sum())
+        self._scale, self._mean = bound.statistic_scale, bound.statistic_mean
+        self._free_scale, self._free_mean = self._scale[self.free], self._mean[self.free]
+        self._factors = density.factors
+        self._penalty = l2 * (2.0 if rows.n_classes == 2 else 1.0)
+        class_weights = self._state_weights()
+        self._class_weights = class_weights
+        self._total = float(class_weights.sum())
+        mean, scale = self._mean, self._scale
+        counts = bound.counts[:, self._factors]
+        self._sums = (bound.sums - counts * mean) / scale
+        prior_counts = bound.prior_counts[:, self._factors]
+        self._prior_sums = (bound.prior_sums - prior_counts * mean) / scale
+        self._missing_counts = class_weights[:, None] - bound.counts
+
+    def _state_weights(self) -> Floats:
+        return self.rows.class_weights
+
+    # -- parameters ------------------------------------------------------------------------------
+
+    @property
+    def class_weights(self) -> Floats:
+        """Return the total weight of the rows of each class (or state), shape (n_classes,)."""
+        return self._class_weights
+
+    @property
+    def n_rows(self) -> float:
+        """Return the total weight of the rows."""
+        return self._total
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the length of a parameter vector."""
+        return self.n_classes * (self.n_free + 1) + self.n_tied
+
+    def with_tradeoff(self, tradeoff: float) -> TradeoffObjective:
+        """Return the same objective at another λ; the data are shared."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.tradeoff = self._attainable(tradeoff)
+        return other
+
+    def _attainable(self, tradeoff: float) -> float:
+        """Return λ, or the small one that stands for 0 where cells are missing.
+
+        The posterior of a row with missing cells depends on the densities themselves, which Φ_0
+        determines only weakly: the limit of λ falling to 0 is taken there, at this value.
+        """
+        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self._has_missing else float(tradeoff)
+
+    def sampled(self, share: float) -> TradeoffObjective:
+        """Return the same function over an evenly spread share of the rows, scaled up to all."""
+        index = sample_rows(self.rows.n_samples, share)
+        rows = self.rows.take(index)
+        up = self._total / max(float(rows.class_weights.sum()), 1e-300)
+        weights = np.full(index.size, up) if rows.weights is None else rows.weights * up
+        rows = replace(rows, weights=weights)
+        density, m = self.density, self.density.n_factors
+
+        def block(span: slice) -> tuple[Floats, Floats]:
+            X = rows.block(span)
+            member = np.zeros((X.shape[0], self.n_classes))
+            member[np.arange(X.shape[0]), rows.codes[span]] = weights[span]
+            counts = np.repeat(member.sum(axis=0)[:, None], m, axis=1)
+            mask = density.missing_factors(X) if self._has_missing else None
+            if mask is not None:
+                counts -= member.T @ mask
+            return density.weighted_sums(X, member), counts
+
+        sums, counts = block_sum(block, index.size)
+        bound = replace(self.bound, counts=counts, sums=sums)
+        return type(self)(rows, bound, self.tradeoff, self.l2)
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
+        k, p = self.n_classes, self.n_free
+        return theta[: k * p].reshape(k, p), theta[k * p : k * p + k], theta[k * p + k :]
+
+    def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:
+        """Return the parameter vector made of these parts."""
+        return np.concatenate([weights.ravel(), offsets, tied])
+
+    def natural(self, theta: Floats) -> Floats:
+        """Return η, shape (n_classes, n_statistics)."""
+        weights, _, tied = self.split(theta)
+        eta = np.empty((self.n_classes, self.tied.size))
+        eta[:, self.free] = weights / self._free_scale
+        eta[:, self.tied] = tied / self._scale[self.tied]
+        return eta
+
+    def parameters(self, theta: Floats) -> Parameters:
+        """Return the parameters in the statistics' own scale, priors summing to one if they can."""
+        eta = self.natural(theta)
+        partition = self.density.log_partition(eta).sum(axis=1)
+        _, offsets, _ = self.split(theta)
+        offset = offsets - eta @ self._mean
+        log_sum = np.logaddexp.reduce(offset + partition)
+        if np.isfinite(log_sum):
+            offset = offset - log_sum
+        return Parameters(eta, offset)
+
+    def theta(self, parameters: Parameters) -> Floats:
+        """Return the parameter vector of these parameters."""
+        eta = parameters.natural * self._scale
+        tied = eta[:, self.tied].mean(axis=0)
+        return self.join(
+            eta[:, self.free], parameters.offset + parameters.natural @ self._mean, tied
+        )
+
+    def generative(self) -> Parameters:
+        """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
+        return generative(self.bound, self._class_weights)
+
+    # -- passes over the rows --------------------------------------------------------------------
+
+    @property
+    def block_rows(self) -> int:
+        """Return how many rows make a block whose statistics stay in cache."""
+        return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 2048))
+
+    @property
+    def _forms_statistics(self) -> bool:
+        return self.density.forms_statistics
+
+    def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
+        """Return η of the free statistics, the offset and the missing factors' terms, by class.
+
+        s_ik = offset_k + η_k·T_i + Σ_f missing_if absent_kf, up to a term common to all classes.
+        """
+        weights, offsets, _ = self.split(theta)
+        eta = weights / self._free_scale
+        offset = offsets - eta @ self._free_mean
+        if not self._has_missing:
+            return eta, offset, None
+        centred = self._log_partition(self.natural(theta))
+        absent = centred + _by_factor(eta * self._free_mean, self._free_factors, self.density.n_factors)
+        return eta, offset, absent
+
+    @cached_property
+    def _free_factors(self) -> Integers:
+        return self._factors[self.free]
+
+    def _log_partition(self, eta: Floats) -> Floats:
+        """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""
+        centre = _by_factor(eta * self._mean, self._factors, self.density.n_factors)
+        return self.density.log_partition(eta) - centre
+
+    def _full(self, free: Floats) -> Floats:
+        """Return coefficients of all statistics, zero where tied."""
+        if not self.n_tied:
+            return free
+        full = np.zeros((free.shape[0], self.tied.size))
+        full[:, self.free] = free
+        return full
+
+    def _block_scores(
+        self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
+    ) -> tuple[Floats, Floats | None, Floats]:
+        """Return the block's statistics (or its columns), which factors are missing, and scores."""
+        X = self.rows.block(rows)
+        if self._forms_statistics:
+            carrier = self.density.free_statistics(X)
+            scores = carrier @ eta.T
+        else:
+            carrier = X
+            scores = self.density.scores(X, self._full(eta))
+        scores += offset
+        missing = None
+        if absent is not None:
+            mask = self.density.missing_factors(X)
+            if mask is not None:
+                missing = mask.astype(np.float64)
+                scores += missing @ absent.T
+        return carrier, missing, scores
+
+    def _block_sums(self, carrier: Floats, missing: Floats | None, R: Floats) -> Floats:
+        """Return Σ_i R_ik T̃_i over the free statistics, shape (R.shape[1], n_free)."""
+        if self._forms_statistics:
+            sums = R.T @ carrier
+        else:
+            sums = self.density.weighted_sums(carrier, R)[:, self.free]
+        present = R.sum(axis=0)[:, None]
+        if missing is not None:
+            present = (present - R.T @ missing)[:, self._free_factors]
+        return (sums - present * self._free_mean) / self._free_scale
+
+    def _row_terms(self, theta: Floats, gradient: bool) -> tuple[float, Floats, Floats, Floats]:
+        """Return Σ w log Σ exp s and Σ w τ of T̃, of one and of the missing factors, by class.
+
+        Scores are taken relative to the last class: its sums follow from the totals.
+        """
+        eta, offset, absent = self.row_coefficients(theta)
+        eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
+        difference = None if absent is None else absent[:-1] - absent[-1]
+        last_absent = (
+            None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
+        )
+
+        def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
+            carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
+            log_sum, posterior = _normalise_differences(scores)
+            weights = self.rows.block_weights(rows)
+            if missing is not None and last_absent is not None:
+                # The last class's own term was left out of the differences.
+                log_sum = log_sum + missing @ last_absent
+            value = float(log_sum.sum() if weights is None else log_sum @ weights)
+            if not gradient:
+                return value, np.zeros(0), np.zeros(0), np.zeros(0)
+            if weights is not None:
+                posterior = posterior * weights[:, None]
+            lost = np.zeros((0, 0)) if absent is None else np.zeros((posterior.shape[1], absent.shape[1]))
+            if missing is not None:
+                lost = posterior.T @ missing
+            return value, self._block_sums(carrier, missing, posterior), posterior.sum(axis=0), lost
+
+        value, sums, mass, lost = block_sum(
+            block, self.rows.n_samples, block_rows=self.block_rows
+        )
+        # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
+        weights_last = self.split(theta)[0][-1]
+        value += float(self.split(theta)[1][-1]) * self._total
+        value += float(weights_last @ self._sums[:, self.free].sum(axis=0))
+        if not gradient:
+            return value, sums, mass, lost
+        sums = np.vstack([sums, self._sums[:, self.free].sum(axis=0) - sums.sum(axis=0)])
+        mass = np.append(mass, self._total - mass.sum())
+        if absent is not None:
+            lost = np.vstack([lost, self._missing_counts.sum(axis=0) - lost.sum(axis=0)])
+        return value, sums, mass, lost
+
+    # -- value, gradient -------------------------------------------------------------------------
+
+    def value(self, theta: Floats) -> float:
+        """Return Φ_λ, +inf outside the domain."""
+        return self._evaluate(theta, gradient=False)[0]
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return Φ_λ and its gradient."""
+        return self._evaluate(theta, gradient=True)
+
+    def _evaluate(self, theta: Floats, gradient: bool) -> tuple[float, Floats]:
+        lam = self.tradeoff
+        weights, offsets, tied = self.split(theta)
+        free = self.free
+        needs_density = lam > 0.0
+        value, own_sums, own_mass = self._own_terms(theta)
+        value, g_weights, g_offsets = -value, -own_sums, -own_mass
+        g_tied = np.zeros(self.n_tied)
+        partition_weight = np.zeros_like(self._missing_counts)
+        if needs_density:
+            eta = self.natural(theta)
+            partition = self._log_partition(eta)
+            if not np.isfinite(partition).all():
+                return np.inf, np.zeros_like(theta)
+            value -= float((partition * self._missing_counts).sum())
+            partition_weight -= self._missing_counts
+        if lam > 0.0:
+            log_terms = offsets + partition.sum(axis=1)
+            log_z = np.logaddexp.reduce(log_terms)
+            share = np.exp(log_terms - log_z)
+            value += lam * self._total * float(log_z)
+            g_offsets += lam * self._total * share
+            partition_weight += lam * self._total * share[:, None]
+            prior_sums, prior_counts = self._prior_sums, self.bound.prior_counts
+            value -= lam * float((weights * prior_sums[:, free]).sum())
+            value += lam * float((partition * prior_counts).sum())
+            g_weights = g_weights - lam * prior_sums[:, free]
+            partition_weight += lam * prior_counts
+            tied_sums = (self._sums + prior_sums)[:, self.tied].sum(axis=0)
+            value -= lam * float(tied @ tied_sums)
+            g_tied -= lam * tied_sums
+        if lam < 1.0:
+            log_sums, sums, mass, lost = self._row_terms(theta, gradient)
+            value += (1.0 - lam) * log_sums
+            centred = weights - weights.mean(axis=0)
+            value += (1.0 - lam) * 0.5 * self._penalty * float((centred**2).sum())
+            if gradient:
+                g_weights = g_weights + (1.0 - lam) * (sums + self._penalty * centred)
+                g_offsets += (1.0 - lam) * mass
+                if self._has_missing:
+                    partition_weight += (1.0 - lam) * lost
+        if not gradient:
+            return value, theta
+        if needs_density:
+            slope = self._partition_slope(eta) * partition_weight[:, self._factors]
+            g_weights = g_weights + slope[:, free]
+            g_tied += slope[:, self.tied].sum(axis=0)
+        return value, self.join(g_weights, g_offsets, g_tied)
+
+    def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Return Σ w s_{i,y_i} (missing factors apart) and its gradient in W and c: data sums."""
+        weights, offsets, _ = self.split(theta)
+        sums = self._sums[:, self.free]
+        value = float(offsets @ self._class_weights) + float((weights * sums).sum())
+        return value, sums, self._class_weights
+
+    def _partition_slope(self, eta: Floats) -> Floats:
+        """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""
+        return (self.density.mean(eta) - self._mean) / self._scale
+
+    # -- curvature -------------------------------------------------------------------------------
+
+    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
+        """Return the Hessian; with missing cells, a positive semidefinite stand-in for it.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (n_parameters,)
+        share : float, default=1.0
+            Share of the rows to take the (1-λ) part from, evenly spread, scaled up to all.
+        """
+        return self.curvature_parts(theta, share)[0]
+
+    def curvature_parts(self, theta: Floats, share: float = 1.0) -> tuple[Floats, Floats, Floats]:
+        """Return the Hessian, that of n log Z, and the gradient of log Z (for leave-one-out)."""
+        lam, k, p = self.tradeoff, self.n_classes, self.n_free
+        size = self.n_parameters
+        H = np.zeros((size, size))
+        needs_density = lam > 0.0
+        by_class = H[: k * p, : k * p].reshape(k, p, k, p)
+        joint = np.zeros((0, 0))
+        log_z_gradient = np.zeros(size)
+        partition_weight = np.zeros_like(self._missing_counts)
+        if needs_density:
+            eta = self.natural(theta)
+            partition = self._log_partition(eta)
+            slope = self._partition_slope(eta)
+            inner = self.density.hessian(eta) / np.outer(self._scale, self._scale)
+            partition_weight -= self._missing_counts
+        if lam < 1.0:
+            lost = self._add_row_curvature(H, theta, share)
+            if self._has_missing:
+                partition_weight += (1.0 - lam) * lost
+            diagonal = np.arange(p)
+            penalty = (1.0 - lam) * self._penalty * (np.eye(k) - 1.0 / k)
+            by_class[:, diagonal, :, diagonal] += penalty
+        if lam > 0.0:
+            _, offsets, _ = self.split(theta)
+            log_terms = offsets + partition.sum(axis=1)
+            weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
+            partition_weight += lam * (self._total * weight[:, None] + self.bound.prior_counts)
+            columns = self._class_columns(slope)
+            log_z_gradient = columns.T @ weight
+            spread = np.einsum("ka,k,kb->ab", columns, weight, columns)
+            spread -= np.outer(log_z_gradient, log_z_gradient)
+            joint = np.zeros_like(H)
+            joint += spread
+            self._add_partition_curvature(joint, inner, np.broadcast_to(weight[:, None], partition_weight.shape))
+            joint *= self._total
+            H += lam * self._total * spread
+        if needs_density:
+            self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
+        self._pin(H)
+        return H, joint, log_z_gradient
+
+    def _class_columns(self, slope: Floats) -> Floats:
+        """Return the gradients of c_k + A(η_k), one row a class, shape (K, n_parameters)."""
+        k, p = self.n_classes, self.n_free
+        columns = np.zeros((k, self.n_parameters))
+        columns[:, : k * p].reshape(k, k, p)[np.arange(k), np.arange(k)] = slope[:, self.free]
+        columns[np.arange(k), k * p + np.arange(k)] = 1.0
+        columns[:, k * p + k :] = slope[:, self.tied]
+        return columns
+
+    def _add_partition_curvature(self, H: Floats, inner: Floats, weight: Floats) -> None:
+        """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
+        k, p = self.n_classes, self.n_free
+        root = np.sqrt(weight)[:, self._factors]
+        scaled = inner * root[:, :, None] * root[:, None, :]
+        free, tied = self.free, self.tied
+        for c in range(k):
+            own = slice(c * p, c * p + p)
+            H[own, own] += scaled[c][np.ix_(free, free)]
+            if self.n_tied:
+                cross = scaled[c][np.ix_(free, tied)]
+                H[own, k * p + k :] += cross
+                H[k * p + k :, own] += cross.T
+                H[k * p + k :, k * p + k :] += scaled[c][np.ix_(tied, tied)]
+
+    def _pin(self, H: Floats) -> None:
+        """Give the directions that change nothing a curvature, so that H can be factorised.
+
+        They carry no gradient: adding a constant to every c_k; at λ = 0 with complete rows also
+        adding one vector to every class's weights, and the tied weights.
+        """
+        k, p = self.n_classes, self.n_free
+        size = max(float(np.trace(H)) / max(H.shape[0], 1), 1e-300)
+        H[k * p : k * p + k, k * p : k * p + k] += size / k
+        if self.tradeoff == 0.0:
+            diagonal = np.arange(p)
+            H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += size / k
+            tied = np.arange(k * p + k, H.shape[0])
+            H[tied, tied] += size
+
+    def _add_row_curvature(self, H: Floats, theta: Floats, share: float) -> Floats:
+        """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
+        lam, k, p = self.tradeoff, self.n_classes, self.n_free
+        eta, offset, absent = self.row_coefficients(theta)
+        n_rows = self.rows.n_samples
+        index = None
+        if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
+            index = sample_rows(n_rows, share)
+            n_rows = index.size
+        extra = 0 if absent is None else self.density.n_factors
+        width = p + extra + 1
+        pairs = [(a, b) for a in range(k) for b in range(a + 1, k)]
+
+        def block(span: slice) -> tuple[Floats, Floats, float]:
+            grams = np.empty((len(pairs), width, width))
+            lost = np.zeros((k, extra))
+            Z, posterior, weights = self.design(
+                span if index is None else index[span], eta, offset, absent
+            )
+            if extra:
+                w = posterior if weights is None else posterior * weights[:, None]
+                lost += w.T @ Z[:, p : p + extra]
+            for number, (a, b) in enumerate(pairs):
+                v = posterior[:, a] * posterior[:, b]
+                if weights is not None:
+                    v *= weights
+                scaled = Z * np.sqrt(v)[:, None]
+                np.matmul(scaled.T, scaled, out=grams[number])
+            return grams, lost, float(Z.shape[0] if weights is None else weights.sum())
+
+        grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
+        if index is not None:
+            scale_up = self._total / max(seen, 1e-300)
+            grams, lost = grams * scale_up, lost * scale_up
+        blocks = np.zeros((k, k, width, width))
+        for number, (a, b) in enumerate(pairs):
+            blocks[a, b] = blocks[b, a] = -grams[number]
+            blocks[a, a] += grams[number]
+            blocks[b, b] += grams[number]
+        blocks *= 1.0 - lam
+        if extra:
+            maps = self.coefficient_maps(theta)
+            H += np.einsum("aiu,abij,bjv->uv", maps, blocks, maps, optimize=True)
+            return lost
+        H[: k * p, : k * p].reshape(k, p, k, p)[...] += blocks[:, :, :p, :p].transpose(0, 2, 1, 3)
+        cross = blocks[:, :, :p, p]
+        offsets = slice(k * p, k * p + k)
+        H[: k * p, offsets].reshape(k, p, k)[...] += cross.transpose(0, 2, 1)
+        H[offsets, : k * p].reshape(k, k, p)[...] += cross.transpose(1, 0, 2)
+        H[offsets, offsets] += blocks[:, :, p, p]
+        return lost
+
+    def coefficient_maps(self, theta: Floats) -> Floats:
+        """Return d(coefficients of a row's design, class k)/dθ, shape (K, width, n_parameters).
+
+        A missing factor's coefficient is A_f(η_k), whose derivative is the slope of A_f.
+        """
+        k, p = self.n_classes, self.n_free
+        m = self.density.n_factors if self._has_missing else 0
+        maps = np.zeros((k, p + m + 1, self.n_parameters))
+        own = np.arange(p)
+        free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
+        slope = self._partition_slope(self.natural(theta)) if m else None
+        for c in range(k):
+            maps[c, own, c * p + own] = 1.0
+            maps[c, p + m, k * p + c] = 1.0
+            if slope is not None:
+                maps[c, p + self._factors[free_index], c * p + own] = slope[c, free_index]
+                columns = k * p + k + np.arange(tied_index.size)
+                maps[c, p + self._factors[tied_index], columns] = slope[c, tied_index]
+        return maps
+
+    def design(
+        self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """Return a block's design (T̃, missing factors, 1), its posteriors and its weights."""
+        p = self.n_free
+        X = self.rows.block(rows)
+        statistics = self.density.free_statistics(X)
+        scores = statistics @ eta.T
+        scores += offset
+        extra = 0 if absent is None else absent.shape[1]
+        Z = np.empty((X.shape[0], p + extra + 1))
+        np.subtract(statistics, self._free_mean, out=Z[:, :p])
+        Z[:, :p] /= self._free_scale
+        Z[:, -1] = 1.0
+        if absent is not None:
+            mask = self.density.missing_factors(X)
+            if mask is None:
+                Z[:, p:-1] = 0.0
+            else:
+                Z[:, p:-1] = mask
+                Z[:, :p][mask[:, self._free_factors]] = 0.0
+                scores += Z[:, p:-1] @ absent.T
+        return Z, log_normalise(scores)[1], self.rows.block_weights(rows)
+
+    # -- Hessian products, for models whose Hessian is too large to form -------------------------
+
+    def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
+        """Return v ↦ H v, exact where no cell is missing; every product is one pass over the rows.
+
+        Raises
+        ------
+        ValueError
+            If cells are missing (the dense stand-in is used there).
+        """
+        if self._has_missing:
+            raise ValueError("curvature_product: expected complete rows, got missing cells")
+        lam, total = self.tradeoff, self._total
+        eta_rows, offset, _ = self.row_coefficients(theta)
+        if lam > 0.0:
+            eta = self.natural(theta)
+            slope = self._partition_slope(eta)
+            log_terms = self.split(theta)[1] + self._log_partition(eta).sum(axis=1)
+            share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
+            weight = (lam * (total * share[:, None] + self.bound.prior_counts))[:, self._factors]
+
+        def product(v: Floats) -> Floats:
+            v_weights, v_offsets, v_tied = self.split(v)
+            out = np.zeros_like(v)
+            o_weights, o_offsets, o_tied = self.split(out)
+            if lam > 0.0:
+                full = np.empty((self.n_classes, self.tied.size))
+                full[:, self.free] = v_weights
+                full[:, self.tied] = v_tied
+                along = v_offsets + (slope * full).sum(axis=1)
+                along = lam * total * share * (along - share @ along)
+                bent = self.density.hessian_product(eta, full / self._scale) / self._scale
+                bent = bent * weight + along[:, None] * slope
+                o_weights += bent[:, self.free]
+                o_tied += bent[:, self.tied].sum(axis=0)
+                o_offsets += along
+            else:
+                o_tied += total * v_tied
+            if lam < 1.0:
+                sums, mass = self._row_product(eta_rows, offset, v_weights, v_offsets)
+                centred = v_weights - v_weights.mean(axis=0)
+                o_weights += (1.0 - lam) * (sums + self._penalty * centred)
+                o_offsets += (1.0 - lam) * mass
+            # The same pinned directions as in the dense matrix.
+            o_offsets += total / self.n_classes * v_offsets.mean()
+            if lam == 0.0:
+                o_weights += total * v_weights.mean(axis=0)
+            return out
+
+        return product
+
+    def _row_product(
+        self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return Σ w J'(diag τ - ττ')J v over the free weights and the offsets."""
+        step = v_weights / self._free_scale
+        step_offset = v_offsets - step @ self._free_mean
+
+        def block(rows: slice) -> tuple[Floats, Floats]:
+            carrier, _, scores = self._block_scores(rows, eta, offset, None)
+            posterior = log_normalise(scores)[1]
+            if self._forms_statistics:
+                change = carrier @ step.T
+            else:
+                change = self.density.scores(carrier, self._full(step))
+            change += step_offset
+            change -= (posterior * change).sum(axis=1)[:, None]
+            change *= posterior
+            weights = self.rows.block_weights(rows)
+            if weights is not None:
+                change *= weights[:, None]
+            return self._block_sums(carrier, None, change), change.sum(axis=0)
+
+        return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+
+    # -- scores ----------------------------------------------------------------------------------
+
+    def scores(self, theta: Floats) -> Floats:
+        """Return s_ik for all rows, up to a term common to the classes, (n_samples, n_classes)."""
+        eta, offset, absent = self.row_coefficients(theta)
+        out = np.empty((self.rows.n_samples, self.n_classes))
+
+        def block(rows: slice) -> None:
+            out[rows] = self._block_scores(rows, eta, offset, absent)[2]
+
+        for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
+        return out
+
+
+def _by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
+    """Sum (n_classes, n_statistics) values within factors, shape (n_classes, n_factors)."""
+    out = np.zeros((values.shape[0], n_factors))
+    np.add.at(out.T, factors, values.T)
+    return out

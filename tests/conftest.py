@@ -1,0 +1,60 @@
+"""What every test may use: real data where it lies at hand, and deterministic hypotheses."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+from tests.support import same
+
+ROOT = Path(__file__).parents[1]
+
+# No time limit: the first call of a compiled kernel compiles it. No randomness: a failure must come
+# back when it is looked at. `pytest --hypothesis-profile=explore` looks further afield.
+hypothesis.settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile("steady")
+
+
+def data_folder() -> Path | None:
+    """Return the folder of real data sets: $CROSSFADE_DATA, else ../shared/data, else None."""
+    folder = Path(os.environ.get("CROSSFADE_DATA", ROOT.parent / "shared" / "data"))
+    return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets; a test that asks for it is skipped where there is none."""
+    folder = data_folder()
+    if folder is None:
+        pytest.skip("the real data sets are not here; set CROSSFADE_DATA to their folder")
+    return folder
+
+
+@pytest.fixture
+def unchanged() -> Iterator[Callable[..., Any]]:
+    """Watch objects: ``X, y = unchanged(X, y)``; the test fails if one has been written to.
+
+    Arrays, frames, dicts and lists are compared with a deep copy when the test ends.
+    """
+    watched: list[tuple[Any, Any]] = []
+
+    def watch(*objects: Any) -> Any:
+        watched.extend((thing, copy.deepcopy(thing)) for thing in objects)
+        return objects[0] if len(objects) == 1 else objects
+
+    yield watch
+    for thing, before in watched:
+        assert same(thing, before), f"an input was changed:\n{thing!r}\nwas\n{before!r}"

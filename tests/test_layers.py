@@ -1,0 +1,148 @@
+"""The house's one rule: imports point one way, and threads and compilers live in one place each."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import crossfade
+
+SOURCE = Path(crossfade.__file__).parent
+
+#: From the ground up. A module may import from its own layer and from layers below it. What is
+#: listed together is one layer, but its members do not import each other unless they are the same.
+LAYERS = (
+    ("errors", "blocks"),
+    ("rows",),
+    ("densities",),
+    ("fitting",),
+    ("classifiers", "glm", "sequences"),
+    ("theory", "curves", "datasets"),
+    ("comparison", "experiments"),
+    ("commands",),
+    ("cli", "__main__"),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+THREADS = {"threading", "concurrent", "threadpoolctl", "multiprocessing", "_thread"}
+COMPILERS = {"numba", "llvmlite"}
+
+
+def modules() -> dict[str, ast.Module]:
+    """Return every module of the package by its path below src/crossfade."""
+    return {
+        str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8"), str(path))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def room(module: str) -> str:
+    """Return the layer member a file belongs to: its folder's or its own name."""
+    return Path(module).parts[0].removesuffix(".py")
+
+
+def imports(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted name) of everything a module imports, at any depth, types included."""
+    package = ("crossfade", *Path(module).parts[:-1])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            origin = ".".join((*base, *filter(None, [node.module])))
+            for alias in node.names:
+                # `from crossfade import blocks` names a module, `… import X` a thing in one.
+                yield node.lineno, f"{origin}.{alias.name}"
+
+
+def upward(module: str, tree: ast.Module) -> list[str]:
+    """Return the imports of a module that point up, or sideways to a neighbour."""
+    here = room(module)
+    found = []
+    for line, name in imports(module, tree):
+        parts = name.split(".")
+        if parts[0] != "crossfade" or len(parts) == 1:
+            continue
+        there = parts[1]
+        if there == here or there not in RANK:  # names of the package itself: __version__
+            continue
+        if RANK[there] >= RANK[here]:
+            found.append(f"{module}:{line} imports {name}")
+    return found
+
+
+def holders(packages: set[str]) -> dict[str, list[int]]:
+    """Return the modules (and lines) that import one of these outside packages."""
+    found: dict[str, list[int]] = {}
+    for module, tree in modules().items():
+        for line, name in imports(module, tree):
+            if name.split(".")[0] in packages:
+                found.setdefault(module, []).append(line)
+    return found
+
+
+def test_every_module_has_a_layer():
+    unknown = {room(module) for module in modules()} - set(RANK) - {"__init__"}
+    assert not unknown, f"give these a place in LAYERS: {sorted(unknown)}"
+
+
+def test_imports_point_down():
+    wrong = [
+        line
+        for module, tree in modules().items()
+        if room(module) != "__init__"
+        for line in upward(module, tree)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_public_names_are_taken_from_the_package_only_outside_it():
+    # `from crossfade import NaiveBayes` inside the package would hide which layer is used.
+    wrong = [
+        f"{module}:{line} imports {name}"
+        for module, tree in modules().items()
+        if room(module) != "__init__"
+        for line, name in imports(module, tree)
+        if name.startswith("crossfade.") and name.split(".")[1] in crossfade.__all__
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_block_layer_knows_of_threads():
+    assert set(holders(THREADS)) <= {"blocks.py"}
+
+
+def test_only_kernel_modules_know_of_the_compiler():
+    wrong = [name for name in holders(COMPILERS) if "kernels" not in Path(name).stem]
+    assert not wrong, f"move the compiled functions to a *kernels.py module: {wrong}"
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("fitting/newton.py", "from crossfade.classifiers.naive_bayes import NaiveBayes"),
+        ("densities/base.py", "def f():\n    from crossfade import fitting"),
+        ("blocks.py", "import crossfade.rows.table"),
+        ("densities/base.py", "from ..fitting.newton import newton"),
+        ("glm/model.py", "from crossfade.sequences.hmm import HiddenMarkovModel"),
+    ],
+)
+def test_an_arrow_that_turns_round_is_seen(module: str, line: str):
+    assert len(upward(module, ast.parse(line))) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("fitting/newton.py", "from crossfade.densities.base import Floats"),
+        ("densities/base.py", "from . import univariate"),
+        ("cli.py", "from crossfade import __version__"),
+        ("densities/base.py", "import numpy as np"),
+    ],
+)
+def test_an_arrow_down_is_let_through(module: str, line: str):
+    assert not upward(module, ast.parse(line))
