@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 # A new public name is added twice: here for type checkers and editors, and in _HOMES for Python.
 # A test compares the two.
 if TYPE_CHECKING:
+    from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes as EntropicNaiveBayes
     from crossfade.classifiers.gaussian_discriminant import (
         GaussianDiscriminant as GaussianDiscriminant,
     )
@@ -33,6 +34,7 @@ _HOMES = {
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
     "DomainError": "crossfade.errors",
+    "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
