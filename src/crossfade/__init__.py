@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
     from crossfade.errors import DataError as DataError
     from crossfade.errors import DomainError as DomainError
+    from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
 
@@ -36,6 +37,7 @@ _HOMES = {
     "DomainError": "crossfade.errors",
     "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
+    "MissingExtraError": "crossfade.errors",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",
