@@ -125,6 +125,16 @@ class Design:
             matrix[0, 1:] = -self.center[columns] / self.scale[columns]
         return matrix
 
+    def coordinates(self, beta: Floats) -> Floats:
+        """Return the θ of a β whose aliased entries are 0."""
+        first = int(self.intercept)
+        columns = np.arange(self.X.shape[1]) if self.kept is None else self.kept
+        slopes = beta[first + columns]
+        theta = slopes * self.scale[columns]
+        if not first:
+            return theta
+        return np.concatenate([[beta[0] + self.center[columns] @ slopes], theta])
+
     def block(self, rows: slice) -> Floats:
         """Return one block of the columns kept, in their own units, float64."""
         block = self.X[rows]
@@ -331,7 +341,7 @@ def stacked_triangle(design: Design, root_weights: Floats | None = None) -> Floa
         block = design.standard(rows)
         if root_weights is not None:
             block *= root_weights[rows][:, None]
-        triangle = np.linalg.qr(np.vstack([triangle, block]), mode="r")
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, block]), mode="r"))
     return triangle
 
 

@@ -54,6 +54,10 @@ class Family(ABC):
         """Return the expected second derivative of the loss in η: the weights W of IRLS."""
 
     @abstractmethod
+    def information_slope(self, eta: Floats) -> Floats:
+        """Return d/dη log W: what Firth's penalty needs (1 - 2π for the logit)."""
+
+    @abstractmethod
     def observed_information(self, eta: Floats, y: Floats, size: Floats) -> Floats:
         """Return the second derivative of the loss in η."""
 
@@ -129,7 +133,6 @@ class Binomial(Family):
         return (size - y) * odds.failure_hazard * failure - y * odds.success_hazard * success
 
     def information_slope(self, eta: Floats) -> Floats:
-        """Return d/dη log W: what Firth's penalty needs (1 - 2π for the logit)."""
         success, failure = self.link.hazard_slopes(eta, self.link.odds(eta))
         return success + failure
 
@@ -139,7 +142,8 @@ class Binomial(Family):
 
     def saturated(self, y: Floats, size: Floats) -> Floats:
         xlogy, failures = scipy.special.xlogy, size - y
-        return xlogy(size, size) - xlogy(y, y) - xlogy(failures, failures)
+        total = xlogy(size, size) - xlogy(y, y) - xlogy(failures, failures)
+        return np.asarray(total, dtype=np.float64)
 
     def mean(self, eta: Floats, size: Floats) -> Floats:
         return size * self.link.inverse(eta)
@@ -180,6 +184,11 @@ class Poisson(Family):
 
     def information(self, eta: Floats, size: Floats) -> Floats:
         return size * self.link.derivative(eta) * self.link.log_derivative(eta)
+
+    def information_slope(self, eta: Floats) -> Floats:
+        # W ∝ λ'²/λ.
+        link = self.link
+        return 2.0 * link.second_derivative(eta) / link.derivative(eta) - link.log_derivative(eta)
 
     def observed_information(self, eta: Floats, y: Floats, size: Floats) -> Floats:
         link = self.link

@@ -26,7 +26,16 @@ from crossfade.fitting.newton import (
 from crossfade.glm.design import Data, Design, stacked_triangle
 from crossfade.glm.families import Family
 
-__all__ = ["GlmProblem", "Iteration", "Likelihood", "inverse_information", "solve"]
+__all__ = [
+    "GlmProblem",
+    "Iteration",
+    "Likelihood",
+    "Restricted",
+    "Solved",
+    "inverse_information",
+    "invert",
+    "solve",
+]
 
 #: Rows from which the curvature of a tenth of them is worth its noise.
 _MANY_ROWS = 40_000
@@ -54,6 +63,15 @@ class Iteration:
     coefficients: Floats
 
 
+@dataclass(frozen=True)
+class Solved:
+    """A solution, the steps that led to it, and the gradient that is left there."""
+
+    solution: Solution
+    history: tuple[Iteration, ...]
+    gradient: Floats
+
+
 class Likelihood(Protocol):
     """A regression likelihood in standardised coordinates, to be minimised (negated)."""
 
@@ -66,6 +84,9 @@ class Likelihood(Protocol):
 
     def matrix(self) -> Floats:
         """Return T with β = T θ."""
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return β of θ."""
 
     def start(self) -> Floats:
         """Return a legal θ to start from."""
@@ -119,6 +140,10 @@ class GlmProblem:
     def matrix(self) -> Floats:
         """Return T with β = T θ."""
         return self.design.matrix()
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return β of θ."""
+        return self.matrix() @ theta
 
     def predictor(self, rows: slice, theta: Floats) -> Floats:
         """Return the linear predictors of a block, offset included."""
@@ -211,9 +236,64 @@ class GlmProblem:
         return self.design.standard(rows) * slope[:, None]
 
 
-def solve(
-    problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: int
-) -> tuple[Solution, tuple[Iteration, ...]]:
+class Restricted:
+    """A likelihood whose θ = base + basis · u may only move along some directions.
+
+    Parameters
+    ----------
+    inner : Likelihood
+    base : ndarray of shape (n_parameters,)
+    basis : ndarray of shape (n_parameters, n_free)
+    """
+
+    def __init__(self, inner: Likelihood, base: Floats, basis: Floats) -> None:
+        self.inner, self.base, self.basis = inner, base, basis
+        self.design, self.data = inner.design, inner.data
+
+    @property
+    def n_rows(self) -> float:
+        """Return the total weight of the rows."""
+        return self.inner.n_rows
+
+    def expand(self, free: Floats) -> Floats:
+        """Return θ of u."""
+        return self.base + self.basis @ free
+
+    def matrix(self) -> Floats:
+        """Return the matrix by which β changes with u."""
+        return self.inner.matrix() @ self.basis
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return β of u."""
+        return self.inner.coefficients(self.expand(theta))
+
+    def start(self) -> Floats:
+        """Return u = 0."""
+        return np.zeros(self.basis.shape[1])
+
+    def value(self, theta: Floats) -> float:
+        """Return the value at u."""
+        return self.inner.value(self.expand(theta))
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the value at u and its gradient in u."""
+        value, gradient = self.inner.value_and_gradient(self.expand(theta))
+        return value, self.basis.T @ gradient
+
+    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
+        """Return the curvature in u."""
+        return self.basis.T @ self.inner.curvature(self.expand(theta), share) @ self.basis
+
+    def sample(self, share: float) -> Restricted:
+        """Return the same restriction of fewer rows."""
+        return Restricted(self.inner.sample(share), self.base, self.basis)
+
+    def score_rows(self, rows: slice, theta: Floats) -> Floats:
+        """Return each row's gradient in u."""
+        return self.inner.score_rows(rows, self.expand(theta)) @ self.basis
+
+
+def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: int) -> Solved:
     """Fit by the lecture's rule: stop when ‖Δβ‖/‖β‖ < 10⁻ᶜ.
 
     Norms are taken in standardised coordinates, so that the rule does not depend on units, and
@@ -229,18 +309,18 @@ def solve(
 
     Returns
     -------
-    solution : Solution
-    history : tuple of Iteration
+    Solved
     """
-    transform = problem.matrix()
     smallest = 1.0 / np.sqrt(max(problem.n_rows, 1.0))
     history: list[Iteration] = []
+    gradients: list[Floats] = []
 
     def watch(before: Iterate, after: Iterate) -> str | None:
+        gradients[:] = [after.gradient]
         size = max(float(np.linalg.norm(after.theta)), smallest)
         change = float(np.linalg.norm(after.theta - before.theta)) / size
         history.append(
-            Iteration(after.value, change, after.gradient_norm, transform @ after.theta)
+            Iteration(after.value, change, after.gradient_norm, problem.coefficients(after.theta))
         )
         if change < 10.0**-tol_digits:
             return f"relative change {change:.1e} is below 1e-{tol_digits:g}"
@@ -259,7 +339,8 @@ def solve(
         )
     else:
         solution = newton(problem, start, tol=0.0, max_iter=max_iter, monitor=watch)
-    return solution, tuple(history)
+    gradient = gradients[0] if gradients else problem.value_and_gradient(solution.theta)[1]
+    return Solved(solution, tuple(history), gradient)
 
 
 def inverse_information(problem: GlmProblem, theta: Floats, curvature: Floats) -> Floats:
