@@ -7,12 +7,15 @@ tests, intervals and diagnostics come with them.
 from __future__ import annotations
 
 from crossfade.glm.estimators import BinomialRegression, PoissonRegression
+from crossfade.glm.grouping import Collapsed, collapse
 from crossfade.glm.multinomial_estimator import MultinomialRegression
 from crossfade.glm.nested import compare_nested
 
 __all__ = [
     "BinomialRegression",
+    "Collapsed",
     "MultinomialRegression",
     "PoissonRegression",
+    "collapse",
     "compare_nested",
 ]

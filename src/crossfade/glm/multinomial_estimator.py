@@ -66,8 +66,8 @@ aliased_, converged_, n_iter_, history_
     >>> fit.names_
     ('b: Intercept', 'b: x0', 'c: Intercept', 'c: x0')
     >>> fit.coef_.round(3)
-    array([[0.816],
-           [1.571]])
+    array([[0.911],
+           [1.821]])
     """
 
     _title = "Multinomial logit"

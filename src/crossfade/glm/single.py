@@ -161,7 +161,7 @@ class SingleResponse(Regression):
         >>> fit = BinomialRegression().fit([[1.0], [2.0], [3.0]], [1, 4, 7], trials=[8, 8, 8])
         >>> one = fit.predict_interval([[2.0]])
         >>> one.mean.round(3), one.lower.round(3), one.upper.round(3)
-        (array([0.5]), array([0.233]), array([0.767]))
+        (array([0.5]), array([0.267]), array([0.733]))
         """
         level = check_level(level)
         matrix, eta = self._predictor(X, offset)
