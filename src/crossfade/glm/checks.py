@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
 
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError, IgnoredRowsWarning
@@ -62,6 +63,13 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
             f"{name}: expected numbers, got {_show(values)}; give one number a row"
         ) from None
     if array.ndim == 2 and array.shape[1] == 1:
+        if name == "y":
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples,), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=3,
+            )
         array = array[:, 0]
     if array.ndim == 0 and name != "y":
         array = np.full(n_rows, float(array))

@@ -200,7 +200,9 @@ class Design:
         return Design(X, self.intercept, self.center, self.scale, self.kept, self.doubtful)
 
 
-def measure(X: NDArray[Any], intercept: bool, names: list[str]) -> Design:
+def measure(
+    X: NDArray[Any], intercept: bool, names: list[str], weights: Floats | None = None
+) -> Design:
     """Return the design of these rows: centre, scale, and which columns others determine.
 
     Parameters
@@ -209,6 +211,8 @@ def measure(X: NDArray[Any], intercept: bool, names: list[str]) -> Design:
     intercept : bool
     names : list of str
         Column names, for messages.
+    weights : ndarray of shape (n_rows,), optional
+        How often each row counts, for centre and scale.
 
     Raises
     ------
@@ -216,11 +220,12 @@ def measure(X: NDArray[Any], intercept: bool, names: list[str]) -> Design:
         If a cell is missing or infinite; the message names the column.
     """
     n_rows, n_features = X.shape
-    some = X
+    some, often = X, weights
     if n_rows > _MANY_ROWS:
         # Any centre and scale will do: those of some rows are as good as those of all.
-        some = X[sample_rows(n_rows, max(0.05, 20.0 * n_features / n_rows))]
-    mean, scale = _moments(some, intercept)
+        drawn = sample_rows(n_rows, max(0.05, 20.0 * n_features / n_rows))
+        some, often = X[drawn], None if weights is None else weights[drawn]
+    mean, scale = _moments(some, intercept, often)
     if not np.isfinite(scale).all():
         refuse_missing(X, names)
         column = names[int(np.flatnonzero(~np.isfinite(scale))[0])]
@@ -229,7 +234,7 @@ def measure(X: NDArray[Any], intercept: bool, names: list[str]) -> Design:
         )
     constant = _is_constant(mean, scale)
     if constant.any() and some is not X:
-        mean[constant], scale[constant] = _moments(X[:, constant], intercept)
+        mean[constant], scale[constant] = _moments(X[:, constant], intercept, weights)
         constant[constant] = _is_constant(mean[constant], scale[constant])
     scale = np.where(constant, 1.0, scale)
     kept = np.flatnonzero(~constant)
@@ -237,19 +242,22 @@ def measure(X: NDArray[Any], intercept: bool, names: list[str]) -> Design:
     return _without_aliased(design)
 
 
-def _moments(X: NDArray[Any], intercept: bool) -> tuple[Floats, Floats]:
+def _moments(X: NDArray[Any], intercept: bool, weights: Floats | None) -> tuple[Floats, Floats]:
     """Return centre and scale of the columns: mean and deviation, or 0 and root mean square."""
     head = X[0].astype(np.float64) if intercept else np.zeros(X.shape[1])
     head = np.where(np.isfinite(head), head, 0.0)
 
     def sums(rows: slice) -> tuple[Floats, Floats]:
         shifted = X[rows] - head
-        return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
+        if weights is None:
+            return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
+        return weights[rows] @ shifted, weights[rows] @ np.square(shifted)
 
+    total = X.shape[0] if weights is None else weights.sum()
     with np.errstate(invalid="ignore", over="ignore"):
         first, second = block_sum(sums, X.shape[0])
-        mean = first / X.shape[0] if intercept else np.zeros(X.shape[1])
-        variance = second / X.shape[0] - mean * mean
+        mean = first / total if intercept else np.zeros(X.shape[1])
+        variance = second / total - mean * mean
     return head + mean, np.sqrt(np.where(variance < 0.0, 0.0, variance))
 
 

@@ -204,7 +204,8 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         ndarray of shape (n_rows, 2)
             Order of ``classes_``.
         """
-        success = self.link_.inverse(self.decision_function(X, offset=offset))
+        eta = self.decision_function(X, offset=offset)
+        success = self.link_.inverse(eta)
         return np.column_stack([1.0 - success, success])
 
     def predict_log_proba(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:

@@ -123,7 +123,7 @@ def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) ->
         Column names, for messages.
     settings : Settings
     """
-    design = measure(data.X, settings.intercept, names)
+    design = measure(data.X, settings.intercept, names, data.weights)
     if settings.method == "firth":
         problem: GlmProblem = FirthProblem(design, data, family)
         return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
@@ -159,7 +159,7 @@ def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Sett
         Column names, for messages.
     settings : Settings
     """
-    design = measure(data.X, settings.intercept, names)
+    design = measure(data.X, settings.intercept, names, data.weights)
     problem = MultinomialProblem(design, data, n_classes, settings.l2)
     if settings.l2 > 0.0:
         return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))

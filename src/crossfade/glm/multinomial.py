@@ -177,7 +177,7 @@ class MultinomialProblem:
     def score_rows(self, rows: slice, theta: Floats) -> Floats:
         """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
         residual, Z = self.residuals(rows, theta), self.design.standard(rows)
-        return (residual[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
+        return (residual[:, :, None] * Z[:, None, :]).reshape(len(Z), self.penalty.size)
 
     def comparisons(self, allowed: NDArray[np.bool_] | None = None) -> Floats:
         """Return one row for every class a row did not have.
@@ -198,7 +198,9 @@ class MultinomialProblem:
             other = codes != k
             rows = np.flatnonzero(other if allowed is None else other & allowed[:, k])
             contrast = signs_of[codes[rows]] - signs_of[k]
-            parts.append((contrast[:, :, None] * Z[rows, None, :]).reshape(len(rows), -1))
+            parts.append(
+                (contrast[:, :, None] * Z[rows, None, :]).reshape(len(rows), self.penalty.size)
+            )
         return np.concatenate(parts)
 
     def possible(self, direction: Floats) -> NDArray[np.bool_]:

@@ -12,10 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
 from crossfade.glm.base import Regression
-from crossfade.glm.checks import (
-    numbers,
-)
-from crossfade.glm.design import Data
+from crossfade.glm.design import Data, refuse_missing
 from crossfade.glm.fit import fit_multinomial
 from crossfade.glm.multinomial import class_probabilities, top_classes
 from crossfade.glm.single import subset
@@ -205,8 +202,8 @@ aliased_, converged_, n_iter_, history_
         """
         check_is_fitted(self)
         matrix = self._matrix(X, reset=False).astype(np.float64, copy=False)
-        if not np.isfinite(matrix.sum(axis=0)).all():
-            numbers("X", matrix.sum(axis=1), len(matrix))
+        if not np.isfinite(matrix.sum()):
+            refuse_missing(matrix, self._columns)
         eta = self._linear(matrix, self._beta)
         allowed = None
         if self._direction is not None:
@@ -259,4 +256,5 @@ aliased_, converged_, n_iter_, history_
         -------
         ndarray of shape (n_rows,)
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        shares = self.predict_proba(X)
+        return self.classes_[shares.argmax(axis=1)]

@@ -20,7 +20,7 @@ from crossfade.glm.checks import (
     check_offset,
     numbers,
 )
-from crossfade.glm.design import Data
+from crossfade.glm.design import Data, refuse_missing
 from crossfade.glm.families import Family
 from crossfade.glm.fit import Fit, fit_glm, null_value
 from crossfade.glm.inference import TestResult
@@ -118,13 +118,8 @@ class SingleResponse(Regression):
             eta[rows] = values
 
         for_each_block(work, len(eta))
-        if np.isnan(eta).any():
-            row = int(np.flatnonzero(np.isnan(eta))[0])
-            raise DataError(
-                f"X: expected numbers in every cell, got NaN in {int(np.isnan(eta).sum())} rows "
-                f"(first in row {row}; Input X contains NaN or inf); drop those rows or fill "
-                "them in"
-            )
+        if not np.isfinite(eta if push is None else matrix.sum()).all():
+            refuse_missing(matrix, self._columns)
         if offset is not None:
             eta += numbers("offset", offset, len(eta))
         return matrix, eta
