@@ -113,16 +113,13 @@ class Binomial(Family):
     def loss(self, eta: Floats, y: Floats, size: Floats) -> tuple[Floats, Floats]:
         odds = self.link.odds(eta)
         failures = size - y
-        value = -y * odds.log_success - failures * odds.log_failure
-        slope = failures * odds.failure_hazard - y * odds.success_hazard
-        # A term without occasions (no success, no failure) is zero, also at an infinite log.
-        if not np.isfinite(value).all():
-            value = -_times(y, odds.log_success) - _times(failures, odds.log_failure)
+        value = -_times(y, odds.log_success) - _times(failures, odds.log_failure)
+        slope = _times(failures, odds.failure_hazard) - _times(y, odds.success_hazard)
         return value, slope
 
     def information(self, eta: Floats, size: Floats) -> Floats:
         odds = self.link.odds(eta)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             product = size * odds.success_hazard * odds.failure_hazard
         # The product of a vanishing and an overflowing hazard vanishes.
         return np.where(np.isnan(product), 0.0, product)
@@ -178,12 +175,14 @@ class Poisson(Family):
         if link.lowest_eta > -np.inf and (eta <= link.lowest_eta).any():
             # Outside the domain; NaN slopes stop a line search from going there.
             return np.full_like(eta, np.inf), np.full_like(eta, np.nan)
-        value = size * link.inverse(eta) - _times(y, link.log_inverse(eta))
-        slope = size * link.derivative(eta) - y * link.log_derivative(eta)
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = size * link.inverse(eta) - _times(y, link.log_inverse(eta))
+            slope = size * link.derivative(eta) - y * link.log_derivative(eta)
         return value, slope
 
     def information(self, eta: Floats, size: Floats) -> Floats:
-        return size * self.link.derivative(eta) * self.link.log_derivative(eta)
+        with np.errstate(over="ignore"):
+            return size * self.link.derivative(eta) * self.link.log_derivative(eta)
 
     def information_slope(self, eta: Floats) -> Floats:
         # W ∝ λ'²/λ.
@@ -213,8 +212,8 @@ class Poisson(Family):
         return -(y == 0.0).astype(np.float64)
 
 
-def _times(count: Floats, log: Floats) -> Floats:
-    """Return count * log, zero where nothing was counted."""
-    with np.errstate(invalid="ignore"):
-        product = count * log
+def _times(count: Floats, factor: Floats) -> Floats:
+    """Return count * factor, zero where nothing was counted, also at an infinite factor."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = count * factor
     return np.where(count == 0.0, 0.0, product) if not np.isfinite(product).all() else product
