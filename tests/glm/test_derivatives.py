@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from designs import BINOMIAL, MODELS, POISSON, design, respond, truth
 
 from crossfade.glm.design import Data, measure
 from crossfade.glm.families import Binomial, Poisson
@@ -13,6 +12,7 @@ from crossfade.glm.firth import FirthProblem
 from crossfade.glm.irls import GlmProblem, Restricted
 from crossfade.glm.links import LINKS, get_link
 from crossfade.glm.multinomial import MultinomialProblem
+from tests.glm.designs import BINOMIAL, MODELS, POISSON, design, respond, truth
 
 ETA = np.array([-4.0, -1.3, -0.2, 0.0, 0.4, 1.1, 2.3])
 POSITIVE = np.array([0.05, 0.4, 1.0, 2.5, 9.0])

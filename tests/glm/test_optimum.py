@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from designs import MODELS, design, fit, truth
 
 from crossfade.glm import MultinomialRegression
 from crossfade.glm.links import LINKS
+from tests.glm.designs import MODELS, design, fit, truth
 
 
 def exact_responses(family, link, X, beta):

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.stats
-from designs import MODELS, design, fit, respond, truth
 
 from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
+from tests.glm.designs import MODELS, design, fit, respond, truth
 
 sm = pytest.importorskip("statsmodels.api")
 DomainWarning = pytest.importorskip("statsmodels.tools.sm_exceptions").DomainWarning

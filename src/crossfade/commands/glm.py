@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from crossfade.errors import DataError
+from crossfade.errors import DataError, MissingExtraError
 
-__all__ = ["glm"]
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("glm")(glm)
 
 
 class FamilyName(StrEnum):
@@ -40,7 +44,12 @@ class ErrorsName(StrEnum):
 
 
 def glm(
-    file: Annotated[Path, typer.Argument(help="CSV file with a header row.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A CSV, TSV or Parquet file (also .gz).", show_default=False
+        ),
+    ],
     formula: Annotated[
         str,
         typer.Option(help="Model, such as 'cbind(dead, n - dead) ~ dose' or 'count ~ C(group)'."),
@@ -68,12 +77,16 @@ def glm(
         bool, typer.Option("--profile", help="Intervals by profile likelihood.")
     ] = False,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Also write the results to this JSON file.")
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
     ] = None,
 ) -> None:
     """Fit a generalised linear model with standard errors, tests and intervals."""
-    table = _read_table(file)
+    from crossfade.commands.output import check_writable, write_json
+
+    if json is not None:
+        check_writable(json, "--json")
+    table = _read(data)
     model = _fit(
         table,
         formula,
@@ -91,30 +104,27 @@ def glm(
         intervals="profile" if profile else "wald",
     )
     typer.echo(str(summary))
-    if json_file is not None:
-        text = json.dumps(_results(model, summary, formula), indent=2, allow_nan=False)
-        json_file.write_text(text + "\n", encoding="utf-8")
+    if json is not None:
+        write_json(json, _results(model, summary, formula))
 
 
-def _read_table(file: Path) -> Any:
+def _read(file: Path) -> Any:
+    """Return a table file as pandas frame, which is what formulas are evaluated on."""
+    from crossfade.rows.reading import read_table
+
     try:
         import pandas as pd
-    except ImportError as error:  # pragma: no cover - pandas is installed where tests run
-        raise DataError(
-            "file: expected pandas to be installed, got an import error; "
+    except ImportError:  # pragma: no cover - pandas is installed where tests run
+        raise MissingExtraError(
+            "formulas need pandas and formulaic, which the extra 'formula' installs: "
             "pip install 'crossfade[formula]'"
-        ) from error
-    if not file.is_file():
-        raise DataError(f"file: expected a CSV file, got {str(file)!r}; check the path")
-    try:
-        table = pd.read_csv(file)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"file: expected a CSV file with a header row, got {str(file)!r} ({error}); check it"
         ) from None
-    if not len(table):
-        raise DataError(f"file: expected rows, got a header only in {str(file)!r}; add some")
-    return table
+    table = read_table(file)
+    plain = {
+        name: table[name].to_numpy() if table[name].dtype.is_numeric() else table[name].to_list()
+        for name in table.columns
+    }
+    return pd.DataFrame(plain)
 
 
 def _fit(
@@ -172,9 +182,9 @@ def _refuse(family: FamilyName, **options: Any) -> None:
 def _plain(value: Any) -> Any:
     """Return numbers as JSON has them: infinite ones as text, missing ones as null."""
     number = float(value)
-    if np.isnan(number):
+    if math.isnan(number):
         return None
-    return number if np.isfinite(number) else ("inf" if number > 0 else "-inf")
+    return number if math.isfinite(number) else str(number)
 
 
 def _results(model: Any, summary: Any, formula: str) -> dict[str, Any]:

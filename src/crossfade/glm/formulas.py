@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.densities.base import Floats
-from crossfade.errors import DataError
+from crossfade.errors import DataError, MissingExtraError
 
 __all__ = ["Model", "column", "read_formula"]
 
@@ -36,8 +36,8 @@ _NUMERIC: dict[str, Callable[..., Any]] = {
 
 #: Functions that formulaic gives meaning to, on the right-hand side.
 _ENCODINGS = frozenset(
-    ("C", "bs", "cc", "cr", "cs", "poly", "center", "scale", "standardize", "lag")
-    + ("Diff", "Helmert", "Poly", "Sum", "Treatment")
+    {"C", "bs", "cc", "cr", "cs", "poly", "center", "scale", "standardize", "lag"}
+    | {"Diff", "Helmert", "Poly", "Sum", "Treatment"}
 )
 
 #: Contrasts, as in contr.treatment.
@@ -174,11 +174,11 @@ def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats
 def _formulaic() -> Any:
     try:
         import formulaic
-    except ImportError as error:  # pragma: no cover - formulaic is installed where tests run
-        raise DataError(
-            "formula: expected formulaic to be installed, got an import error; "
+    except ImportError:  # pragma: no cover - formulaic is installed where tests run
+        raise MissingExtraError(
+            "formulas need formulaic, which the extra 'formula' installs: "
             "pip install 'crossfade[formula]'"
-        ) from error
+        ) from None
     return formulaic
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crossfade.densities.base import Floats
-from crossfade.errors import DataError
+from crossfade.errors import MissingExtraError
 
 __all__ = ["Predictions", "Summary", "polars_frame"]
 
@@ -19,16 +19,15 @@ def polars_frame(columns: dict[str, Any]) -> Any:
 
     Raises
     ------
-    DataError
+    MissingExtraError
         If polars is not installed.
     """
     try:
         import polars
-    except ImportError as error:  # pragma: no cover - polars is installed where tests run
-        raise DataError(
-            "frame: expected polars to be installed, got an import error; "
-            "pip install 'crossfade[cli]'"
-        ) from error
+    except ImportError:  # pragma: no cover - polars is installed where tests run
+        raise MissingExtraError(
+            "frames need polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
+        ) from None
     return polars.DataFrame(columns)
 
 
