@@ -142,14 +142,15 @@ class Design:
             block = block[:, self.kept]
         return block.astype(np.float64, copy=False)
 
-    def _units(self) -> tuple[Floats, Floats]:
+    def units(self) -> tuple[Floats, Floats]:
+        """Return centre and scale of the columns kept."""
         if self.kept is None:
             return self.center, self.scale
         return self.center[self.kept], self.scale[self.kept]
 
     def predictor(self, rows: slice, theta: Floats) -> Floats:
         """Return Z θ for a block; θ of shape (n_parameters,) or (n_parameters, k)."""
-        center, scale = self._units()
+        center, scale = self.units()
         first = int(self.intercept)
         slopes = theta[first:] / (scale if theta.ndim == 1 else scale[:, None])
         shift = (theta[0] if first else 0.0) - center @ slopes
@@ -157,7 +158,7 @@ class Design:
 
     def transposed(self, rows: slice, values: Floats) -> Floats:
         """Return Zᵀ v for a block; v of shape (n_block,) or (n_block, k)."""
-        center, scale = self._units()
+        center, scale = self.units()
         block = self.block(rows)
         total = np.asarray(values.sum(axis=0))
         if values.ndim == 1:
@@ -168,7 +169,7 @@ class Design:
 
     def standard(self, rows: slice) -> Floats:
         """Return a block of Z, freshly made, shape (n_block, n_parameters)."""
-        center, scale = self._units()
+        center, scale = self.units()
         block = self.block(rows)
         if not self.intercept:
             return (block - center) / scale
@@ -180,7 +181,7 @@ class Design:
 
     def cross_products(self, rows: slice, weights: Floats) -> Floats:
         """Return Zᵀ diag(w) Z for a block, by one symmetric product of √w Z with itself."""
-        center, scale = self._units()
+        center, scale = self.units()
         block = self.block(rows)
         first = int(self.intercept)
         root = np.sqrt(weights)
@@ -300,7 +301,7 @@ def _without_aliased(design: Design) -> Design:
             # The cross-products of all rows can only be larger than those of some.
             return design
     triangle = stacked_triangle(design)
-    center, scale = design._units()
+    center, scale = design.units()
     noise = 1e-15 * np.abs(center) / scale
     floor = np.concatenate([[0.0], noise]) if design.intercept else noise
     independent = _independent_columns(triangle, _ALIASED + 10.0 * floor)

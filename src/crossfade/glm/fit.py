@@ -145,7 +145,10 @@ def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) ->
     left = np.flatnonzero(~recession.separated_rows)
     some = data.take(left)
     limit = GlmProblem(design.with_rows(some.X), some, family, settings.l2)
-    return _limit(problem, limit, Z[left], left, recession.direction, settings)
+    # A penalised column is determined by its penalty, whatever the rows say.
+    pinned = np.diag(np.sqrt(problem.penalty))[~free]
+    determining = np.vstack([Z[left], pinned])
+    return _limit(problem, limit, determining, left, recession.direction, settings)
 
 
 def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:

@@ -123,7 +123,7 @@ class GlmProblem:
 
     def __init__(self, design: Design, data: Data, family: Family, l2: float = 0.0) -> None:
         self.design, self.data, self.family, self.l2 = design, data, family, l2
-        columns = design._units()[1]
+        columns = design.units()[1]
         self.penalty = l2 / columns**2
         if design.intercept:
             self.penalty = np.concatenate([[0.0], self.penalty])

@@ -61,7 +61,7 @@ class MultinomialProblem:
     ) -> None:
         self.design, self.data, self.n_classes, self.l2 = design, data, n_classes, l2
         self.allowed = allowed
-        penalty = l2 / design._units()[1] ** 2
+        penalty = l2 / design.units()[1] ** 2
         if design.intercept:
             penalty = np.concatenate([[0.0], penalty])
         self.penalty = np.tile(penalty, n_classes - 1)

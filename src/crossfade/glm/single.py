@@ -63,6 +63,10 @@ class SingleResponse(Regression):
             max(2.0 * (loss - saturated), 0.0),
         )
         self.penalised_log_likelihood_ = constant - fit.value
+        if settings.method == "firth":
+            # The determinant of the information is that of β's own units.
+            _, scale = fit.problem.design.units()
+            self.penalised_log_likelihood_ += float(np.log(scale).sum())
         self.coef_ = fit.estimates[len(first) :]
         self.intercept_ = float(fit.estimates[0]) if first else 0.0
         return self
