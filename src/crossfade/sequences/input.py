@@ -198,7 +198,7 @@ def stack_numbers(X: Any, lengths: ArrayLike | None = None) -> tuple[Floats, Lay
 
 def _numbers(part: Any, number: int, listed: bool) -> Floats:
     where = f" in sequence {number}" if listed else ""
-    if scipy.sparse.issparse(part):
+    if hasattr(part, "toarray"):  # sparse
         part = part.toarray()
     try:
         array = np.ascontiguousarray(part, dtype=np.float64)

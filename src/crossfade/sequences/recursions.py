@@ -20,7 +20,9 @@ depend on how many.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +31,15 @@ from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 
-__all__ = ["ForwardBackward", "edge_marginals", "forward_backward", "log_partition", "viterbi"]
+__all__ = [
+    "Expectations",
+    "ForwardBackward",
+    "edge_marginals",
+    "expectations",
+    "forward_backward",
+    "log_partition",
+    "viterbi",
+]
 
 #: Numbers in one block's potentials: 65,536 doubles and their posteriors stay in cache.
 _BLOCK_NUMBERS = 65_536
@@ -56,6 +66,25 @@ class ForwardBackward:
     transition_sums: Floats
     initial_sums: Floats
     final_sums: Floats
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What :func:`expectations` gives: as :class:`ForwardBackward`, the marginals consumed.
+
+    Attributes
+    ----------
+    log_partition, transition_sums, initial_sums, final_sums : ndarray
+        As in :class:`ForwardBackward`.
+    consumed : Any
+        The sum over blocks of what ``consume`` returned.
+    """
+
+    log_partition: Floats
+    transition_sums: Floats
+    initial_sums: Floats
+    final_sums: Floats
+    consumed: Any
 
 
 @dataclass(frozen=True)
@@ -115,41 +144,94 @@ def forward_backward(
     >>> result.transition_sums.sum()
     np.float64(1.0)
     """
+    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
+    marginals = np.empty_like(inputs.log_emissions)
+
+    def keep(steps: slice, block: Floats) -> None:
+        marginals[steps] = block
+
+    result = expectations(
+        inputs.log_emissions.__getitem__,
+        inputs.offsets,
+        inputs.log_initial,
+        inputs.log_transitions,
+        inputs.log_final,
+        consume=keep,
+    )
+    _refuse_not_a_number(result.log_partition, inputs)
+    return ForwardBackward(
+        result.log_partition,
+        marginals,
+        result.transition_sums,
+        result.initial_sums,
+        result.final_sums,
+    )
+
+
+def expectations(
+    potentials: Callable[[slice], Floats],
+    offsets: Integers,
+    log_initial: Floats,
+    log_transitions: Floats,
+    log_final: Floats,
+    *,
+    consume: Callable[[slice, Floats], Any],
+) -> Expectations:
+    """Run :func:`forward_backward` block by block, never holding all steps' potentials.
+
+    For fitting: a model computes a block's potentials, and sums what it needs from the block's
+    marginals, while both are in cache. Arguments are not checked, and a NaN among the potentials
+    shows as a NaN log-partition.
+
+    Parameters
+    ----------
+    potentials : callable
+        Takes a slice of steps, returns their log-potentials (n_rows, n_states), C order. Called
+        on several threads.
+    offsets, log_initial, log_transitions, log_final : ndarray
+        As in :func:`forward_backward`, contiguous.
+    consume : callable
+        Takes the slice of steps and their marginals (which it must not keep); returns None, or
+        sums (an array, a number or a tuple of these) to be added over blocks. Called on threads.
+
+    Returns
+    -------
+    Expectations
+    """
     from crossfade.sequences import kernels
 
-    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
-    n_states = inputs.log_initial.shape[0]
-    partition = np.zeros(len(inputs.offsets) - 1)
-    marginals = np.empty_like(inputs.log_emissions)
-    blocks = sequence_blocks(inputs.offsets, n_states)
+    chain = kernels.make_chain(log_initial, log_transitions, log_final)
+    n_states = log_initial.shape[0]
+    partition = np.zeros(len(offsets) - 1)
+    blocks = sequence_blocks(offsets, n_states)
 
-    def work(which: slice) -> tuple[Floats, Floats, Floats, Floats]:
+    def work(which: slice) -> tuple[Any, ...]:
         outer, direct = np.zeros((2, n_states, n_states))
         initial, final = np.zeros((2, n_states))
-        for number in range(which.start, which.stop):
-            sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = _rows(inputs.offsets, sequences)
-            log_b = inputs.log_emissions[steps]
-            b, shift = _exponentials(log_b)
-            kernels.forward_backward_block(
-                log_b,
-                b,
-                shift,
-                local,
-                chain,
-                marginals[steps],
-                partition[sequences],
-                outer,
-                direct,
-                initial,
-                final,
-            )
-        return outer, direct, initial, final
+        # Without sequences there is one call all the same, so that the sums have their shapes.
+        sequences = slice(blocks[which.start], blocks[min(which.stop, len(blocks) - 1)])
+        steps, local = _rows(offsets, sequences)
+        log_b = potentials(steps)
+        b, shift = _exponentials(log_b)
+        marginals = np.empty_like(b)
+        kernels.forward_backward_block(
+            log_b,
+            b,
+            shift,
+            local,
+            chain,
+            marginals,
+            partition[sequences],
+            outer,
+            direct,
+            initial,
+            final,
+        )
+        consumed = consume(steps, marginals)
+        return outer, direct, initial, final, 0.0 if consumed is None else consumed
 
-    outer, direct, initial, final = block_sum(work, len(blocks) - 1, block_rows=1)
-    _refuse_not_a_number(partition, inputs)
-    return ForwardBackward(partition, marginals, outer * chain.transitions + direct, initial, final)
+    outer, direct, initial, final, consumed = block_sum(work, len(blocks) - 1, block_rows=1)
+    return Expectations(partition, outer * chain.transitions + direct, initial, final, consumed)
 
 
 def log_partition(
