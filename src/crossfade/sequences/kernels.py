@@ -52,6 +52,7 @@ from crossfade.densities.base import Floats, Integers
 
 __all__ = [
     "Chain",
+    "add_rows",
     "chain_shift",
     "forward_backward_block",
     "forward_backward_sequence",
@@ -132,6 +133,16 @@ def shift_rows(log_b: Floats, shifted: Floats, shift: Floats) -> None:
         shift[t] = largest
         for k in range(n_states):
             shifted[t, k] = log_b[t, k] - largest
+
+
+@njit(nogil=True, cache=True)
+def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
+    """Add each row of ``weights`` to the row of ``table`` that its code names; -1 for none."""
+    for t in range(codes.shape[0]):
+        code = codes[t]
+        if code >= 0:
+            for k in range(weights.shape[1]):
+                table[code, k] += weights[t, k]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
