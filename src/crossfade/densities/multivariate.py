@@ -307,6 +307,13 @@ class MultivariateGaussian(Density):
         with np.errstate(all="ignore"):
             return self._structure.hessian(*self._structure.moments(*self._split(eta)))
 
+    def free_hessian(self, eta: Floats) -> Floats:
+        if not self.shared:
+            return self.hessian(eta)
+        with np.errstate(all="ignore"):
+            C = self._structure.moments(*self._split(eta))[1]
+        return C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
+
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
         with np.errstate(all="ignore"):
             m, C = self._structure.moments(*self._split(eta))

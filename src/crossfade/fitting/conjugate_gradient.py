@@ -129,15 +129,70 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
         return divide
     factors = [factorise(block) for block in _class_blocks(objective, theta)]
 
-    def solve(v: Floats) -> Floats:
-        weights, offsets, tied = objective.split(v)
+    def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
         out_weights, out_offsets = np.empty_like(weights), np.empty_like(offsets)
         for c in range(k):
             solved = scipy.linalg.cho_solve(factors[c], np.append(weights[c], offsets[c]))
             out_weights[c], out_offsets[c] = solved[:-1], solved[-1]
-        return objective.join(out_weights, out_offsets, tied / total)
+        return out_weights, out_offsets
 
-    return solve
+    if not objective.n_tied or lam == 0.0:
+
+        def solve(v: Floats) -> Floats:
+            weights, offsets, tied = objective.split(v)
+            return objective.join(*solve_classes(weights, offsets), tied / total)
+
+        return solve
+    coupled = _Tied(objective, theta)
+
+    def solve_both(v: Floats) -> Floats:
+        # Block elimination: the classes' own parameters, the tied ones, and back.
+        weights, offsets, tied = objective.split(v)
+        own, _ = solve_classes(weights, offsets)
+        solved = coupled.solve(tied - coupled.to_tied(own))
+        weights = weights - coupled.to_classes(solved)
+        return objective.join(*solve_classes(weights, offsets), solved)
+
+    return solve_both
+
+
+class _Tied:
+    """The density's curvature between the classes' own statistics and the tied ones."""
+
+    def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
+        self.objective = objective
+        self.eta = objective.natural(theta)
+        self.scale = objective.bound.statistic_scale
+        share = objective.class_weights / objective.n_rows
+        self.weight = (objective.tradeoff * objective.n_rows * share)[:, None]
+
+    def _curvature(self, direction: Floats) -> Floats:
+        bent = self.objective.density.hessian_product(self.eta, direction / self.scale)
+        return self.weight * bent / self.scale
+
+    def to_tied(self, weights: Floats) -> Floats:
+        """Return what changes of the classes' weights add to the tied gradient."""
+        full = np.zeros_like(self.eta)
+        full[:, self.objective.free] = weights
+        return self._curvature(full)[:, self.objective.tied].sum(axis=0)
+
+    def to_classes(self, tied: Floats) -> Floats:
+        """Return what a change of the tied weights adds to the classes' gradients."""
+        full = np.zeros_like(self.eta)
+        full[:, self.objective.tied] = tied
+        return self._curvature(full)[:, self.objective.free]
+
+    def solve(self, tied: Floats) -> Floats:
+        """Return the tied weights that answer a gradient, the classes' own eliminated.
+
+        That block of the inverse is the inverse curvature of one class's density: equal in all
+        classes up to their weights, which add up.
+        """
+        full = np.zeros((1, self.eta.shape[1]))
+        full[:, self.objective.tied] = tied
+        inverse = self.objective.density.inverse_hessian_product(self.eta[:1], full * self.scale)
+        solved: Floats = (inverse * self.scale)[0, self.objective.tied]
+        return solved / float(self.weight.sum())
 
 
 def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
@@ -166,12 +221,12 @@ def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
         block *= total / seen
         block[np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
         if lam > 0.0:
-            inner = density.hessian(natural[c : c + 1])[0] / np.outer(scale, scale)
+            inner = density.free_hessian(natural[c : c + 1])[0]
             slope = ((density.mean(natural[c : c + 1])[0] - mean) / scale)[free]
             column = np.append(slope, 1.0)
             weight = lam * total * share[c]
             block += weight * (1.0 - share[c]) * np.outer(column, column)
-            block[:p, :p] += weight * inner[np.ix_(free, free)]
+            block[:p, :p] += weight * inner / np.outer(scale[free], scale[free])
         floor = 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
         block[np.diag_indices_from(block)] += floor
     return blocks
