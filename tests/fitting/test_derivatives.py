@@ -65,7 +65,7 @@ def test_hessian_and_its_product(name, k):
         assert np.abs(H - H.T).max() < 1e-9 * np.abs(H).max()
         for v in directions(objective, theta):
             v = unpinned(objective, v)
-            expected = slope(lambda at: objective.value_and_gradient(at)[1], theta, v)
+            expected = slope(lambda at, o=objective: o.value_and_gradient(at)[1], theta, v)
             scale = np.abs(expected).max()
             np.testing.assert_allclose(H @ v, expected, rtol=0, atol=2e-7 * scale)
             np.testing.assert_allclose(product(v), expected, rtol=0, atol=2e-7 * scale)
