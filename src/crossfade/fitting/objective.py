@@ -700,6 +700,18 @@ class TradeoffObjective:
                 scores += Z[:, p:-1] @ absent.T
         return Z, log_normalise(scores)[1], self.rows.block_weights(rows)
 
+    def tied_statistics(self, rows: slice | Integers) -> Floats:
+        """Return a block's standardised tied statistics, zero where missing, (n_rows, n_tied)."""
+        X = self.rows.block(rows)
+        tied = self.tied
+        statistics = self.density.sufficient_statistics(X)[:, tied]
+        statistics -= self._mean[tied]
+        statistics /= self._scale[tied]
+        mask = self.density.missing_factors(X) if self._has_missing else None
+        if mask is not None:
+            statistics[mask[:, self._factors[tied]]] = 0.0
+        return statistics
+
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:

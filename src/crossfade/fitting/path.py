@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats
 from crossfade.fitting.conjugate_gradient import newton_cg
-from crossfade.fitting.newton import Solution, newton, sampled_newton
+from crossfade.fitting.newton import Solution, factorise, newton, sampled_newton
 from crossfade.fitting.objective import TradeoffObjective
 
 __all__ = ["TRADEOFFS", "PathPoint", "cold_start", "follow", "is_separated", "minimise"]
@@ -174,15 +175,44 @@ def follow(
 
 
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
-    """Return whether an unpenalised discriminative fit has no finite optimum.
+    """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.
 
-    At an optimum a further Newton step is as good as zero. Where columns separate classes, the
-    gradient vanishes only because the scores run away: every further step moves some row's score
-    by about one, for ever.
+    Where the scores put every row on its own class's side, growing them forever is better still.
+    Where only some rows are separated, the gradient vanishes because their scores run away: a
+    further Newton step moves them by about one, however often, and at an optimum by nothing. Once
+    they are so far out that their gradient is lost in rounding, so is the curvature along them.
     """
-    finite = objective.tradeoff > 0.0 or objective.l2 > 0.0 or not objective.exact_labels
-    if finite or not is_dense(objective):
+    if objective.tradeoff > 0.0 or objective.l2 > 0.0:
         return False
-    one_more = newton(objective, theta, tol=0.0, max_iter=1)
-    moved = objective.scores(one_more.theta) - objective.scores(theta)
-    return bool(np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05)
+    scores = objective.scores(theta)
+    if _all_on_their_side(objective, scores):
+        return True
+    if not is_dense(objective) or not objective.exact_labels:
+        return False
+    # The whole step, without a line search: the value no longer tells what is an improvement.
+    gradient, H = objective.value_and_gradient(theta)[1], objective.curvature(theta)
+    step = -scipy.linalg.cho_solve(factorise(H), gradient)
+    moved = objective.scores(theta + step) - scores
+    runs_away = np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05
+    return bool(runs_away) or _is_flat(objective, H)
+
+
+def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
+    """Return whether there is no curvature in a direction that does change the scores.
+
+    What a direction could change is told by the curvature where all classes are equally probable;
+    columns that repeat each other are flat there too.
+    """
+    values, vectors = scipy.linalg.eigh(objective.curvature(np.zeros(objective.n_parameters)))
+    matters = values > 1e-6 * values.max()
+    root = vectors[:, matters] / np.sqrt(values[matters])
+    return bool(scipy.linalg.eigvalsh(root.T @ H @ root).min() < 1e-9)
+
+
+def _all_on_their_side(objective: TradeoffObjective, scores: Floats) -> bool:
+    """Return whether every row's largest score is one of its own class's, by a clear margin."""
+    n, k = objective.rows.n_samples, objective.rows.n_classes
+    by_class = scores.reshape(n, k, -1).max(axis=2)
+    own = by_class[np.arange(n), objective.rows.codes]
+    by_class[np.arange(n), objective.rows.codes] = -np.inf
+    return bool((own - by_class.max(axis=1)).min() > 1e-6)
