@@ -249,10 +249,11 @@ def _moments(X: NDArray[Any], intercept: bool, weights: Floats | None) -> tuple[
     head = np.where(np.isfinite(head), head, 0.0)
 
     def sums(rows: slice) -> tuple[Floats, Floats]:
-        shifted = X[rows] - head
-        if weights is None:
-            return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
-        return weights[rows] @ shifted, weights[rows] @ np.square(shifted)
+        with np.errstate(invalid="ignore", over="ignore"):
+            shifted = X[rows] - head
+            if weights is None:
+                return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
+            return weights[rows] @ shifted, weights[rows] @ np.square(shifted)
 
     total = X.shape[0] if weights is None else weights.sum()
     with np.errstate(invalid="ignore", over="ignore"):
