@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from crossfade.blocks import add_sums, block_sum
 from crossfade.densities.base import Bound, Density, Floats
@@ -39,6 +40,15 @@ from crossfade.rows import Schema, check_finite, check_weights, encode_labels, r
 from crossfade.rows.decoding import decoded_table, table_library
 
 __all__ = ["ClassDensity", "TradeoffClassifier", "check_number"]
+
+
+def _only_generative(estimator: Any) -> bool:
+    if estimator.tradeoff == 1:
+        return True
+    raise AttributeError(
+        f"partial_fit: expected tradeoff=1, got {estimator.tradeoff!r}; only the generative fit "
+        "can be made in batches: set tradeoff=1 or call fit on all rows"
+    )
 
 
 class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -125,7 +135,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None
     ) -> tuple[LabelledRows, Density]:
-        n = _n_rows(X)
+        n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         if given is not None and not given.all():
             # Zero weight means absent, also for the categories and kinds that are learnt.
@@ -261,6 +271,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
     # -- fitting in batches ----------------------------------------------------------------------
 
+    @available_if(_only_generative)
     def partial_fit(
         self,
         X: Any,
@@ -286,17 +297,14 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
 
         Raises
         ------
-        DataError
+        AttributeError
             If `tradeoff` is not 1: only the generative fit is a sum over rows.
+        DataError
+            If a parameter, the columns or the labels cannot be used as given.
         """
         self._check_parameters()
-        if self.tradeoff != 1:
-            raise DataError(
-                f"tradeoff: expected 1 for partial_fit, got {self.tradeoff!r}; only the generative "
-                "fit can be made in batches: set tradeoff=1 or call fit on all rows"
-            )
         first = not hasattr(self, "_started")
-        n = _n_rows(X)
+        n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         if given is not None and not given.all():
             kept = np.flatnonzero(given)
@@ -604,13 +612,6 @@ def _bad_prior(k: int, got: Any) -> DataError:
         f"class_prior: expected 'empirical', 'uniform' or {k} positive shares that sum to 1, got "
         f"{got!r}; give one share a class, in the order of classes_"
     )
-
-
-def _n_rows(X: Any) -> int:
-    shape = getattr(X, "shape", None)
-    if shape is not None and len(shape):
-        return int(shape[0])
-    return len(X) if hasattr(X, "__len__") else 0
 
 
 def _has_missing(rows: LabelledRows, counts: Floats | None) -> bool:

@@ -78,8 +78,7 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     dict of str to estimator
         Unfitted estimators; change the dictionary freely and give it to ``compare(models=…)``.
     """
-    from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
-    from crossfade.classifiers.naive_bayes import NaiveBayes
+    from crossfade.classifiers import GaussianDiscriminant, NaiveBayes
 
     density: Any = "auto"
     if schema is not None:

@@ -226,6 +226,8 @@ class Univariate(Density):
     def sufficient_statistics(self, X: Floats) -> Floats:
         with np.errstate(all="ignore"):
             statistics = self.column_statistics(X)
+        if np.may_share_memory(statistics, X):
+            statistics = statistics.copy()  # T(x) = x: what is written below must not reach X
         missing = np.isnan(X)
         if missing.any():
             statistics[missing] = 0.0

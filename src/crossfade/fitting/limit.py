@@ -66,15 +66,13 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
 
     Notes
     -----
-    The differences are grown from zero, where the generative fit's mean is a density, in steps
-    that stay inside the domain; the problem at each is convex.
+    The differences are grown from zero, where the answer is the density of all rows together, in
+    steps that stay inside the domain; the problem at each is convex.
     """
     joint = objective.with_tradeoff(1.0)
-    start = joint.theta(joint.generative())
     weights, offsets, _ = joint.split(theta)
-    own_weights, own_offsets, own_tied = joint.split(start)
-    centre = own_weights.mean(axis=0)
-    common = np.concatenate([np.zeros(joint.n_free), own_tied])
+    centre, tied = _one_class(joint)
+    common = np.concatenate([np.zeros(joint.n_free), tied])
     no_tied = np.zeros(joint.n_tied)
 
     def problem(t: float) -> _Common:
@@ -91,7 +89,19 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
             if step < 1e-4:
                 return None
             continue
-        solution = newton(at, common, tol=1e-9, max_iter=100)
+        try:
+            solution = newton(at, common, tol=1e-9, max_iter=100)
+        except np.linalg.LinAlgError:
+            return None  # on the domain's edge to rounding: as good as no density
         common, reached = solution.theta, trial
         step *= 2.0
     return problem(1.0).theta(common)
+
+
+def _one_class(joint: TradeoffObjective) -> tuple[Floats, Floats]:
+    """Return the free and tied weights of one density for all rows."""
+    bound = joint.bound
+    counts = (bound.counts + bound.prior_counts).sum(axis=0, keepdims=True)
+    sums = (bound.sums + bound.prior_sums).sum(axis=0, keepdims=True)
+    weights = joint.density.estimate(counts, sums)[0] * bound.statistic_scale
+    return weights[joint.free], weights[joint.tied]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats
 from crossfade.fitting.conjugate_gradient import newton_cg
 from crossfade.fitting.newton import Solution, newton, sampled_newton
@@ -44,7 +45,7 @@ def is_dense(objective: TradeoffObjective) -> bool:
 
 
 def minimise(
-    objective: TradeoffObjective, start: Floats, *, tol: float = 1e-8, max_iter: int = 200
+    objective: TradeoffObjective, start: Floats, *, tol: float | None = None, max_iter: int = 200
 ) -> Solution:
     """Minimise Φ_λ from a starting point, by the solver that suits its size.
 
@@ -53,8 +54,9 @@ def minimise(
     objective : TradeoffObjective
     start : ndarray of shape (n_parameters,)
         Inside the domain.
-    tol : float, default=1e-8
-        Largest gradient entry allowed, per unit of total weight.
+    tol : float, optional
+        Largest gradient entry allowed, per unit of total weight. By default 1e-10 where steps are
+        Newton's (one more of them gets there from 1e-6), else 1e-8.
     max_iter : int, default=200
 
     Returns
@@ -66,14 +68,27 @@ def minimise(
         value, gradient = objective.value_and_gradient(theta)
         norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+    if objective.tradeoff == 0.0:
+        start = _centred(objective, start)
     if not is_dense(objective):
-        return newton_cg(objective, start, tol=tol, max_iter=max_iter)
+        return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
     if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
         share = max(0.1, 20 * objective.n_parameters / objective.rows.n_samples)
         return sampled_newton(
-            objective, start, tol=tol, max_iter=max_iter, share=min(share, 1.0)
+            objective, start, tol=tol or 1e-8, max_iter=max_iter, share=min(share, 1.0)
         )
-    return newton(objective, start, tol=tol, max_iter=max_iter)
+    with single_threaded_blas():
+        return newton(objective, start, tol=tol or 1e-10, max_iter=max_iter)
+
+
+def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the same posterior without what all classes have in common: minimum norm.
+
+    A density that is next to singular has huge common parameters, in which the differences that
+    matter at λ = 0 would lose their digits.
+    """
+    weights, offsets, tied = objective.split(theta)
+    return objective.join(weights - weights.mean(axis=0), offsets - offsets.mean(), 0.0 * tied)
 
 
 def cold_start(objective: TradeoffObjective) -> Floats:

@@ -70,7 +70,7 @@ def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
     header_end = _header_end(data, path)
     header = data[:header_end].decode()
     separator = separator or _sniffed(header, path)
-    names = tuple(name.strip() for name in next(csv.reader([header], delimiter=separator)))
+    names = _names(header, separator, path)
     _check_names(names, path)
     n_records = _check_records(data, separator, len(names), path)
     if n_records == 1:
@@ -133,7 +133,7 @@ def _header_end(data: bytes, path: str) -> int:
         if data.count(b'"', 0, end) % 2 == 0:
             return end
         start = end + 1
-    raise _broken_quotes(data, path)
+    raise _broken_quotes(path, 1)
 
 
 def _sniffed(header: str, path: str) -> str:
@@ -143,6 +143,17 @@ def _sniffed(header: str, path: str) -> str:
     if others[first] or not any(others.values()):
         return first
     return others.most_common(1)[0][0]
+
+
+def _names(header: str, separator: str, path: str) -> tuple[str, ...]:
+    try:
+        fields = next(csv.reader(io.StringIO(header, newline=""), delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: expected a header of column names, got a line that cannot be read ({error}); "
+            "quote a name that holds the separator or a quote"
+        ) from None
+    return tuple(name.strip() for name in fields)
 
 
 def _check_names(names: tuple[str, ...], path: str) -> None:
@@ -179,13 +190,16 @@ def _check_records(data: bytes, separator: str, n_fields: int, path: str) -> int
         running = np.cumsum(is_separator)
         counts.append(running[places] + separators)
         separators += int(running[-1])
-    if inside:
-        raise _broken_quotes(data, path)
     fields = np.diff(np.concatenate(counts), prepend=0) + 1
     wrong = np.flatnonzero(fields != n_fields)
+    record_ends = np.concatenate(ends)
+    if inside:
+        # The quote left open is in the first record that is odd, or in the one that never ends.
+        before = record_ends[: wrong[0] if wrong.size else None]
+        start = int(before[-1]) + 1 if before.size else 0
+        raise _broken_quotes(path, data.count(b"\n", 0, start) + 1)
     if wrong.size:
-        end = int(np.concatenate(ends)[wrong[0]])
-        line = data.count(b"\n", 0, end) + 1
+        line = data.count(b"\n", 0, int(record_ends[wrong[0]])) + 1
         more = f" (and {wrong.size - 1} more such lines)" if wrong.size > 1 else ""
         raise DataError(
             f"{path}: expected {n_fields} fields as in the header, separated by "
@@ -195,9 +209,7 @@ def _check_records(data: bytes, separator: str, n_fields: int, path: str) -> int
     return int(fields.size)
 
 
-def _broken_quotes(data: bytes, path: str) -> DataError:
-    text = io.BytesIO(data)
-    line = next((i for i, row in enumerate(text, 1) if row.count(b'"') % 2), 1)
+def _broken_quotes(path: str, line: int) -> DataError:
     return DataError(
         f"{path}: expected every quote to be closed, got one left open, probably in line {line}; "
         'close it, or write a quote inside a quoted field twice ("")'
