@@ -173,9 +173,9 @@ class EndsResult:
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult:
-    """What :func:`crossfade.compare` found.
+    """What :func:`crossfade.compare` found; it makes these, you read them.
 
-    Attributes
+    Parameters
     ----------
     models : tuple of ModelResult
         In the order given, failed ones included.
