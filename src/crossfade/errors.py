@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 __all__ = [
+    "AliasedColumnsWarning",
     "CellTypeError",
     "ConvergenceWarning",
     "CrossfadeWarning",
     "DataError",
     "DomainError",
+    "IgnoredRowsWarning",
     "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
@@ -76,6 +78,14 @@ class NotADensityError(ValueError):
 
 class CrossfadeWarning(UserWarning):
     """Parent of the warnings that Crossfade raises itself."""
+
+
+class AliasedColumnsWarning(CrossfadeWarning):
+    """Some columns are determined by those before them and have no coefficient of their own."""
+
+
+class IgnoredRowsWarning(CrossfadeWarning):
+    """Some rows carry no information (no trials) and were left out."""
 
 
 class SeparationWarning(CrossfadeWarning):

@@ -21,8 +21,7 @@ from sklearn.exceptions import DataConversionWarning
 from crossfade.errors import CellTypeError, DataError
 from crossfade.rows import encode_labels
 from crossfade.rows.factorise import factorise_integers, factorise_numbers
-
-from .tables import HOSTILE
+from tests.rows.tables import HOSTILE
 
 
 def matches_unique(y: np.ndarray) -> None:

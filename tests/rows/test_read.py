@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade.errors import DataError
 from crossfade.rows import Schema, check_finite, check_weights, encode_labels, read_features
-
-from .tables import CELLS, every_library
+from tests.rows.tables import CELLS, every_library
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.rows import text
 from crossfade.rows.reading import read_table, split_target
-
-from .tables import HOSTILE
+from tests.rows.tables import HOSTILE
 
 
 @pytest.fixture

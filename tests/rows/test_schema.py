@@ -21,8 +21,7 @@ from numpy.testing import assert_array_equal
 
 from crossfade.errors import CellTypeError, DataError
 from crossfade.rows import Schema
-
-from .tables import CELLS, HOSTILE, every_library, objects
+from tests.rows.tables import CELLS, HOSTILE, every_library, objects
 
 NAN = np.nan
 EXPECTED = np.array(

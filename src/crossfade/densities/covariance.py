@@ -280,15 +280,22 @@ class Full(Structure):
         cross = C[:, :, i] * m[:, None, j] + C[:, :, j] * m[:, None, i]
         dense[:, :d, d:] = cross
         dense[:, d:, :d] = cross.swapaxes(1, 2)
-        # cov(z_i z_j, z_k z_l) by Isserlis: second moments S = C + m mᵀ pair up with C.
-        second = C + self.outer(m, m)
-        pairs = [(i, i, j, j), (i, j, j, i)]
-        block = sum(
-            C[:, p[:, None], q] * second[:, r[:, None], s]
-            + self.outer(m[:, p], m[:, q]) * C[:, r[:, None], s]
-            for p, q, r, s in pairs
-        )
-        dense[:, d:, d:] = block
+        # cov(z_i z_j, z_k z_l) by Isserlis, C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with
+        # S = C + m mᵀ; by the symmetry of C it is C_ik C_jl + C_ik m_j m_l + m_i m_k C_jl + ….
+        block = dense[:, d:, d:]
+        for c in range(m.shape[0]):
+            rows_i, rows_j = C[c][i], C[c][j]
+            mi, mj = m[c][i], m[c][j]
+            ik, jl = rows_i[:, i], rows_j[:, j]
+            il, jk = rows_i[:, j], rows_j[:, i]
+            np.multiply(ik, jl, out=block[c])
+            block[c] += il * jk
+            if m[c].any():
+                # Each covariance times the means of the two columns it leaves out.
+                for covariance, row, column in ((ik, mj, mj), (jl, mi, mi), (il, mj, mi), (jk, mi, mj)):
+                    covariance *= row[:, None]
+                    covariance *= column
+                    block[c] += covariance
         return dense
 
     def hessian_product(self, m: Floats, C: Floats, u: Floats, w: Floats) -> tuple[Floats, Floats]:

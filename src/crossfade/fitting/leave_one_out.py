@@ -65,9 +65,7 @@ def approximate_leave_one_out(
     then counts as three equal rows.
     """
     lam, k = objective.tradeoff, objective.n_classes
-    H, joint, log_z_gradient = objective.curvature_parts(theta)
-    if lam > 0.0:
-        H -= (lam / objective.n_rows) * joint
+    H, log_z_gradient = objective.leave_one_out_curvature(theta)
     inverse = scipy.linalg.cho_solve(factorise(H), np.eye(H.shape[0]), check_finite=False)
     maps = objective.coefficient_maps(theta)
     eta, offset, absent = objective.row_coefficients(theta)

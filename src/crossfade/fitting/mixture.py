@@ -113,7 +113,7 @@ class MixtureObjective(TradeoffObjective):
         Steps then go downhill along every eigenvector, by about the right length, and away from
         saddle points (Dauphin et al. 2014).
         """
-        exact = self.curvature_parts(theta, share)[0] - self._label_curvature(theta)
+        exact = super().curvature(theta, share) - self._label_curvature(theta)
         try:
             scipy.linalg.cho_factor(exact, lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:

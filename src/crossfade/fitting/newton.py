@@ -173,6 +173,7 @@ def sampled_newton(
     max_iter: int = 100,
     share: float = 0.1,
     near: float = 1e-3,
+    worthwhile: float = 0.05,
     sample: Problem | None = None,
     monitor: Monitor | None = None,
 ) -> Solution:
@@ -199,6 +200,10 @@ def sampled_newton(
         What ``problem.curvature`` is asked for; :func:`sample_rows` chooses rows well.
     near : float, default=1e-3
         Gradient norm below which the curvature is kept.
+    worthwhile : float, default=0.05
+        A kept curvature must lower the squared gradient (in its own metric) to this share a step,
+        or is made anew. By default a step is taken to cost a third of a curvature, which would
+        gain far more; where curvature is dear (many parameters, few rows) allow more.
     sample : Problem, optional
         The same function over a share of its rows, scaled up to all. Where given, it is minimised
         first (to `near`) and all rows are read only from there on.
@@ -260,16 +265,11 @@ def sampled_newton(
             break
         before = float(at.gradient @ direction)
         after = float(new.gradient @ model.solve(new.gradient))
-        if after > _WORTHWHILE * before and at.gradient_norm <= near:
+        if after > worthwhile * before and at.gradient_norm <= near:
             trusted, model = False, None
         else:
             model.learn(new.theta - at.theta, new.gradient - at.gradient)
     return path.solution()
-
-
-#: A kept curvature must lower the squared gradient (in its own metric) to this share a step.
-#: A step costs about a third of a curvature of all rows, which would gain far more.
-_WORTHWHILE = 0.05
 
 
 def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:

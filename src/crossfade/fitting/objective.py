@@ -510,23 +510,30 @@ class TradeoffObjective:
         share : float, default=1.0
             Share of the rows to take the (1-λ) part from, evenly spread, scaled up to all.
         """
-        return self.curvature_parts(theta, share)[0]
+        return self._curvature(theta, share)[0]
 
-    def curvature_parts(self, theta: Floats, share: float = 1.0) -> tuple[Floats, Floats, Floats]:
-        """Return the Hessian, that of n log Z, and the gradient of log Z (for leave-one-out)."""
+    def leave_one_out_curvature(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the Hessian less one row's share of λ n log Z, and the gradient of log Z."""
+        return self._curvature(theta, 1.0, self.tradeoff)
+
+    def _curvature(
+        self, theta: Floats, share: float, rows_less: float = 0.0
+    ) -> tuple[Floats, Floats]:
+        """Return the Hessian, log Z counted for `rows_less`/λ rows less, and ∇ log Z."""
         lam, k, p = self.tradeoff, self.n_classes, self.n_free
         size = self.n_parameters
         H = np.zeros((size, size))
         needs_density = lam > 0.0
         by_class = H[: k * p, : k * p].reshape(k, p, k, p)
-        joint = np.zeros((0, 0))
         log_z_gradient = np.zeros(size)
         partition_weight = np.zeros_like(self._missing_counts)
         if needs_density:
             eta = self.natural(theta)
             partition = self._log_partition(eta)
             slope = self._partition_slope(eta)
-            inner = self.density.hessian(eta) / np.outer(self._scale, self._scale)
+            inner = self.density.hessian(eta)
+            inner /= self._scale
+            inner /= self._scale[:, None]
             partition_weight -= self._missing_counts
         if lam < 1.0:
             lost = self._add_row_curvature(H, theta, share)
@@ -539,20 +546,14 @@ class TradeoffObjective:
             _, offsets, _ = self.split(theta)
             log_terms = offsets + partition.sum(axis=1)
             weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-            partition_weight += lam * (self._total * weight[:, None] + self.bound.prior_counts)
-            columns = self._class_columns(slope)
-            log_z_gradient = columns.T @ weight
-            spread = np.einsum("ka,k,kb->ab", columns, weight, columns)
-            spread -= np.outer(log_z_gradient, log_z_gradient)
-            joint = np.zeros_like(H)
-            joint += spread
-            self._add_partition_curvature(joint, inner, np.broadcast_to(weight[:, None], partition_weight.shape))
-            joint *= self._total
-            H += lam * self._total * spread
+            total = self._total * lam - rows_less
+            partition_weight += total * weight[:, None] + lam * self.bound.prior_counts
+            self._add_class_spread(H, slope, weight, total)
+            log_z_gradient = self._class_columns(slope).T @ weight
         if needs_density:
             self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
         self._pin(H)
-        return H, joint, log_z_gradient
+        return H, log_z_gradient
 
     def _class_columns(self, slope: Floats) -> Floats:
         """Return the gradients of c_k + A(η_k), one row a class, shape (K, n_parameters)."""
@@ -563,20 +564,30 @@ class TradeoffObjective:
         columns[:, k * p + k :] = slope[:, self.tied]
         return columns
 
+    def _add_class_spread(self, H: Floats, slope: Floats, weight: Floats, total: float) -> None:
+        """Add total times the covariance over classes of the gradients of c_k + A(η_k)."""
+        columns = self._class_columns(slope)
+        columns -= weight @ columns
+        columns *= np.sqrt(total * weight)[:, None]
+        H += columns.T @ columns
+
     def _add_partition_curvature(self, H: Floats, inner: Floats, weight: Floats) -> None:
         """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
         k, p = self.n_classes, self.n_free
-        root = np.sqrt(weight)[:, self._factors]
-        scaled = inner * root[:, :, None] * root[:, None, :]
         free, tied = self.free, self.tied
         for c in range(k):
             own = slice(c * p, c * p + p)
-            H[own, own] += scaled[c][np.ix_(free, free)]
-            if self.n_tied:
-                cross = scaled[c][np.ix_(free, tied)]
-                H[own, k * p + k :] += cross
-                H[k * p + k :, own] += cross.T
-                H[k * p + k :, k * p + k :] += scaled[c][np.ix_(tied, tied)]
+            root = np.sqrt(weight[c])[self._factors]
+            scaled = inner[c] * root
+            scaled *= root[:, None]
+            if not self.n_tied:
+                H[own, own] += scaled
+                continue
+            H[own, own] += scaled[np.ix_(free, free)]
+            cross = scaled[np.ix_(free, tied)]
+            H[own, k * p + k :] += cross
+            H[k * p + k :, own] += cross.T
+            H[k * p + k :, k * p + k :] += scaled[np.ix_(tied, tied)]
 
     def _pin(self, H: Floats) -> None:
         """Give the directions that change nothing a curvature, so that H can be factorised.

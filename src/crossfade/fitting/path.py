@@ -20,6 +20,9 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
 
+#: Number of parameters from which a Hessian costs many gradients, and is kept for several steps.
+_WIDE = 150
+
 #: Rows from which curvature is taken from a share of them.
 _MANY_ROWS = 20_000
 
@@ -42,6 +45,11 @@ class PathPoint:
 def is_dense(objective: TradeoffObjective) -> bool:
     """Return whether the objective's Hessian is small enough to be formed."""
     return objective.n_parameters <= _DENSE and objective.density.forms_statistics
+
+
+def is_wide(objective: TradeoffObjective) -> bool:
+    """Return whether a Hessian costs so much more than a gradient that it is kept for steps."""
+    return objective.n_parameters > _WIDE
 
 
 def minimise(
@@ -72,7 +80,19 @@ def minimise(
         start = _centred(objective, start)
     if not is_dense(objective):
         return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
-    if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
+    many = objective.rows.n_samples >= _MANY_ROWS
+    if objective.exact_labels and not many and is_wide(objective):
+        with single_threaded_blas():
+            return sampled_newton(
+                objective,
+                start,
+                tol=tol or 1e-10,
+                max_iter=max_iter,
+                share=1.0,
+                near=np.inf,
+                worthwhile=0.5,
+            )
+    if objective.exact_labels and many:
         share = max(0.1, 20 * objective.n_parameters / objective.rows.n_samples)
         return sampled_newton(
             objective, start, tol=tol or 1e-8, max_iter=max_iter, share=min(share, 1.0)

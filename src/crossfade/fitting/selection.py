@@ -18,7 +18,7 @@ from crossfade.errors import DataError
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.objective import LabelledRows, TradeoffObjective, log_normalise
-from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense
+from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense, is_wide
 from crossfade.fitting.scoring import held_out_scores
 
 __all__ = ["CRITERIA", "Losses", "Selection", "folds", "losses", "select_tradeoff"]
@@ -34,9 +34,9 @@ _FEWEST_ROWS = 400
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
 _MOST_ROWS = 20_000
 
-#: Folds where refits are cheap, and where a fit takes many passes.
+#: Folds, and folds where a refit is dear.
 _N_FOLDS = 10
-_N_FOLDS_LARGE = 3
+_N_FOLDS_WIDE = 3
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def select_tradeoff(
         ]
         method = f"approximate leave-one-out over {scored.n_samples} rows"
     else:
-        n_folds = _N_FOLDS if is_dense(objective) else _N_FOLDS_LARGE
+        n_folds = _N_FOLDS_WIDE if is_wide(objective) else _N_FOLDS
         fold = folds(rows, n_folds)
         scores = _fold_scores(objective, fold, refit, points)
         kept = np.flatnonzero(fold >= 0)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from crossfade.errors import DataError
 from crossfade.rows.columns import Column, Columns, read_columns, where
 from crossfade.rows.factorise import Factorised, recode
-from crossfade.rows.kinds import Kind, declared_kinds, detect_kinds, listed
+from crossfade.rows.kinds import Kind, column_index, declared_kinds, detect_kinds, listed
 from crossfade.rows.matrix import (
     as_floats,
     by_column,

@@ -1,1 +1,7 @@
-"""Crossfade."""
+"""Sequences: hidden Markov model, entropic forward-backward, and everything between."""
+
+from __future__ import annotations
+
+from crossfade.sequences.hmm import HiddenMarkovModel
+
+__all__ = ["HiddenMarkovModel"]

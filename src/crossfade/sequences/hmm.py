@@ -1,0 +1,672 @@
+"""The hidden Markov model: a generative chain, from labels, from none, or from some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.densities import Density
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.sequences import baum_welch, chain_tradeoff, recursions
+from crossfade.sequences.emissions import (
+    DensityEmission,
+    Emission,
+    SymbolEmission,
+    emission_for,
+    emission_from,
+    gaussian_moments,
+)
+from crossfade.sequences.input import Labels, Layout, layout_of, read_labels
+from crossfade.sequences.markov import ChainParameters, stationary
+
+__all__ = ["HiddenMarkovModel"]
+
+
+class HiddenMarkovModel(BaseEstimator):
+    """A chain of hidden states, each of which emits an observation.
+
+    Without labels it is trained by Baum-Welch (or Viterbi training); with labels by counts; with
+    some labels hidden by EM that keeps the known ones. With labels and a `tradeoff` below 1 the
+    same model is fitted to λ · joint + (1 - λ) · conditional log-likelihood: λ = 1 are the counts,
+    λ = 0 is the conditional random field with the same features
+    (:mod:`crossfade.sequences.chain_tradeoff`).
+
+    Parameters
+    ----------
+    n_states : int, optional
+        Number of hidden states K; needed without labels, and else their number.
+    emission : {"categorical", "gaussian", "poisson"} or Density, default="categorical"
+        What a state emits: one symbol a step (words, tags, codes), independent Gaussian or
+        Poisson columns, or any density of :mod:`crossfade.densities`.
+    tradeoff : float in [0, 1] or "auto", default=1.0
+        λ, the weight of the joint likelihood. "auto" takes the value with the best held-out
+        conditional likelihood. Other than 1.0 it needs a label at every step.
+    alpha : float, default=0.01
+        Pseudo-count of each start, transition, end and symbol. A density keeps its own smoothing.
+    algorithm : {"baum-welch", "viterbi"}, default="baum-welch"
+        How unlabelled sequences are used: expectations over all paths, or the best path alone.
+    n_init : int, default=1
+        Number of random starts without labels; the best is kept.
+    max_iter : int, default=200
+    tol : float, default=1e-6
+        Training stops when the objective gains no more than this a step of the sequences; for a
+        `tradeoff` below 1, when no gradient entry exceeds this a step.
+    l2 : float, default=1.0
+        Penalty (1 - λ) · l2 · Σ weight² of a `tradeoff` below 1, on start, transition, end and
+        emission weights, as the random field has it.
+    model_end : bool or "auto", default="auto"
+        Whether the model knows where sequences end. "auto": only for a `tradeoff` other than 1.0,
+        whose random field has end weights.
+    random_state : int, Generator or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_states,)
+        Names of the states: the labels, or 0 … K-1 in the order of their means (of their
+        symbols' probabilities).
+    startprob_ : ndarray of shape (n_states,)
+    transmat_ : ndarray of shape (n_states, n_states)
+        [from, to]; rows sum to 1.
+    stopprob_ : ndarray of shape (n_states,) or None
+        Probability that a sequence ends after a step in this state, if the end is modelled.
+    emissionprob_ : ndarray of shape (n_states, n_symbols)
+        Categorical emission only. Rows sum to 1 with ``unseenprob_``, the cell reserved for
+        symbols that training never saw.
+    unseenprob_ : ndarray of shape (n_states,)
+    symbols_ : ndarray of shape (n_symbols,)
+    means_, covars_ : ndarray
+        Gaussian emissions only: (n_states, n_features), and variances of the same shape or
+        covariances (n_states, n_features, n_features). Poisson emission: ``means_``.
+    log_likelihood_history_ : ndarray of shape (n_iter_,)
+        Log-likelihood at each iteration, plus the log prior density of the smoothing, which
+        together never fall. After counts: the joint log-likelihood, once.
+    converged_ : bool
+    n_iter_ : int
+    tradeoff_ : float
+        λ in use.
+    tradeoff_scores_ : dict of float to float
+        Held-out conditional log-likelihood per step of each λ tried (``tradeoff="auto"``).
+    parameters_ : ChainParameters
+    emission_ : Emission
+
+    Raises
+    ------
+    DataError
+        If data or a parameter cannot be used as given.
+
+    Notes
+    -----
+    Rabiner (1989), "A tutorial on hidden Markov models and selected applications in speech
+    recognition". A missing step (NaN in all columns, symbol None) emits nothing and is skipped.
+
+    Examples
+    --------
+    >>> from crossfade.sequences import HiddenMarkovModel
+    >>> words = [["the", "dog", "runs"], ["a", "dog", "sleeps"], ["the", "cat", "runs"]]
+    >>> tags = [["D", "N", "V"], ["D", "N", "V"], ["D", "N", "V"]]
+    >>> model = HiddenMarkovModel(emission="categorical").fit(words, tags)
+    >>> model.predict([["a", "cat", "purrs"]])
+    [array(['D', 'N', 'V'], dtype='<U1')]
+    """
+
+    def __init__(
+        self,
+        n_states: int | None = None,
+        emission: str | Density = "categorical",
+        *,
+        tradeoff: float | str = 1.0,
+        alpha: float = 0.01,
+        algorithm: str = "baum-welch",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        l2: float = 1.0,
+        model_end: bool | str = "auto",
+        random_state: Any = None,
+    ):
+        self.n_states = n_states
+        self.emission = emission
+        self.tradeoff = tradeoff
+        self.alpha = alpha
+        self.algorithm = algorithm
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.l2 = l2
+        self.model_end = model_end
+        self.random_state = random_state
+
+    # -- training --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        lengths: ArrayLike | None = None,
+        *,
+        start: HiddenMarkovModel | None = None,
+    ) -> Self:
+        """Train on sequences, labelled or not.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array of all steps
+            Arrays of shape (n_steps,) or (n_steps, n_features), or lists of symbols.
+        y : list of sequences of labels, or one array, optional
+            A hidden label is None, NaN, or -1 among integers.
+        lengths : array-like of shape (n_sequences,), int, optional
+            Where X is one array: the number of steps of each sequence.
+        start : HiddenMarkovModel, optional
+            A fitted model to start from, instead of random starts.
+
+        Returns
+        -------
+        HiddenMarkovModel
+            Itself.
+        """
+        self._check_parameters()
+        named = emission_for(self.emission, self.alpha) if start is None else start.emission_
+        raw, layout = named.read(X, lengths)
+        labels = None if y is None else read_labels(y, layout, hidden=True)
+        if labels is not None and labels.complete and layout.n_steps:
+            self._fit_counts(named, raw, layout, labels)
+        elif self.tradeoff != 1.0:
+            raise DataError(
+                f"tradeoff: expected 1.0 where labels are missing, got {self.tradeoff!r}; "
+                "the conditional likelihood needs a label at every step"
+            )
+        else:
+            self._fit_em(named, raw, layout, labels, start)
+        self._publish()
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.tradeoff != "auto" and not (
+            isinstance(self.tradeoff, int | float) and 0.0 <= self.tradeoff <= 1.0
+        ):
+            raise DataError(
+                f"tradeoff: expected a number in [0, 1] or 'auto', got {self.tradeoff!r}; "
+                "1.0 is generative, 0.0 discriminative"
+            )
+        if self.algorithm not in ("baum-welch", "viterbi"):
+            raise DataError(
+                f"algorithm: expected 'baum-welch' or 'viterbi', got {self.algorithm!r}"
+            )
+        for name, least in (("alpha", 0.0), ("tol", 0.0), ("l2", 0.0), ("n_init", 1)):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= least):
+                raise DataError(f"{name}: expected a finite number >= {least:g}, got {value!r}")
+        if self.max_iter < 1 or int(self.max_iter) != self.max_iter:
+            raise DataError(f"max_iter: expected a whole number >= 1, got {self.max_iter!r}")
+        if self.n_states is not None and (self.n_states < 1 or int(self.n_states) != self.n_states):
+            raise DataError(f"n_states: expected a whole number >= 1, got {self.n_states!r}")
+        if self.model_end not in (True, False, "auto"):
+            raise DataError(f"model_end: expected True, False or 'auto', got {self.model_end!r}")
+
+    def _states_of(self, labels: Labels | None) -> NDArray[Any]:
+        if labels is None:
+            if self.n_states is None:
+                raise DataError(
+                    "n_states: expected the number of hidden states where there are no labels, "
+                    "got None; try 2"
+                )
+            return np.arange(self.n_states)
+        found = len(labels.classes)
+        if found == 0:
+            raise DataError("y: expected some labels, got hidden ones only; leave y out")
+        if self.n_states not in (None, found):
+            raise DataError(
+                f"n_states: expected the number of labels, {found}, or None, got "
+                f"{self.n_states!r}; states that no label names need training without labels"
+            )
+        return labels.classes
+
+    def _fit_counts(self, named: Emission, raw: Any, layout: Layout, labels: Labels) -> None:
+        self.classes_ = self._states_of(labels)
+        n_states = len(self.classes_)
+        with_end = self.tradeoff != 1.0 if self.model_end == "auto" else bool(self.model_end)
+        if self.tradeoff != 1.0 and not with_end:
+            raise DataError(
+                f"model_end: expected True or 'auto' for tradeoff={self.tradeoff!r}, got False; "
+                "between joint and conditional likelihood the end of a sequence is modelled"
+            )
+        data = chain_tradeoff.labelled_chain(
+            named, raw, layout, labels.codes, n_states, alpha=self.alpha
+        )
+        self.emission_ = data.emission
+        self.tradeoff_ = 1.0
+        self.converged_, self.n_iter_ = True, 1
+        if self.tradeoff == 1.0:
+            self.parameters_ = data.from_counts(stop=with_end)
+            self.weights_ = None
+        else:
+            fitted = self._cross(named, raw, layout, labels, data)
+            self.weights_, self.parameters_ = fitted.weights, fitted.parameters
+            self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        joint = self._joint(data.observations, layout, labels.codes)
+        self.log_likelihood_history_ = np.array([joint.sum()])
+
+    def _cross(
+        self,
+        named: Emission,
+        raw: Any,
+        layout: Layout,
+        labels: Labels,
+        data: chain_tradeoff.LabelledChain,
+    ) -> chain_tradeoff.Crossing:
+        settings = chain_tradeoff.Settings(self.l2, self.max_iter, self.tol)
+        if self.tradeoff == "auto":
+            self.tradeoff_scores_ = chain_tradeoff.held_out_scores(
+                named,
+                raw,
+                layout,
+                labels.codes,
+                len(self.classes_),
+                alpha=self.alpha,
+                settings=settings,
+                rng=self._generator(),
+            )
+            self.tradeoff_ = max(self.tradeoff_scores_, key=self.tradeoff_scores_.__getitem__)
+        else:
+            self.tradeoff_ = float(cast(float, self.tradeoff))
+        return chain_tradeoff.follow(data, self.tradeoff_, settings)
+
+    def _fit_em(
+        self,
+        named: Emission,
+        raw: Any,
+        layout: Layout,
+        labels: Labels | None,
+        start: HiddenMarkovModel | None,
+    ) -> None:
+        if layout.n_steps == 0:
+            raise DataError("X: expected at least one step, got none; pass non-empty sequences")
+        self.classes_ = self._states_of(labels)
+        n_states = len(self.classes_)
+        codes = None if labels is None else labels.codes
+        if start is not None:
+            check_is_fitted(start)
+            emission, starts = start.emission_, [start.parameters_]
+            if len(start.classes_) != n_states:
+                raise DataError(
+                    f"start: expected a model of {n_states} states, got {len(start.classes_)}"
+                )
+            observations = emission.observe(raw)
+        else:
+            emission = named.bind(raw, codes, n_states)
+            observations = emission.observe(raw)
+            rng = self._generator()
+            n_starts = self.n_init if codes is None else 1
+            starts = [
+                baum_welch.first_parameters(
+                    emission, observations, layout, codes, n_states, self.alpha, rng
+                )
+                for _ in range(n_starts)
+            ]
+        trained = [
+            baum_welch.expectation_maximisation(
+                emission,
+                observations,
+                layout,
+                first,
+                codes=codes,
+                alpha=self.alpha,
+                viterbi_training=self.algorithm == "viterbi",
+                max_iter=self.max_iter,
+                tol=self.tol,
+            )
+            for first in starts
+        ]
+        best = max(trained, key=lambda training: training.history[-1])
+        parameters = best.parameters
+        if labels is None and start is None:
+            parameters = parameters.permuted(emission.order(parameters.theta))
+        self.emission_, self.parameters_, self.weights_ = emission, parameters, None
+        self.tradeoff_ = 1.0
+        self.log_likelihood_history_ = np.array(best.history)
+        self.converged_, self.n_iter_ = best.converged, len(best.history)
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(self.random_state)
+
+    def _publish(self) -> None:
+        """Set the attributes that show the parameters in the usual terms."""
+        parameters = self.parameters_
+        self.startprob_, self.transmat_ = parameters.start, parameters.transitions
+        self.stopprob_ = parameters.stop
+        if isinstance(self.emission_, SymbolEmission):
+            table = np.exp(parameters.theta)
+            self.emissionprob_, self.unseenprob_ = table[:, :-1], table[:, -1]
+            self.symbols_ = np.array(self.emission_.symbols)
+        elif isinstance(self.emission_, DensityEmission):
+            moments = gaussian_moments(self.emission_, parameters.theta)
+            if moments is not None:
+                self.means_, self.covars_ = moments
+            elif self.emission == "poisson":
+                self.means_ = np.exp(parameters.theta)
+
+    @classmethod
+    def from_parameters(
+        cls,
+        startprob: ArrayLike,
+        transmat: ArrayLike,
+        *,
+        emissionprob: ArrayLike | None = None,
+        symbols: Sequence[Any] | None = None,
+        means: ArrayLike | None = None,
+        covars: ArrayLike | None = None,
+        rates: ArrayLike | None = None,
+        classes: Sequence[Any] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a fitted model with given parameters, to evaluate, decode, sample or train on.
+
+        Parameters
+        ----------
+        startprob : array-like of shape (n_states,)
+        transmat : array-like of shape (n_states, n_states)
+        emissionprob : array-like of shape (n_states, n_symbols), optional
+            Categorical emission, with `symbols` (default 0, 1, …).
+        symbols : sequence of hashable, optional
+        means : array-like of shape (n_states, n_features), optional
+            Gaussian emission, with `covars`.
+        covars : array-like of shape (n_states, n_features) or (n_states, n_features, n_features)
+            Variances, or covariances.
+        rates : array-like of shape (n_states, n_features), optional
+            Poisson emission.
+        classes : sequence, optional
+            Names of the states, 0 … K-1 by default.
+        **settings
+            Parameters of the model.
+
+        Returns
+        -------
+        HiddenMarkovModel
+
+        Examples
+        --------
+        >>> from crossfade.sequences import HiddenMarkovModel
+        >>> model = HiddenMarkovModel.from_parameters(
+        ...     [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], means=[[0.0], [3.0]], covars=[[1.0], [1.0]]
+        ... )
+        >>> model.predict([[[0.1], [0.2], [2.9]]])
+        [array([0, 0, 1])]
+        """
+        start, transitions = _probabilities(startprob, transmat)
+        n_states = len(start)
+        density, emission, theta = emission_from(
+            emissionprob, symbols, means, covars, rates, settings.get("alpha", 0.01)
+        )
+        if len(theta) != n_states:
+            raise DataError(
+                f"startprob: expected {len(theta)} states as the emission has, got {n_states}"
+            )
+        model = cls(n_states=n_states, emission=density, **settings)
+        model.classes_ = np.arange(n_states) if classes is None else np.array(classes)
+        model.emission_ = emission
+        model.parameters_ = ChainParameters(start, transitions, None, theta)
+        model.weights_, model.tradeoff_ = None, 1.0
+        model.log_likelihood_history_ = np.empty(0)
+        model.converged_, model.n_iter_ = False, 0
+        model._publish()
+        return model
+
+    # -- use -------------------------------------------------------------------------------------
+
+    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Any, Layout, Any]:
+        """Return observations, layout and the potentials that posteriors come from."""
+        check_is_fitted(self, "parameters_")
+        raw, layout = self.emission_.read(X, lengths)
+        observations = self.emission_.observe(raw)
+        if self.weights_ is None:
+            scorer = self.emission_.log_likelihoods(self.parameters_.theta)
+            chain = self.parameters_.logs()
+        else:
+            scorer = self.emission_.potentials(self.weights_.theta)
+            chain = (self.weights_.start, self.weights_.transitions, self.weights_.stop)
+        values = np.ascontiguousarray(scorer(observations))
+        return observations, layout, (values, layout.offsets, *chain)
+
+    def predict(self, X: Any, lengths: ArrayLike | None = None, *, decode: str = "viterbi") -> Any:
+        """Return the states of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+        decode : {"viterbi", "posterior"}, default="viterbi"
+            The best path, or the most probable state at each step.
+
+        Returns
+        -------
+        list of ndarray, or ndarray
+            Names of the states, in the form X came in.
+        """
+        if decode not in ("viterbi", "posterior"):
+            raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
+        _, layout, chain = self._scored(X, lengths)
+        if decode == "viterbi":
+            codes, scores = recursions.viterbi(*chain)
+            self._refuse_impossible(scores)
+        else:
+            codes = self._posteriors(chain).argmax(axis=1)
+        return layout.restore(self.classes_[codes])
+
+    def _posteriors(self, chain: Any) -> Floats:
+        result = recursions.forward_backward(*chain)
+        self._refuse_impossible(result.log_partition)
+        return result.marginals
+
+    def _refuse_impossible(self, values: Floats) -> None:
+        impossible = np.flatnonzero(values == -np.inf)
+        if len(impossible):
+            raise DataError(
+                f"X: expected sequences that the model can produce, got none for sequence "
+                f"{int(impossible[0])}; fit with alpha > 0"
+            )
+
+    def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:
+        """Return the posterior of each state at each step, (n_steps, n_states) a sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        list of ndarray, or ndarray
+        """
+        _, layout, chain = self._scored(X, lengths)
+        return layout.restore(self._posteriors(chain))
+
+    def edge_marginals(self, X: Any, lengths: ArrayLike | None = None) -> list[Floats]:
+        """Return the posterior of each pair of neighbouring states, a list by sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        list of ndarray of shape (n_steps - 1, n_states, n_states)
+            [edge, from, to].
+        """
+        _, layout, chain = self._scored(X, lengths)
+        edges = recursions.edge_marginals(*chain)
+        counts = np.maximum(np.diff(layout.offsets) - 1, 0)
+        return np.split(edges, np.cumsum(counts)[:-1]) if layout.n_sequences else []
+
+    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
+        """Return log p(x), or log p(x, y), of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        y : list of sequences of labels, or one array, optional
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,)
+
+        Raises
+        ------
+        NotADensityError
+            If the discriminative end of the tradeoff left no density of the observations.
+        """
+        check_is_fitted(self, "parameters_")
+        raw, layout = self.emission_.read(X, lengths)
+        observations = self.emission_.observe(raw)
+        chain_tradeoff.refuse_without_density(self.emission_, self.parameters_)
+        if y is not None:
+            labels = read_labels(y, layout, self.classes_)
+            return self._joint(observations, layout, labels.codes)
+        values = self.emission_.log_likelihoods(self.parameters_.theta)(observations)
+        return recursions.log_partition(values, layout.offsets, *self.parameters_.logs())
+
+    def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
+        values = self.emission_.log_likelihoods(self.parameters_.theta)(observations)
+        return chain_tradeoff.path_scores(values, layout, codes, self.parameters_.logs())
+
+    def score(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> float:
+        """Return the total log-likelihood, or with labels the share of steps predicted right.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        y : list of sequences of labels, or one array, optional
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        float
+        """
+        if y is None:
+            return float(self.log_likelihood(X, lengths=lengths).sum())
+        layout = layout_of(X, lengths)
+        found = self.predict(X, lengths)
+        predicted = read_labels(found, layout, self.classes_)
+        return float((predicted.codes == read_labels(y, layout, self.classes_).codes).mean())
+
+    def sample(
+        self, lengths: int | ArrayLike, random_state: Any = None
+    ) -> tuple[list[Any], list[NDArray[Any]]]:
+        """Draw sequences of given lengths from the joint distribution.
+
+        Parameters
+        ----------
+        lengths : int or array-like of int
+            Number of steps of each sequence; one number for one sequence.
+        random_state : int, Generator or None, default=None
+
+        Returns
+        -------
+        X : list of ndarray
+        states : list of ndarray
+        """
+        check_is_fitted(self, "parameters_")
+        chain_tradeoff.refuse_without_density(self.emission_, self.parameters_)
+        rng = np.random.default_rng(random_state)
+        counts = np.atleast_1d(np.asarray(lengths))
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
+            raise DataError(f"lengths: expected whole numbers >= 0, got {lengths!r}")
+        layout = Layout(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), listed=True)
+        codes = _sampled_path(self.parameters_, layout, rng)
+        observations = self.emission_.sample(self.parameters_.theta, codes, rng)
+        return layout.restore(observations), layout.restore(self.classes_[codes])
+
+    def stationary_distribution(self) -> Floats:
+        """Return the long-run share of each state, shape (n_states,): π with π a = π."""
+        check_is_fitted(self, "parameters_")
+        return stationary(self.transmat_)
+
+    def n_free_parameters(self) -> int:
+        """Return the number of free parameters: starts, transitions, ends and emissions."""
+        check_is_fitted(self, "parameters_")
+        n_states = len(self.classes_)
+        ends = 0 if self.stopprob_ is None else n_states
+        return n_states**2 - 1 + ends + self.emission_.n_free(n_states)
+
+    def aic(self, X: Any, lengths: ArrayLike | None = None) -> float:
+        """Return Akaike's information criterion, -2 log-likelihood + 2 parameters (less: better).
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+        """
+        return -2.0 * self.score(X, lengths=lengths) + 2.0 * self.n_free_parameters()
+
+    def bic(self, X: Any, lengths: ArrayLike | None = None) -> float:
+        """Return the Bayesian information criterion, -2 log-likelihood + parameters · log steps.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+        """
+        n_steps = max(layout_of(X, lengths).n_steps, 1)
+        penalty = self.n_free_parameters() * float(np.log(n_steps))
+        return -2.0 * self.score(X, lengths=lengths) + penalty
+
+    def relabelled(self, names: Sequence[Any]) -> HiddenMarkovModel:
+        """Return the same fitted model with its states named anew, in their order.
+
+        Parameters
+        ----------
+        names : sequence of n_states distinct names
+
+        Returns
+        -------
+        HiddenMarkovModel
+        """
+        check_is_fitted(self, "parameters_")
+        if len(names) != len(self.classes_) or len(set(names)) != len(names):
+            raise DataError(
+                f"names: expected {len(self.classes_)} distinct names, got {list(names)!r}"
+            )
+        new: HiddenMarkovModel = type(self)(**self.get_params(deep=False))
+        new.__dict__.update(self.__dict__)
+        new.classes_ = np.array(names)
+        return new
+
+
+def _probabilities(startprob: ArrayLike, transmat: ArrayLike) -> tuple[Floats, Floats]:
+    start = np.array(startprob, dtype=np.float64)
+    transitions = np.array(transmat, dtype=np.float64)
+    if start.ndim != 1 or transitions.shape != (len(start), len(start)):
+        raise DataError(
+            f"transmat: expected shape (n_states, n_states) to go with startprob, got "
+            f"{transitions.shape!r} and {start.shape!r}"
+        )
+    for name, rows in (("startprob", start[None]), ("transmat", transitions)):
+        if (rows < 0).any() or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-8):
+            raise DataError(f"{name}: expected probabilities that sum to 1, got {rows!r}")
+    return start, transitions
+
+
+def _sampled_path(
+    parameters: ChainParameters, layout: Layout, rng: np.random.Generator
+) -> Integers:
+    """Draw the hidden path of every sequence, all sequences' next steps at once."""
+    starts = np.cumsum(parameters.start)
+    rows = np.cumsum(parameters.transitions, axis=1)
+    last = parameters.n_states - 1
+    codes = np.zeros(layout.n_steps, dtype=np.int64)
+    draws = rng.random(layout.n_steps)
+    lengths = np.diff(layout.offsets)
+    for t in range(int(lengths.max(initial=0))):
+        steps = layout.offsets[:-1][lengths > t] + t
+        edges = starts[None] if t == 0 else rows[codes[steps - 1]]
+        codes[steps] = np.minimum((edges <= draws[steps][:, None]).sum(axis=1), last)
+    return codes

@@ -1,0 +1,503 @@
+"""Compiled chain recursions: one sequence at a time, and a block of whole sequences.
+
+Everything here is compiled, takes arrays and knows no model. The hidden Markov model calls the
+block kernels through :mod:`crossfade.sequences.recursions`; a kernel of another model (the random
+field's, which computes its scores in the same pass) may call the per-sequence ones. Import this
+module when first used: compilation, or loading from the cache, takes a moment.
+
+Per sequence of T steps and K states (``log_b``: log-potentials of the steps, ``b``: their
+exponentials after subtraction of each row's maximum, ``shift``: those maxima; all C order):
+
+``scaled_forward(log_b, b, chain, alpha, inverse, work) -> float``
+    Writes the scaled forward vectors to ``alpha`` (T, K), each summing to 1, and the inverse
+    scales to ``inverse`` (T,). Returns log Σ paths, of the *shifted* potentials: add
+    ``shift.sum() + chain_shift(chain, T)``. Returns NaN when scaled arithmetic cannot be trusted
+    with this sequence (then call ``log_forward_backward``). ``work``: (4, K) scratch.
+``scaled_backward(b, chain, alpha, inverse, outer, work) -> bool``
+    Overwrites ``alpha`` with the marginals and adds to ``outer`` (K, K) a matrix that, multiplied
+    by ``chain.transitions`` entry by entry, is the expected number of transitions (multiply once,
+    after the last sequence). False when it cannot be trusted: then ``alpha`` and ``outer`` are
+    spoilt, so hand it a private ``outer`` when ``chain.audit`` is set; without it, it never fails
+    after a forward pass that did not.
+``log_forward_backward(log_b, chain, marginals, edges_total, edges) -> float``
+    The same in logarithms: writes ``marginals`` (T, K), adds expected transitions themselves to
+    ``edges_total`` (K, K), writes each edge's to ``edges`` (T-1, K, K) if that has T-1 rows (give
+    it shape (0, K, K) otherwise), returns the log-partition of the unshifted potentials. Ten times
+    slower, always right.
+``forward_backward_sequence(log_b, b, shift, chain, marginals, outer, direct, scratch, inverse,
+work) -> float``
+    The three above put together: marginals to ``marginals``, expected transitions as
+    ``outer * chain.transitions + direct``; returns the log-partition. ``scratch`` is (K, K),
+    ``inverse`` at least (T,), ``work`` (4, K).
+``viterbi_sequence(log_b, chain, delta, path, work) -> float``
+    Writes the best path to ``path`` (T,) and returns its score; ``delta`` (T, K) scratch.
+
+When are scaled recursions safe? Potentials below 1e-308 of the row's largest become zero. If every
+transition is possible and none is tiny (``chain.audit`` False), what was lost could at the next
+step not have mattered: any state is entered from the best one with a far larger weight. Otherwise
+``scaled_forward`` carries along an upper bound of what underflow may have cost, and gives up when
+it could show; ``scaled_backward`` checks at each step that Σ αβ has kept its value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from crossfade.densities.base import Floats, Integers
+
+__all__ = [
+    "Chain",
+    "add_rows",
+    "chain_shift",
+    "forward_backward_block",
+    "forward_backward_sequence",
+    "forward_block",
+    "log_edges_block",
+    "log_forward_backward",
+    "make_chain",
+    "scaled_backward",
+    "scaled_forward",
+    "shift_rows",
+    "viterbi_block",
+    "viterbi_sequence",
+]
+
+#: What all steps of all sequences share. ``log_*`` as given; ``start``, ``transitions`` and
+#: ``stop`` exponentials after subtraction of the largest entry (kept in ``shifts``);
+#: ``transposed`` the transitions transposed, contiguous; ``raised`` the transitions, allowed ones
+#: at least 1e-50; ``audit`` whether some transition is forbidden or tiny.
+Chain = namedtuple(
+    "Chain",
+    "log_start log_transitions log_stop start transitions transposed raised stop shifts audit",
+)
+
+#: Sums may be taken in any order (vector lanes), but infinities and NaN keep their meaning.
+_FAST = {"reassoc", "nsz", "contract"}
+
+#: Added at each reachable state and step to the bound of what underflow may have cost.
+_LOSS = 1e-250
+#: A possible loss beyond this share of the total sends the sequence to logarithms.
+_TOLERATED = 1e-15
+#: A step's scale below this cannot be trusted either.
+_TINY = 1e-200
+
+
+def make_chain(log_start: Floats, log_transitions: Floats, log_stop: Floats) -> Any:
+    """Return the :data:`Chain` of these log-potentials (C-contiguous float64, -inf allowed)."""
+    start, start_shift = _exponentials(log_start)
+    transitions, transition_shift = _exponentials(log_transitions)
+    stop, stop_shift = _exponentials(log_stop)
+    allowed = log_transitions > -np.inf
+    return Chain(
+        log_start,
+        log_transitions,
+        log_stop,
+        start,
+        transitions,
+        np.ascontiguousarray(transitions.T),
+        np.where(allowed, np.maximum(transitions, 1e-50), 0.0),
+        stop,
+        np.array([start_shift, transition_shift, stop_shift]),
+        bool(transitions.min(initial=1.0) < 1e-100),
+    )
+
+
+def _exponentials(log_values: Floats) -> tuple[Floats, float]:
+    largest = float(log_values.max(initial=-np.inf))
+    shift = largest if np.isfinite(largest) else 0.0
+    return np.exp(log_values - shift), shift
+
+
+@njit(nogil=True, cache=True)
+def chain_shift(chain: Any, length: int) -> float:
+    """Return what start, transitions and stop were shifted by over a sequence of this length."""
+    return chain.shifts[0] + (length - 1) * chain.shifts[1] + chain.shifts[2]
+
+
+@njit(nogil=True, cache=True)
+def shift_rows(log_b: Floats, shifted: Floats, shift: Floats) -> None:
+    """Write ``log_b`` less its row maxima to ``shifted`` and the maxima to ``shift``."""
+    n_rows, n_states = log_b.shape
+    for t in range(n_rows):
+        largest = log_b[t, 0]
+        for k in range(1, n_states):
+            value = log_b[t, k]
+            largest = value if value > largest else largest
+        if largest == -np.inf:
+            largest = 0.0
+        shift[t] = largest
+        for k in range(n_states):
+            shifted[t, k] = log_b[t, k] - largest
+
+
+@njit(nogil=True, cache=True)
+def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
+    """Add each row of ``weights`` to the row of ``table`` that its code names; -1 for none."""
+    for t in range(codes.shape[0]):
+        code = codes[t]
+        if code >= 0:
+            for k in range(weights.shape[1]):
+                table[code, k] += weights[t, k]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def scaled_forward(
+    log_b: Floats, b: Floats, chain: Any, alpha: Floats, inverse: Floats, work: Floats
+) -> float:
+    """Run the scaled forward recursion over one sequence; see the module's beginning."""
+    n_steps, n_states = b.shape
+    transitions = chain.transitions
+    predicted = work[0]
+    log_total = 0.0
+    product = 1.0
+    for t in range(n_steps):
+        if t == 0:
+            for k in range(n_states):
+                predicted[k] = chain.start[k]
+        else:
+            for k in range(n_states):
+                predicted[k] = 0.0
+            for j in range(n_states):
+                weight = alpha[t - 1, j]
+                for k in range(n_states):
+                    predicted[k] += weight * transitions[j, k]
+        total = 0.0
+        for k in range(n_states):
+            value = predicted[k] * b[t, k]
+            alpha[t, k] = value
+            total += value
+        if not (total > _TINY and total < np.inf):
+            return np.nan
+        scale = 1.0 / total
+        inverse[t] = scale
+        for k in range(n_states):
+            alpha[t, k] *= scale
+        product *= total
+        if product < 1e-100 or product > 1e100:
+            log_total += math.log(product)
+            product = 1.0
+        if chain.audit and _possible_loss(t, log_b, b, chain, scale, work) > _TOLERATED:
+            return np.nan
+    last = 0.0
+    for k in range(n_states):
+        last += alpha[n_steps - 1, k] * chain.stop[k]
+    if not (last > 1e-100 and last < np.inf):
+        return np.nan
+    return log_total + math.log(product) + math.log(last)
+
+
+@njit(nogil=True, cache=True)
+def _possible_loss(
+    t: int, log_b: Floats, b: Floats, chain: Any, scale: float, work: Floats
+) -> float:
+    """Advance the bound, per state, of the forward weight that underflow may have cost."""
+    n_states = b.shape[1]
+    bound = work[1]
+    entering = work[2]
+    for k in range(n_states):
+        entering[k] = 0.0
+    if t == 0:
+        for k in range(n_states):
+            if chain.log_start[k] > -np.inf:
+                entering[k] = _LOSS
+    else:
+        for j in range(n_states):
+            weight = bound[j]
+            if weight > 0.0:
+                for k in range(n_states):
+                    entering[k] += weight * chain.raised[j, k]
+    loss = 0.0
+    for k in range(n_states):
+        if entering[k] > 0.0 and log_b[t, k] > -np.inf:
+            bound[k] = (entering[k] * b[t, k]) * scale + _LOSS * max(1.0, scale)
+        else:
+            bound[k] = 0.0
+        loss += bound[k]
+    return loss
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def scaled_backward(
+    b: Floats, chain: Any, alpha: Floats, inverse: Floats, outer: Floats, work: Floats
+) -> bool:
+    """Run the scaled backward recursion over one sequence; see the module's beginning."""
+    n_steps, n_states = b.shape
+    transposed = chain.transposed
+    beta = work[0]
+    after = work[1]
+    audit = chain.audit
+    allowance = 1e-9 + 1e-14 * n_steps
+    drift = 1.0
+    total = 0.0
+    for k in range(n_states):
+        total += alpha[n_steps - 1, k] * chain.stop[k]
+    scale = 1.0 / total
+    for k in range(n_states):
+        beta[k] = chain.stop[k] * scale
+    for k in range(n_states):
+        here = alpha[n_steps - 1, k]
+        # Where no path arrives nothing matters, and β may be beyond all bounds.
+        if audit and here == 0.0:
+            beta[k] = 0.0
+        alpha[n_steps - 1, k] = here * beta[k]
+    for t in range(n_steps - 2, -1, -1):
+        scale = inverse[t + 1]
+        for j in range(n_states):
+            after[j] = b[t + 1, j] * beta[j] * scale
+        for i in range(n_states):
+            beta[i] = 0.0
+        for j in range(n_states):
+            weight = after[j]
+            for i in range(n_states):
+                beta[i] += transposed[j, i] * weight
+        for i in range(n_states):
+            weight = alpha[t, i]
+            for j in range(n_states):
+                outer[i, j] += weight * after[j]
+        if audit:
+            for i in range(n_states):
+                if alpha[t, i] == 0.0:
+                    beta[i] = 0.0
+        total = 0.0
+        for i in range(n_states):
+            value = alpha[t, i] * beta[i]
+            alpha[t, i] = value
+            total += value
+        drift *= total
+        if not abs(drift - 1.0) <= allowance:
+            return False
+        # Rounding must not accumulate over a million steps: Σ αβ is 1 at each.
+        scale = 1.0 / total
+        for i in range(n_states):
+            alpha[t, i] *= scale
+            beta[i] *= scale
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _log_sum(values: Floats) -> float:
+    largest = values[0]
+    for k in range(1, values.shape[0]):
+        if values[k] > largest or values[k] != values[k]:
+            largest = values[k]
+    if not abs(largest) < np.inf:
+        return largest
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += math.exp(values[k] - largest)
+    return largest + math.log(total)
+
+
+@njit(nogil=True, cache=True)
+def log_forward_backward(
+    log_b: Floats, chain: Any, marginals: Floats, edges_total: Floats, edges: Floats
+) -> float:
+    """Run both recursions over one sequence in logarithms; see the module's beginning."""
+    n_steps, n_states = log_b.shape
+    values = np.empty(n_states)
+    beta = chain.log_stop.copy()
+    after = np.empty(n_states)
+    for k in range(n_states):
+        marginals[0, k] = chain.log_start[k] + log_b[0, k]
+    for t in range(1, n_steps):
+        for k in range(n_states):
+            for j in range(n_states):
+                values[j] = marginals[t - 1, j] + chain.log_transitions[j, k]
+            marginals[t, k] = _log_sum(values) + log_b[t, k]
+    for k in range(n_states):
+        values[k] = marginals[n_steps - 1, k] + beta[k]
+    log_total = _log_sum(values)
+    if not abs(log_total) < np.inf:
+        marginals[:] = 0.0
+        edges[:] = 0.0
+        return log_total
+    for k in range(n_states):
+        marginals[n_steps - 1, k] = math.exp(values[k] - log_total)
+    for t in range(n_steps - 2, -1, -1):
+        for j in range(n_states):
+            after[j] = log_b[t + 1, j] + beta[j]
+        for i in range(n_states):
+            for j in range(n_states):
+                values[j] = chain.log_transitions[i, j] + after[j]
+                expected = math.exp(marginals[t, i] + values[j] - log_total)
+                edges_total[i, j] += expected
+                if edges.shape[0] > t:
+                    edges[t, i, j] = expected
+            beta[i] = _log_sum(values)
+        for i in range(n_states):
+            marginals[t, i] = math.exp(marginals[t, i] + beta[i] - log_total)
+    return log_total
+
+
+@njit(nogil=True, cache=True)
+def forward_backward_sequence(
+    log_b: Floats,
+    b: Floats,
+    shift: Floats,
+    chain: Any,
+    marginals: Floats,
+    outer: Floats,
+    direct: Floats,
+    scratch: Floats,
+    inverse: Floats,
+    work: Floats,
+) -> float:
+    """Run both recursions over one sequence, in logarithms if need be; see the beginning."""
+    n_steps, n_states = b.shape
+    value = scaled_forward(log_b, b, chain, marginals, inverse, work)
+    if value == value:
+        if chain.audit:
+            scratch[:] = 0.0
+            if scaled_backward(b, chain, marginals, inverse, scratch, work):
+                for i in range(n_states):
+                    for j in range(n_states):
+                        outer[i, j] += scratch[i, j]
+                return value + shift.sum() + chain_shift(chain, n_steps)
+        elif scaled_backward(b, chain, marginals, inverse, outer, work):
+            return value + shift.sum() + chain_shift(chain, n_steps)
+    return log_forward_backward(log_b, chain, marginals, direct, np.empty((0, n_states, n_states)))
+
+
+@njit(nogil=True, cache=True)
+def forward_backward_block(
+    log_b: Floats,
+    b: Floats,
+    shift: Floats,
+    offsets: Integers,
+    chain: Any,
+    marginals: Floats,
+    log_partition: Floats,
+    outer: Floats,
+    direct: Floats,
+    initial: Floats,
+    final: Floats,
+) -> None:
+    """Run :func:`forward_backward_sequence` over a block; ``offsets`` count from its first row."""
+    n_states = b.shape[1]
+    scratch = np.empty((n_states, n_states))
+    work = np.empty((4, n_states))
+    inverse = np.empty(b.shape[0])
+    for s in range(offsets.shape[0] - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        if lo == hi:
+            log_partition[s] = 0.0
+            continue
+        log_partition[s] = forward_backward_sequence(
+            log_b[lo:hi],
+            b[lo:hi],
+            shift[lo:hi],
+            chain,
+            marginals[lo:hi],
+            outer,
+            direct,
+            scratch,
+            inverse,
+            work,
+        )
+        for k in range(n_states):
+            initial[k] += marginals[lo, k]
+            final[k] += marginals[hi - 1, k]
+
+
+@njit(nogil=True, cache=True)
+def forward_block(
+    log_b: Floats, b: Floats, shift: Floats, offsets: Integers, chain: Any, log_partition: Floats
+) -> None:
+    """Write the log-partition of each sequence of a block."""
+    n_states = b.shape[1]
+    alpha = np.empty(b.shape)
+    inverse = np.empty(b.shape[0])
+    work = np.empty((4, n_states))
+    spare = np.empty((n_states, n_states))
+    for s in range(offsets.shape[0] - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        if lo == hi:
+            log_partition[s] = 0.0
+            continue
+        value = scaled_forward(log_b[lo:hi], b[lo:hi], chain, alpha[lo:hi], inverse, work)
+        if value == value:
+            log_partition[s] = value + shift[lo:hi].sum() + chain_shift(chain, hi - lo)
+        else:
+            log_partition[s] = log_forward_backward(
+                log_b[lo:hi], chain, alpha[lo:hi], spare, np.empty((0, n_states, n_states))
+            )
+
+
+@njit(nogil=True, cache=True)
+def log_edges_block(
+    log_b: Floats, offsets: Integers, edge_offsets: Integers, chain: Any, edges: Floats
+) -> None:
+    """Write the marginals of each edge of a block of sequences, ``edges`` (n_edges, K, K)."""
+    n_states = log_b.shape[1]
+    marginals = np.empty(log_b.shape)
+    total = np.empty((n_states, n_states))
+    for s in range(offsets.shape[0] - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        if hi - lo > 1:
+            here = edges[edge_offsets[s] : edge_offsets[s + 1]]
+            log_forward_backward(log_b[lo:hi], chain, marginals[lo:hi], total, here)
+
+
+@njit(nogil=True, cache=True)
+def viterbi_sequence(
+    log_b: Floats, chain: Any, delta: Floats, path: Integers, work: Floats
+) -> float:
+    """Find the best path of one sequence; ties go to the lower state; see the beginning.
+
+    No back-pointers: the one path's predecessors are found again from ``delta``, so that the
+    forward loop is a maximum only, which the compiler turns into vector instructions.
+    """
+    n_steps, n_states = log_b.shape
+    log_transitions = chain.log_transitions
+    best = work[0]
+    for k in range(n_states):
+        delta[0, k] = chain.log_start[k] + log_b[0, k]
+    for t in range(1, n_steps):
+        for k in range(n_states):
+            best[k] = -np.inf
+        for j in range(n_states):
+            before = delta[t - 1, j]
+            for k in range(n_states):
+                value = before + log_transitions[j, k]
+                best[k] = value if value > best[k] else best[k]
+        for k in range(n_states):
+            delta[t, k] = best[k] + log_b[t, k]
+    state = 0
+    score = delta[n_steps - 1, 0] + chain.log_stop[0]
+    for k in range(1, n_states):
+        value = delta[n_steps - 1, k] + chain.log_stop[k]
+        if value > score:
+            score = value
+            state = k
+    path[n_steps - 1] = state
+    for t in range(n_steps - 2, -1, -1):
+        origin = 0
+        largest = delta[t, 0] + log_transitions[0, state]
+        for j in range(1, n_states):
+            value = delta[t, j] + log_transitions[j, state]
+            if value > largest:
+                largest = value
+                origin = j
+        state = origin
+        path[t] = state
+    return score
+
+
+@njit(nogil=True, cache=True)
+def viterbi_block(
+    log_b: Floats, offsets: Integers, chain: Any, paths: Integers, scores: Floats
+) -> None:
+    """Write the best path and its score for each sequence of a block."""
+    delta = np.empty(log_b.shape)
+    work = np.empty((1, log_b.shape[1]))
+    for s in range(offsets.shape[0] - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        if lo == hi:
+            scores[s] = 0.0
+        else:
+            scores[s] = viterbi_sequence(log_b[lo:hi], chain, delta[lo:hi], paths[lo:hi], work)
