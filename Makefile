@@ -71,7 +71,7 @@ bench: $(VENV)/.has-bench ## Time Crossfade against other libraries and print th
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS \
 	  $(BIN)/python -m benchmarks $(ARGS)
 
-readme: $(VENV)/.has-cli ## Run the commands and examples of README.md and docs/, and write their output there
+readme: $(VENV)/.has-test ## Run the commands and examples of README.md and docs/, and write their output there
 	$(BIN)/python tools/render_examples.py README.md docs/*.md docs/guide/*.md
 
 constraints: ## Install the newest versions of everything in a fresh place and pin them

@@ -42,11 +42,10 @@ class _Recorder(doctest.DocTestRunner):
         self.printed: list[str] = []
 
     def report_success(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
-        # An expected exception prints a traceback, which is kept as it is written.
-        self.printed.append(example.want if example.exc_msg else got)
+        self.printed.append(_shortened(got))
 
     def report_failure(self, out: Any, test: Any, example: doctest.Example, got: str) -> None:
-        self.printed.append(got)
+        self.printed.append(_shortened(got))
 
     def report_unexpected_exception(
         self, out: Any, test: Any, example: doctest.Example, exc_info: Any
@@ -54,13 +53,25 @@ class _Recorder(doctest.DocTestRunner):
         raise RuntimeError(f"{test.name}: {example.source.strip()} raised {exc_info[1]!r}")
 
 
+def _shortened(got: str) -> str:
+    """Leave the stack out of an expected exception's traceback: it names files and lines."""
+    head = "Traceback (most recent call last):\n"
+    if not got.startswith(head):
+        return got
+    return head + "    ...\n" + re.sub(r"^(?: .*)?\n", "", got[len(head) :], flags=re.MULTILINE)
+
+
+def _test(text: str, names: dict[str, Any], where: str) -> doctest.DocTest:
+    test = doctest.DocTest(doctest.DocTestParser().get_examples(text), {}, where, None, 0, text)
+    test.globs = names  # the constructor would copy them, and blocks share theirs
+    return test
+
+
 def _session(text: str, names: dict[str, Any], where: str) -> str:
     """Run one session and return it with what it printed."""
     parser = doctest.DocTestParser()
     recorder = _Recorder()
-    recorder.run(
-        doctest.DocTest(parser.get_examples(text), names, where, None, 0, text), clear_globs=False
-    )
+    recorder.run(_test(text, names, where), clear_globs=False)
     printed = iter(recorder.printed)
     lines: list[str] = []
     for part in parser.parse(text):
@@ -131,17 +142,15 @@ def render(path: Path) -> str:
 
 
 def failures(path: Path) -> str:
-    """Return what the ``python`` and ``pycon`` blocks of a file do other than written, or ``""``."""
+    """Return what the Python examples of a file do other than written, ``""`` for nothing."""
     found: list[str] = []
 
     def replace(kind: str, body: str, names: dict[str, Any], where: str) -> str:
         if kind == "python":
             _execute(body, names, where)
         if kind == "pycon":
-            examples = doctest.DocTestParser().get_examples(body)
             runner = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS)
-            test = doctest.DocTest(examples, names, where, None, 0, body)
-            runner.run(test, out=found.append, clear_globs=False)
+            runner.run(_test(body, names, where), out=found.append, clear_globs=False)
         return body
 
     _walk(path, replace)

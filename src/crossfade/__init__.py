@@ -14,22 +14,30 @@ __version__ = "0.1.0"
 # A new public name is added twice: here for type checkers and editors, and in _HOMES for Python.
 # A test compares the two.
 if TYPE_CHECKING:
+    from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes as EntropicNaiveBayes
     from crossfade.classifiers.gaussian_discriminant import (
         GaussianDiscriminant as GaussianDiscriminant,
     )
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
+    from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
     from crossfade.errors import DataError as DataError
+    from crossfade.errors import DomainError as DomainError
+    from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
 
 #: The module each public name lives in.
 _HOMES = {
+    "CellTypeError": "crossfade.errors",
     "ConvergenceWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
+    "DomainError": "crossfade.errors",
+    "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
+    "MissingExtraError": "crossfade.errors",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 
 __all__ = [
+    "AliasedColumnsWarning",
     "CellTypeError",
     "ConvergenceWarning",
     "CrossfadeWarning",
     "DataError",
     "DomainError",
+    "IgnoredRowsWarning",
+    "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
 ]
@@ -65,12 +68,24 @@ class DomainError(DataError):
         return DomainError(columns, self.expected, self.got, self.remedy)
 
 
+class MissingExtraError(ImportError):
+    """Something needs a library that only an extra of Crossfade installs."""
+
+
 class NotADensityError(ValueError):
     """The fitted parameters define a posterior, but no density of the inputs."""
 
 
 class CrossfadeWarning(UserWarning):
     """Parent of the warnings that Crossfade raises itself."""
+
+
+class AliasedColumnsWarning(CrossfadeWarning):
+    """Some columns are determined by those before them and have no coefficient of their own."""
+
+
+class IgnoredRowsWarning(CrossfadeWarning):
+    """Some rows carry no information (no trials) and were left out."""
 
 
 class SeparationWarning(CrossfadeWarning):

@@ -1,1 +1,9 @@
-"""Crossfade."""
+"""Which model fits this table, how sure is that, and would more labels change the answer?"""
+
+from __future__ import annotations
+
+from crossfade.comparison.compare import compare
+from crossfade.comparison.models import choose_models, default_models
+from crossfade.comparison.results import ComparisonResult, ModelResult
+
+__all__ = ["ComparisonResult", "ModelResult", "choose_models", "compare", "default_models"]

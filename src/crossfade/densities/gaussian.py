@@ -113,12 +113,14 @@ class Gaussian(Univariate):
         scale = statistic_scales(square, offset)
         constant = square - offset**2 <= 1e-13 * square
         new = self._located(self._shift + offset, scale, constant)
+        # What the location was rounded to (far from zero) is what z is taken about, here as later.
+        offset = new._location - self._shift
 
         inverse = new._inverse_scale
         z1 = (first - counts * offset) * inverse
         z2 = (second - 2 * offset * first + counts * offset**2) * inverse**2
         sums = np.hstack([z1, z2])
-        mean = np.concatenate([np.zeros_like(offset), np.where(constant, 0.0, 1.0)])
+        mean = safe_mean(sums.sum(axis=0), np.tile(total, 2))
         scales = np.ones_like(mean)
         if self._scales:
             powers = PowerSums(total, first.sum(axis=0), second.sum(axis=0), third, fourth)

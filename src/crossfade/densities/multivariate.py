@@ -175,6 +175,8 @@ class MultivariateGaussian(Density):
         constant = mean_square - offset**2 <= 1e-13 * mean_square
         new = self._sized(~constant)
         new._location, new._scale = self._shift + offset, scale
+        # What the location was rounded to (far from zero) is what z is taken about, here as later.
+        offset = new._location - self._shift
         new._inverse_scale = np.where(constant, 0.0, 1.0 / scale)
         sums, statistic_mean = new._standardised_sums(counts, first, second, offset)
         scales = np.ones(new.n_statistics)
@@ -210,7 +212,7 @@ class MultivariateGaussian(Density):
         mean = safe_mean(squares.sum(axis=0), total)
         if self.shared:
             squares = counts[:, None] * mean
-        return np.hstack([z, squares]), np.concatenate([np.zeros_like(offset), mean])
+        return np.hstack([z, squares]), np.concatenate([safe_mean(z.sum(axis=0), total), mean])
 
     def _second_scales(self, summary: Any, offset: Floats, mean: Floats) -> Floats:
         """Return standard deviations of the second statistics, from moments about the shift."""

@@ -68,6 +68,8 @@ def minimise(
         value, gradient = objective.value_and_gradient(theta)
         norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+    if objective.tradeoff == 0.0:
+        start = _centred(objective, start)
     if not is_dense(objective):
         return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
     if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
@@ -77,6 +79,16 @@ def minimise(
         )
     with single_threaded_blas():
         return newton(objective, start, tol=tol or 1e-10, max_iter=max_iter)
+
+
+def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the same posterior without what all classes have in common: minimum norm.
+
+    A density that is next to singular has huge common parameters, in which the differences that
+    matter at λ = 0 would lose their digits.
+    """
+    weights, offsets, tied = objective.split(theta)
+    return objective.join(weights - weights.mean(axis=0), offsets - offsets.mean(), 0.0 * tied)
 
 
 def cold_start(objective: TradeoffObjective) -> Floats:

@@ -1,1 +1,21 @@
-"""Crossfade."""
+"""Generalised linear models with inference: grouped binomial, Poisson and multinomial regression.
+
+Fits are iteratively reweighted least squares (Sarkar, Lecture 14, section 14.3); standard errors,
+tests, intervals and diagnostics come with them.
+"""
+
+from __future__ import annotations
+
+from crossfade.glm.estimators import BinomialRegression, PoissonRegression
+from crossfade.glm.grouping import Collapsed, collapse
+from crossfade.glm.multinomial_estimator import MultinomialRegression
+from crossfade.glm.nested import compare_nested
+
+__all__ = [
+    "BinomialRegression",
+    "Collapsed",
+    "MultinomialRegression",
+    "PoissonRegression",
+    "collapse",
+    "compare_nested",
+]

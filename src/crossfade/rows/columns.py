@@ -253,7 +253,10 @@ def _of_objects(items: list[Any], place: str) -> Column:
     storage = object_storage(items, place)
     if storage == "category":
         return Column(place, storage, source=items)
-    return Column(place, storage, numbers_from_objects(items, storage, place))
+    numbers = numbers_from_objects(items, storage, place)
+    if storage == "float":
+        storage = _storage_of_floats(numbers)
+    return Column(place, storage, numbers)
 
 
 def _of_frame(X: Any) -> Columns:
@@ -321,7 +324,8 @@ def _of_series(series: nw.Series[Any], place: str) -> Column:
         return Column(place, "integer", series.to_numpy())
     if dtype.is_float():
         values = series.to_numpy()
-        return Column(place, _storage_of_floats(values, native_dtype), values)
+        by_pandas = isinstance(native_dtype, np.dtype)
+        return Column(place, _storage_of_floats(values) if by_pandas else "float", values)
     return _of_unknown(series, native_dtype, place)
 
 
@@ -332,9 +336,9 @@ def is_of_objects(series: nw.Series[Any]) -> bool:
     return objects or series.dtype == nw.Object
 
 
-def _storage_of_floats(values: NDArray[Any], native_dtype: Any) -> Storage:
+def _storage_of_floats(values: NDArray[Any]) -> Storage:
     """Return "integer" for what pandas makes of integers with gaps: whole floats and NaN."""
-    if not isinstance(native_dtype, np.dtype) or not _maybe_integers(values[:1000]):
+    if not _maybe_integers(values[:1000]):
         return "float"
     present = values[~np.isnan(values)]
     if present.size == values.size or not present.size or not np.isfinite(present).all():

@@ -46,4 +46,5 @@ def decoded_table(schema: Schema, matrix: NDArray[np.float64], library: str | No
         for j, column in enumerate(columns):
             table[:, j] = column
         return table
-    return nw.from_dict(dict(zip(schema.names, columns, strict=True)), backend=library).to_native()
+    backend: Any = library
+    return nw.from_dict(dict(zip(schema.names, columns, strict=True)), backend=backend).to_native()

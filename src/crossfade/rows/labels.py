@@ -232,15 +232,12 @@ def _of_objects(items: list[Any], place: str) -> Coded:
     storage = object_storage(items, place)
     if storage == "missing" and items:
         raise _missing(len(items), len(items), place)
-    if storage == "category":
+    if storage in ("category", "integer"):
         values, codes = factorise_objects(items)
         _refuse_missing(codes, place)
-        return np.array(values, dtype=object), codes
-    if storage == "integer" and not all(abs(item) < 1 << 63 for item in set(items)):
-        # As floating-point numbers, labels this large could become one.
-        values, codes = factorise_objects(items)
-        _refuse_missing(codes, place)
-        return np.array(values, dtype=object), codes
+        # As floating-point numbers, integers beyond 64 bits could become one label.
+        small = storage == "integer" and max(map(abs, values)) < 1 << 63
+        return np.array(values, dtype=np.int64 if small else object), codes
     numbers = numbers_from_objects(items, storage, place)
     return _of_floats(numbers, place) if numbers.dtype.kind == "f" else _of_array(numbers, place)
 

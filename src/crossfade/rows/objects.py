@@ -90,7 +90,8 @@ def object_storage(items: Sequence[Any], where: str) -> Storage:
     if set(groups) == {"integer", "float"}:
         return "float"
     if len(groups) > 1:
-        first, second = (_example(items, groups[group]) for group in sorted(groups)[-2:])
+        ordered = [g for g in ("integer", "float", "boolean", "category") if g in groups]
+        first, second = (_example(items, groups[group]) for group in (ordered[0], ordered[-1]))
         raise DataError(
             f"{where}: expected cells of one type, got {show(first)} ({type(first).__name__}) and "
             f"{show(second)} ({type(second).__name__}); make them all numbers or all text"

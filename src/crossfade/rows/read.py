@@ -25,7 +25,7 @@ def read_features(
     reset: bool,
     declared: Mapping[Any, str] | str | None = None,
     unknown: Literal["marginalise", "error"] = "marginalise",
-    sample_weight: NDArray[np.float64] | None = None,
+    sample_weight: Any = None,
     extend: bool = False,
 ) -> tuple[NDArray[Any], Schema]:
     """Return a table as one matrix, with the schema that was learnt or is already known.
@@ -46,7 +46,7 @@ def read_features(
         Kinds that the user chose (only with `reset`).
     unknown : {"marginalise", "error"}, default="marginalise"
         What to do with categories that fit did not see.
-    sample_weight : ndarray of shape (n_rows,), optional
+    sample_weight : array-like of shape (n_rows,), optional
         Rows of weight 0 do not shape the schema (only with `reset`).
     extend : bool, default=False
         Add new categories to the schema (later ``partial_fit`` calls); the estimator gets the

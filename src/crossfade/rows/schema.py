@@ -2,34 +2,12 @@
 
 A :class:`Schema` turns tables into one matrix of floats: numbers as they are, booleans as 0 and 1,
 categories as integer codes, NaN wherever a cell is missing.
-
-Which kind a column gets
-------------------------
-===========================================  ====================================================
-cells                                        kind
-===========================================  ====================================================
-booleans                                     boolean
-text, categorical types                      categorical, the categories that occur in ascending
-                                             order
-floats, decimals                             continuous; always, in a NumPy array of floats
-integers, 0 and 1 only                       boolean
-integers from 0 to at most 100 whose         count: what a Poisson variable looks like
-variance is 0.5 to 1.5 times their mean
-other integers                               continuous
-no cell at all, no type                      continuous
-===========================================  ====================================================
-
-A pandas column of floats that has missing cells and otherwise holds whole numbers counts as one
-of integers, since pandas keeps integers with gaps that way. Integers under 0.5 times the variance
-of a Poisson variable (grades from 1 to 3, years) are better served by a Gaussian, whose variance
-is free. Mean and variance are weighted where there are weights, and rows of weight 0 are not
-looked at, so that weights and repeated rows give one schema.
+Which kind a column gets is told in :mod:`crossfade.rows.kinds`.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -37,23 +15,23 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import BLOCK_ROWS, block_sum, for_each_block
 from crossfade.errors import DataError
-from crossfade.rows.columns import INFINITE, Column, Columns, read_columns, where
+from crossfade.rows.columns import Column, Columns, read_columns, where
 from crossfade.rows.factorise import Factorised, recode
+from crossfade.rows.kinds import Kind, column_index, declared_kinds, detect_kinds, listed
+from crossfade.rows.matrix import (
+    as_floats,
+    by_column,
+    check_booleans,
+    check_counts,
+    refuse_empty,
+    stacked,
+    to_numbers,
+)
 from crossfade.rows.objects import show
+from crossfade.rows.weights import check_weights
 
 __all__ = ["Kind", "Schema"]
-
-Kind = Literal["continuous", "count", "boolean", "categorical"]
-
-_KINDS: tuple[Kind, ...] = ("continuous", "count", "boolean", "categorical")
-
-#: Integers above this are continuous: a Poisson variable of large mean is Gaussian enough.
-_LARGEST_COUNT = 100
-
-#: Bounds on variance / mean of a count; a Poisson variable has 1.
-_DISPERSION = (0.5, 1.5)
 
 
 @dataclass(frozen=True)
@@ -106,7 +84,7 @@ class Schema:
         X: Any,
         declared: Mapping[Any, str] | str | None = None,
         *,
-        sample_weight: NDArray[np.float64] | None = None,
+        sample_weight: Any = None,
     ) -> Schema:
         """Return the schema of a table.
 
@@ -116,7 +94,7 @@ class Schema:
             Not changed.
         declared : mapping of column name or index to kind, or one kind for all, optional
             Kinds that the user chose; the other columns follow the rules of this module.
-        sample_weight : ndarray of shape (n_rows,), optional
+        sample_weight : array-like of shape (n_rows,), optional
             Rows of weight 0 are not looked at.
 
         Returns
@@ -131,18 +109,14 @@ class Schema:
             does not have the declared columns or values.
         """
         columns = read_columns(X)
-        kept = None
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight, dtype=np.float64)
-            kept = sample_weight > 0
-            if kept.all():
-                kept = None
-        kinds = _declared_kinds(columns, declared)
-        _refuse_empty(columns)
-        _detect(columns, kinds, sample_weight)
+        weights = check_weights(sample_weight, columns.n_rows)
+        kept = None if weights is None or bool(weights.all()) else weights > 0
+        kinds = declared_kinds(columns, declared)
+        refuse_empty(columns)
+        detect_kinds(columns, kinds, weights)
         settled = cast("list[Kind]", kinds)
         explicit = declared is not None
-        categories = _by_column(
+        categories = by_column(
             columns,
             lambda index: _categories(columns, index, settled[index], kept, explicit=explicit),
         )
@@ -214,10 +188,10 @@ class Schema:
         plain = self._plain(columns)
         if plain is not None:
             return plain
-        encoded = _by_column(
+        encoded = by_column(
             columns, lambda index: self._encode_column(columns.columns[index], index, unknown)
         )
-        return _stacked(encoded, columns.n_rows)
+        return stacked(encoded, columns.n_rows)
 
     def decode(self, matrix: NDArray[Any]) -> list[list[Any]]:
         """Return the columns of a matrix in the table's own values, None where missing.
@@ -291,12 +265,12 @@ class Schema:
     def _encode_column(self, column: Column, index: int, unknown: str) -> NDArray[Any]:
         if self.categories[index] is not None:
             return self._coded(column, index, unknown)
-        values = _numbers(column)
+        values = to_numbers(column)
         kind = self.kinds[index]
         if kind == "count":
-            _check_counts(values, column.where)
+            check_counts(values, column.where)
         if kind == "boolean" and column.storage != "boolean":
-            return _check_booleans(values, column.where, unknown)
+            return check_booleans(values, column.where, unknown)
         return values
 
     def _coded(self, column: Column, index: int, unknown: str) -> NDArray[np.float64]:
@@ -339,159 +313,6 @@ class Schema:
         )
 
 
-def _by_column(columns: Columns, work: Callable[[int], Any]) -> list[Any]:
-    """Return ``work(index)`` for every column; on threads where there are many rows."""
-    results: list[Any] = [None] * len(columns.names)
-    columns.columns  # noqa: B018  made once, before threads ask for it
-
-    def fill(part: slice) -> None:
-        for index in range(part.start, part.stop):
-            results[index] = work(index)
-
-    many = columns.n_rows > BLOCK_ROWS
-    for_each_block(fill, len(results), block_rows=1 if many else len(results))
-    return results
-
-
-# -- learning, step by step ----------------------------------------------------------------------
-
-
-def _declared_kinds(
-    columns: Columns, declared: Mapping[Any, str] | str | None
-) -> list[Kind | None]:
-    kinds: list[Kind | None] = [None] * len(columns.names)
-    if declared is None:
-        return kinds
-    if isinstance(declared, str):
-        declared = dict.fromkeys(range(len(kinds)), declared)
-    for key, kind in declared.items():
-        if kind not in _KINDS:
-            raise DataError(
-                f"declared: expected one of {', '.join(_KINDS)} for column {show(key)}, "
-                f"got {kind!r}; leave the column out to have its kind detected"
-            )
-        kinds[column_index(columns.names, columns.has_names, key)] = kind
-    return kinds
-
-
-def column_index(names: Sequence[str], has_names: bool, key: Any) -> int:
-    """Return the position of a column given by name or by index.
-
-    Raises
-    ------
-    DataError
-        If there is no such column; the nearest names are listed.
-    """
-    if isinstance(key, str):
-        if has_names and key in names:
-            return names.index(key)
-        near = difflib.get_close_matches(key, names, n=3) if has_names else []
-        remedy = (
-            f"did you mean {' or '.join(show(name) for name in near)}?"
-            if near
-            else (
-                f"the columns are {_listed(names)}" if has_names else "X has no names, use an index"
-            )
-        )
-        raise DataError(f"declared: expected a column of X, got {show(key)}; {remedy}")
-    if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < len(names):
-        return int(key)
-    raise DataError(
-        f"declared: expected a column name or an index from 0 to {len(names) - 1}, got {show(key)}"
-        "; count columns from 0"
-    )
-
-
-def _listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(show(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
-
-
-def _refuse_empty(columns: Columns) -> None:
-    matrix = columns.matrix
-    if matrix is not None:
-        if matrix.dtype.kind != "f" or not np.isnan(matrix[0]).all():
-            return
-        empty = all(
-            bool(np.isnan(matrix[start : start + BLOCK_ROWS]).all())
-            for start in range(0, len(matrix), BLOCK_ROWS)
-        )
-    else:
-        empty = not any(column.has_cells() for column in columns.columns)
-    if empty:
-        raise DataError(
-            f"X: expected some cells that are not missing, got none in {columns.n_rows} rows of "
-            f"{len(columns.names)} columns (all NaN); check how the table was read"
-        )
-
-
-def _detect(
-    columns: Columns, kinds: list[Kind | None], sample_weight: NDArray[np.float64] | None
-) -> None:
-    """Fill in the kinds that were not declared."""
-    matrix = columns.matrix
-    if matrix is not None and matrix.dtype.kind != "b":
-        undecided = [index for index, kind in enumerate(kinds) if kind is None]
-        found = (
-            _integer_kinds(matrix, sample_weight)
-            if undecided and matrix.dtype.kind in "iu"
-            else ["continuous"] * len(kinds)
-        )
-        for index in undecided:
-            kinds[index] = found[index]  # type: ignore[call-overload]
-        return
-    for index, column in enumerate(columns.columns):
-        if kinds[index] is not None:
-            continue
-        if column.storage == "category":
-            kinds[index] = "categorical"
-        elif column.storage == "boolean":
-            kinds[index] = "boolean"
-        elif column.storage == "integer":
-            assert column.numbers is not None
-            kinds[index] = _integer_kinds(column.numbers[:, None], sample_weight)[0]
-        else:
-            kinds[index] = "continuous"
-
-
-def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> list[Kind]:
-    """Return the kind of each column of integers (NaN: missing) by the rules of this module."""
-    kinds: list[Kind] = ["continuous"] * values.shape[1]
-    if sample_weight is not None:
-        keep = sample_weight > 0
-        values, sample_weight = values[keep], sample_weight[keep]
-    if not len(values):
-        return kinds
-    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
-    boolean = (low >= 0) & (high <= 1)
-    small = np.flatnonzero((low >= 0) & (high <= _LARGEST_COUNT) & ~boolean)
-    mean, variance = _moments(values, small, sample_weight)
-    dispersed = (_DISPERSION[0] * mean <= variance) & (variance <= _DISPERSION[1] * mean)
-    for index in np.flatnonzero(boolean).tolist():
-        kinds[index] = "boolean"
-    for index in small[dispersed].tolist():
-        kinds[index] = "count"
-    return kinds
-
-
-def _moments(
-    values: NDArray[Any], selected: NDArray[np.intp], weights: NDArray[np.float64] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weighted mean and (maximum-likelihood) variance of some columns of small integers."""
-
-    def sums(rows: slice) -> NDArray[np.float64]:
-        block = values[rows][:, selected].astype(np.float64)
-        weight = np.ones(len(block)) if weights is None else weights[rows]
-        present = np.isfinite(block)
-        block[~present] = 0.0
-        # Small whole numbers: with whole weights these sums are exact.
-        return np.stack([weight @ present, weight @ block, weight @ (block * block)])
-
-    total, first, second = block_sum(sums, len(values))
-    mean = first / total
-    return mean, second / total - mean * mean
-
-
 def _categories(
     columns: Columns,
     index: int,
@@ -516,7 +337,7 @@ def _categories(
             )
         return None if all(v in (0, 1) for v in values) else tuple(values)
     if kind == "count":
-        _check_counts(_numbers(column), column.where)
+        check_counts(to_numbers(column), column.where)
     return None
 
 
@@ -528,83 +349,6 @@ def _seen(column: Column, kept: NDArray[np.bool_] | None) -> list[Any]:
     return [values[i] for i in np.flatnonzero(used).tolist()]
 
 
-# -- encoding, step by step ----------------------------------------------------------------------
-
-
-def _numbers(column: Column) -> NDArray[Any]:
-    """Return the numbers of a column; refuse text."""
-    if column.numbers is not None:
-        return column.numbers
-    values, codes = column.factorised
-    text = [value for value in values if not isinstance(value, (int, float))]
-    if not text:  # a categorical type whose categories are numbers
-        table = np.append(np.asarray(values, dtype=np.float64), np.nan)
-        return table[codes]
-    rows = int(np.count_nonzero(codes == values.index(text[0])))
-    raise DataError(
-        f"{column.where}: expected numbers, got text ({', '.join(show(v) for v in text[:3])}"
-        f"{', …' if len(text) > 3 else ''}; the first in {rows} rows); turn the text into numbers, "
-        "empty cells where a number is unknown, or make the column categorical in fit"
-    )
-
-
-def _check_counts(values: NDArray[Any], place: str) -> None:
-    """Refuse a count that is negative, not whole or infinite."""
-    if values.dtype.kind in "bu":
-        return
-    bad = values < 0
-    if values.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            bad |= np.isinf(values) | ((values != np.floor(values)) & ~np.isnan(values))
-    if bad.any():
-        raise DataError(
-            f"{place}: expected counts (0, 1, 2, …), got {show(values[bad][0])} in "
-            f"{int(bad.sum())} rows; use a 'continuous' density for the column"
-        )
-
-
-def _check_booleans(values: NDArray[Any], place: str, unknown: str) -> NDArray[Any]:
-    """Return 0, 1 and NaN; another number is treated as `unknown` says."""
-    other = (values != 0) & (values != 1)
-    if values.dtype.kind == "f":
-        other &= ~np.isnan(values)
-    if not other.any():
-        return values
-    if np.isinf(values[other]).any():
-        raise DataError(f"{place}: expected 0, 1 or NaN, got infinity; {INFINITE}")
-    if unknown == "error":
-        raise DataError(
-            f"{place}: expected only 0 and 1 as in fit, got {show(values[other][0])} in "
-            f"{int(other.sum())} rows; correct the cells, or set unknown='marginalise' to treat "
-            "them as missing"
-        )
-    return np.where(other, np.nan, values.astype(np.float64))
-
-
-def as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Return a matrix in C order, float32 as it is and all else as float64; no needless copy."""
-    native = matrix.dtype.newbyteorder("=")
-    dtype = native if native in (np.dtype(np.float64), np.dtype(np.float32)) else np.float64
-    if matrix.dtype == dtype and matrix.flags.c_contiguous:
-        return np.asarray(matrix)
-    return _filled(matrix.shape, np.dtype(dtype), lambda out, rows: np.copyto(out, matrix[rows]))
-
-
-def _stacked(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
-    def fill(out: NDArray[Any], rows: slice) -> None:
-        for index, column in enumerate(columns):
-            out[:, index] = column[rows]
-
-    return _filled((n_rows, len(columns)), np.dtype(np.float64), fill)
-
-
-def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:
-    """Make a matrix block by block, on threads: columns into rows stays in cache that way."""
-    matrix = np.empty(shape, dtype=dtype)
-    for_each_block(lambda rows: fill(matrix[rows], rows), shape[0])
-    return matrix
-
-
 def _difference(expected: Sequence[str], got: Sequence[str], named: bool) -> str:
     """Say how two lists of column names differ."""
     if not named:
@@ -613,9 +357,9 @@ def _difference(expected: Sequence[str], got: Sequence[str], named: bool) -> str
     extra = [name for name in got if name not in set(expected)]
     parts = []
     if missing:
-        parts.append(f"missing: {_listed(missing)}")
+        parts.append(f"missing: {listed(missing)}")
     if extra:
-        parts.append(f"not in fit: {_listed(extra)}")
+        parts.append(f"not in fit: {listed(extra)}")
     if not parts:
-        parts.append(f"the order in fit was {_listed(expected)}")
+        parts.append(f"the order in fit was {listed(expected)}")
     return "; ".join(parts)

@@ -1,0 +1,164 @@
+"""The command line: commands assembled, errors turned into one line and an exit code.
+
+Exit codes: 0 done; 1 a fault of the program; 2 an input that cannot be used; 130 stopped by
+Ctrl-C. A traceback is shown only with the environment variable ``CROSSFADE_DEBUG=1``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+__all__ = ["build_app", "main"]
+
+#: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
+#: what is heavy inside the command, so that ``--help`` stays quick.
+_COMMANDS: Final = ("compare", "glm")
+
+_EXTRA: Final = ("typer", "rich", "polars")
+
+
+def build_app() -> Any:
+    """Return the typer application with every command."""
+    import typer
+
+    app = typer.Typer(
+        help="Choose, fit and trust a probabilistic classifier: generative, discriminative, and "
+        "everything between.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def common(
+        version: bool = typer.Option(
+            False, "--version", help="Show the version and exit.", is_eager=True, callback=_version
+        ),
+    ) -> None:
+        pass
+
+    for name in _COMMANDS:
+        import_module(f"crossfade.commands.{name}").register(app)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import typer
+
+        from crossfade import __version__
+
+        typer.echo(f"crossfade {__version__}")
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the program's name; those of the process by default.
+    """
+    # A terminal that cannot show λ or ± gets a question mark, not a traceback.
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        app = build_app()
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA:
+            raise
+        return _fail(_missing_extra(error.name), 2)
+    import typer
+
+    # Newer versions of typer carry click inside, older ones import it: find it by its name.
+    usage_error: Any = next(
+        kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+    )
+    try:
+        code = app(args=arguments, prog_name="crossfade", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped by the keyboard", 130)
+    except BrokenPipeError:
+        raise
+    except usage_error as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(str(error))
+            return 2
+        command = getattr(getattr(error, "ctx", None), "command_path", "crossfade")
+        return _fail(f"{error.format_message()} (see {command} --help)", 2)
+    except (ValueError, OSError) as error:
+        return _fail(_describe(error), 2, error)
+    except ImportError as error:
+        from crossfade.errors import MissingExtraError
+
+        if isinstance(error, MissingExtraError):
+            return _fail(str(error), 2, error)
+        if error.name in _EXTRA:
+            return _fail(_missing_extra(error.name), 2, error)
+        return _unexpected(error)
+    except Exception as error:  # the last resort of a program that people see
+        return _unexpected(error)
+
+
+def _missing_extra(package: str) -> str:
+    return (
+        f"the command line needs the package {package}, which is not installed; "
+        "install it with: pip install 'crossfade[cli]'"
+    )
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _unexpected(error: Exception) -> int:
+    text = f"{type(error).__name__}: {error}"
+    hint = "this is a fault of crossfade; CROSSFADE_DEBUG=1 shows where"
+    return _fail(f"{text} ({hint})", 1, error)
+
+
+def _fail(message: str, code: int, error: Exception | None = None) -> int:
+    """Say what went wrong in one line on stderr and return the exit code."""
+    if error is not None and os.environ.get("CROSSFADE_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    prefix = "" if code == 130 else "error: "
+    print(prefix + one_line(message), file=sys.stderr)
+    return code
+
+
+def one_line(message: str, longest: int = 600) -> str:
+    """Return text without line breaks or control characters, shortened in its middle if long."""
+    text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    if len(text) > longest:
+        half = longest // 2
+        text = f"{text[:half]} … {text[-half:]}"
+    return text
+
+
+if __name__ == "__main__":
+    main()

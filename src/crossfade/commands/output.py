@@ -1,0 +1,132 @@
+"""What the commands share: consoles, safe text, progress, and files written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from crossfade.errors import DataError
+
+__all__ = [
+    "check_writable",
+    "console",
+    "live_progress",
+    "plain",
+    "shortened",
+    "write_json",
+    "write_whole",
+]
+
+#: Told (steps done, steps in all, what is being done).
+Progress = Callable[[int, int, str], None]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that never interprets text: names from data files are data."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def plain(text: str) -> str:
+    """Return text with line breaks and control characters made visible, fit for one line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, width: int) -> str:
+    """Return text of at most `width` terminal cells, with … for what was cut."""
+    shown = Text(plain(text))
+    shown.truncate(width, overflow="ellipsis")
+    return shown.plain
+
+
+@contextmanager
+def live_progress(label: str) -> Iterator[Progress | None]:
+    """Show a progress bar on stderr if that is a terminal; yield what reports to it, else None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import (
+        BarColumn,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.fields[title]}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", style="dim", markup=False),
+    )
+    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None, title=label)
+
+        def report(done: int, total: int, text: str) -> None:
+            bar.update(task, completed=done, total=total, description=shortened(text, 40))
+
+        yield report
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Raise a DataError where a file cannot be written, before hours of work and not after.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    option : str
+        The option that named it.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise DataError(
+            f"{option}: expected a file in a folder that exists, got {str(path)!r}; "
+            f"make the folder {str(folder)!r} first"
+        )
+    if path.is_dir():
+        raise DataError(f"{option}: expected a file, got the folder {str(path)!r}; add a name")
+    if not os.access(folder, os.W_OK):
+        raise DataError(
+            f"{option}: expected a file in a folder that can be written to, got {str(path)!r}; "
+            "choose another folder"
+        )
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write strict JSON; the file is replaced as a whole or left as it was.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    write_whole(path, text.encode("utf-8", errors="backslashreplace"))
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary one beside it, so that no reader sees half of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; an ordinary new file follows the umask.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

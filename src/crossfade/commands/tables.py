@@ -1,0 +1,124 @@
+"""Opening the table that a command was given: a file, or a bundled data set by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from crossfade import datasets
+from crossfade.errors import DataError
+
+__all__ = ["OpenTable", "open_table"]
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A table with its target taken out.
+
+    Attributes
+    ----------
+    name : str
+        What the user called it: a path, or the name of a data set.
+    target : str
+        Name of the target column.
+    X : frame or ndarray of shape (n_rows, n_columns)
+        The other columns.
+    y : series or ndarray of shape (n_rows,)
+        The target.
+    n_dropped : int
+        Rows left out because their target is missing.
+    names : tuple of str
+        Names of the columns.
+    notes : tuple of str
+        What was done on opening, for the reader.
+    """
+
+    name: str
+    target: str
+    X: Any
+    y: Any
+    n_dropped: int
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return where the data came from and what was done on opening."""
+        return {
+            "source": self.name,
+            "target": self.target,
+            "rows_without_target": self.n_dropped,
+            "opening_notes": list(self.notes),
+        }
+
+
+def open_table(
+    name: str,
+    *,
+    target: str | None = None,
+    drop: Sequence[str] = (),
+    missing_values: Collection[str] = (),
+    text: Collection[str] = (),
+    separator: str | None = None,
+) -> OpenTable:
+    """Open a file or a bundled data set and split off the target.
+
+    Parameters
+    ----------
+    name : str
+        Path or name, as :func:`crossfade.datasets.load` takes it.
+    target : str, optional
+        The target column.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    missing_values, text, separator
+        As for :func:`crossfade.datasets.load`.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be opened, or a column to leave out is not there.
+    """
+    data = datasets.load(
+        name, target, missing_values=missing_values, text=text, separator=separator
+    )
+    label = target or "target"
+    X, names = _without(data.X, data.feature_names, drop, label)
+    notes = []
+    if data.n_dropped:
+        rows = "1 row has" if data.n_dropped == 1 else f"{data.n_dropped:,} rows have"
+        left = "was" if data.n_dropped == 1 else "were"
+        notes.append(f"{rows} no {label} and {left} left out.")
+    if drop:
+        notes.append(f"Left out as asked: {', '.join(drop)}.")
+    return OpenTable(name, label, X, data.y, data.n_dropped, names, tuple(notes))
+
+
+def _without(
+    X: Any, names: tuple[str, ...], drop: Sequence[str], target: str
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the table and its names without some columns."""
+    for column in drop:
+        if column == target:
+            raise DataError(f"--drop: expected columns besides the target, got {column!r}")
+        if column not in names:
+            near = get_close_matches(column, names, n=3, cutoff=0.5)
+            listed = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
+            hint = (
+                f"did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"the columns are {listed}"
+            )
+            raise DataError(f"--drop: expected a column of the table, got {column!r}; {hint}")
+    kept = tuple(name for name in names if name not in drop)
+    if not kept:
+        raise DataError("--drop: expected to leave at least one column, got all of them")
+    if not drop:
+        return X, kept
+    if isinstance(X, np.ndarray):
+        return X[:, [names.index(name) for name in kept]], kept
+    return nw.from_native(X, eager_only=True).select(kept).to_native(), kept

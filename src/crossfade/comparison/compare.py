@@ -1,0 +1,127 @@
+"""The main job: which model fits this table, how sure is that, would more labels change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+from crossfade.blocks import single_threaded_blas
+from crossfade.comparison.inputs import check_settings, read_problem
+from crossfade.comparison.models import choose_models, default_models
+from crossfade.comparison.results import ComparisonResult
+from crossfade.comparison.run import Progress, Run
+from crossfade.comparison.splits import repeated_splits, training_rows
+from crossfade.errors import DataError
+from crossfade.rows.schema import Schema
+
+__all__ = ["compare"]
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    models: Mapping[str, Any] | Sequence[str] | None = None,
+    n_splits: int = 20,
+    train_size: float | int = 0.8,
+    criterion: str = "log_loss",
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> ComparisonResult:
+    """Compare generative, discriminative and in-between classifiers on one table.
+
+    All models are fitted on the same repeated stratified splits, so their differences are paired.
+    Standard errors and intervals allow for splits sharing rows (Nadeau and Bengio 2003; see
+    :func:`crossfade.comparison.scores.estimate`). For the best family, nested training sets of
+    eight sizes tell where its discriminative end (λ=0) overtakes its generative end (λ=1), and
+    what more labelled rows promise.
+
+    A model that cannot be fitted does not end the comparison: it is listed with the reason.
+
+    Parameters
+    ----------
+    X : frame or array-like of shape (n_samples, n_features)
+        pandas, polars, pyarrow or NumPy; text, categories, booleans, counts and missing cells as
+        they are.
+    y : array-like of shape (n_samples,)
+        Labels of any type, at least two of them. Rows without a label are left out and counted.
+    models : mapping of str to estimator, or sequence of str, optional
+        Scikit-learn classifiers by name; they are cloned, not changed. Names alone choose from
+        the line-up of :func:`crossfade.comparison.models.default_models` (see
+        :func:`~crossfade.comparison.models.choose_models`), which is the default. Models that
+        differ in a parameter ``tradeoff`` only (also inside a pipeline) are treated as one family.
+    n_splits : int, default=20
+        Number of splits, at least 2.
+    train_size : float or int, default=0.8
+        Training rows of each split, as a fraction or a number; the others are test rows.
+    criterion : {"log_loss", "brier", "error"}, default="log_loss"
+        What decides which model is best. All three are reported.
+    random_state : int, default=0
+        Seed; the same seed gives the same numbers, whatever the number of threads.
+    progress : callable, optional
+        Called as ``progress(done, total, text)`` after each step.
+
+    Returns
+    -------
+    ComparisonResult
+        With ``.verdict()``, ``.frame()`` and ``.to_dict()``. If interrupted (Ctrl-C) after two
+        splits or more, what is done so far, with ``complete=False``.
+
+    Raises
+    ------
+    DataError
+        If the data or a setting cannot be used, or no model can be fitted.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from crossfade.comparison import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = compare(X, y, models={"normal": GaussianNB(), "guess": DummyClassifier()})
+    >>> result.best, result["guess"].differences["log_loss"].excludes_zero
+    ('normal', True)
+    """
+    started = perf_counter()
+    check_settings(n_splits=n_splits, criterion=criterion, random_state=random_state)
+    problem = read_problem(X, y)
+    n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
+    chosen = _line_up(models, problem.schema)
+    splits = list(
+        repeated_splits(
+            problem.evaluator.codes,
+            n_splits=n_splits,
+            n_train=n_train,
+            random_state=random_state,
+        )
+    )
+    run = Run(problem, chosen, splits, criterion, random_state, progress)
+    # Threads inside BLAS slow small fits down several times, and move the last digits.
+    with single_threaded_blas():
+        return run.result(started)
+
+
+def _line_up(models: Mapping[str, Any] | Sequence[str] | None, schema: Schema) -> dict[str, Any]:
+    if models is None:
+        return default_models(schema)
+    names = not isinstance(models, (str, Mapping)) and isinstance(models, Sequence)
+    if names and models and all(isinstance(name, str) for name in models):
+        return choose_models(list(models), default_models(schema))
+    if not isinstance(models, Mapping) or not models:
+        raise DataError(
+            f"models: expected names, or a mapping of names to estimators, got {models!r}; "
+            'give for example ["nb", "svm"] or {"mine": GaussianNB()}'
+        )
+    for name, model in models.items():
+        if not isinstance(name, str):
+            raise DataError(
+                f"models: expected names that are text, got {name!r}; use {str(name)!r}"
+            )
+        if not all(hasattr(model, method) for method in ("fit", "predict", "get_params")):
+            raise DataError(
+                f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
+                "give an unfitted estimator with fit, predict and get_params"
+            )
+    return dict(models)

@@ -1,0 +1,234 @@
+"""The models that a comparison fits when none are given, and how it reads their tradeoff."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.dummy import DummyClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.svm import LinearSVC
+
+from crossfade.comparison.preparation import Preparation
+from crossfade.errors import DataError
+from crossfade.rows.schema import Schema
+
+__all__ = [
+    "MODEL_NOTES",
+    "Family",
+    "choose_models",
+    "default_models",
+    "families",
+    "fitted_tradeoff",
+]
+
+_VARIANTS: Final = {"generative": 1.0, "discriminative": 0.0, "auto": "auto"}
+
+#: What a reader of the default table must know about its models.
+MODEL_NOTES: Final = {
+    "shared Gaussian": "Gaussian models and references see text columns as 0/1 columns and missing "
+    "numbers as the training median; naive Bayes takes columns as they are.",
+    "linear SVM": "linear SVM: probabilities from a sigmoid fitted to 3-fold out-of-fold scores.",
+    "k-nearest neighbours": "k-nearest neighbours: k = 5 on standardised columns; its zero "
+    "probabilities count as 2.2e-16 in the log-loss.",
+}
+
+#: Short names for choosing models.
+_ALIASES: Final = {
+    "nb": "naive Bayes",
+    "shared": "shared Gaussian",
+    "full": "full Gaussian",
+    "knn": "k-nearest neighbours",
+    "svm": "linear SVM",
+    "majority": "majority class",
+}
+
+
+#: The density that naive Bayes gives a column of each kind.
+_DENSITIES: Final = {
+    "continuous": "gaussian",
+    "count": "poisson",
+    "boolean": "bernoulli",
+    "categorical": "categorical",
+}
+
+
+def default_models(schema: Schema | None = None) -> dict[str, Any]:
+    """Return the models that :func:`crossfade.compare` fits by default, by name.
+
+    Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
+    1 ("generative"), 0 ("discriminative") and "auto"; and from scikit-learn k-nearest neighbours,
+    a linear SVM and the majority class. Naive Bayes takes the table as it is. All others but the
+    majority class get a :class:`~crossfade.comparison.preparation.Preparation` first: 0/1 columns
+    for text, the training median for missing numbers.
+
+    Parameters
+    ----------
+    schema : Schema, optional
+        What each column of the table is. Without it naive Bayes decides from the rows it is
+        fitted on, which may differ between a few of them and all.
+
+    Returns
+    -------
+    dict of str to estimator
+        Unfitted estimators; change the dictionary freely and give it to ``compare(models=…)``.
+    """
+    from crossfade.classifiers import GaussianDiscriminant, NaiveBayes
+
+    density: Any = "auto"
+    if schema is not None:
+        keys = schema.names if schema.has_names else range(schema.n_features)
+        density = dict(zip(keys, (_DENSITIES[kind] for kind in schema.kinds), strict=True))
+    models: dict[str, Any] = {}
+    for variant, tradeoff in _VARIANTS.items():
+        models[f"naive Bayes {variant}"] = NaiveBayes(density, tradeoff=tradeoff)
+    for covariance in ("shared", "full"):
+        for variant, tradeoff in _VARIANTS.items():
+            discriminant = GaussianDiscriminant(covariance, tradeoff=tradeoff)
+            models[f"{covariance} Gaussian {variant}"] = make_pipeline(
+                Preparation(drop_first=True), discriminant
+            )
+    return models | reference_models()
+
+
+def reference_models() -> dict[str, Any]:
+    """Return the outside references from scikit-learn, by name."""
+    return {
+        "k-nearest neighbours": make_pipeline(Preparation(), KNeighborsClassifier()),
+        "linear SVM": make_pipeline(
+            Preparation(),
+            # One SVM on all training rows; only its sigmoid comes from the folds.
+            CalibratedClassifierCV(LinearSVC(random_state=0), cv=3, ensemble=False),
+        ),
+        "majority class": DummyClassifier(strategy="prior"),
+    }
+
+
+def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the models whose name starts with one of the given names, in the mapping's order.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Whole names, their beginnings ("naive Bayes"), or short names: nb, shared, full, knn, svm,
+        majority, also with a variant behind a colon (nb:auto).
+    models : mapping of str to estimator
+        What to choose from.
+
+    Raises
+    ------
+    DataError
+        If a name fits no model.
+    """
+    chosen: set[str] = set()
+    for name in names:
+        wanted = " ".join(name.strip().split())
+        family, colon, variant = wanted.partition(":")
+        wanted = _ALIASES.get(family.lower(), family) + (f" {variant}" if colon else "")
+        found = [m for m in models if wanted and m.lower().startswith(wanted.lower())]
+        if not found:
+            options = [*_ALIASES, *models]
+            near = get_close_matches(name, options, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise DataError(
+                f"models: expected names or short names of models, got {name!r}; {hint}"
+                f"Choose from {', '.join(_ALIASES)}, "
+                "optionally with :generative, :discriminative or :auto"
+            )
+        chosen.update(found)
+    return {name: model for name, model in models.items() if name in chosen}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models of a comparison that differ in their tradeoff only.
+
+    Attributes
+    ----------
+    label : str
+        What the names of the members have in common, else the first member's name.
+    members : tuple of str
+        Names of the members that are compared.
+    parameter : str
+        Name of the tradeoff among the estimator's parameters, for ``set_params``.
+    model : estimator
+        One of them, unfitted.
+    """
+
+    label: str
+    members: tuple[str, ...]
+    parameter: str
+    model: Any
+
+    def at(self, tradeoff: float) -> Any:
+        """Return an unfitted member with this tradeoff."""
+        return clone(self.model).set_params(**{self.parameter: tradeoff})
+
+
+def tradeoff_parameter(model: Any) -> str | None:
+    """Return the name of the model's tradeoff parameter (nested ones too), None without one."""
+    names = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+    found = [name for name in names if name == "tradeoff" or name.endswith("__tradeoff")]
+    return min(found, key=len) if found else None
+
+
+def families(models: Mapping[str, Any]) -> list[Family]:
+    """Group models that differ in their tradeoff only.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+        Models by name.
+
+    Returns
+    -------
+    list of Family
+        In order of first appearance; models without a tradeoff are in none.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, model in models.items():
+        parameter = tradeoff_parameter(model)
+        if parameter is not None:
+            groups.setdefault(_signature(model, parameter), []).append(name)
+    result = []
+    for members in groups.values():
+        model = models[members[0]]
+        parameter = tradeoff_parameter(model)
+        assert parameter is not None  # it is why the model is in a group
+        result.append(Family(_common_words(members), tuple(members), parameter, model))
+    return result
+
+
+def _signature(model: Any, parameter: str) -> str:
+    """Return text that is equal for models that differ in this parameter only."""
+    neutral = clone(model).set_params(**{parameter: 0.5})
+    parts = [
+        # Nested estimators stand with their own parameters; their class says the rest.
+        f"{name}={type(value).__qualname__ if hasattr(value, 'get_params') else repr(value)}"
+        for name, value in sorted(neutral.get_params(deep=True).items())
+    ]
+    return f"{type(model).__qualname__}({', '.join(parts)})"
+
+
+def _common_words(names: Sequence[str]) -> str:
+    """Return the words with which all names begin; the first name where there are none."""
+    if len(names) == 1:
+        return names[0]
+    common = []
+    for words in zip(*(name.split() for name in names), strict=False):
+        if len(set(words)) > 1:
+            break
+        common.append(words[0])
+    return " ".join(common) or names[0]
+
+
+def fitted_tradeoff(model: Any) -> float | None:
+    """Return the tradeoff of a fitted model, chosen or given; None for a model without one."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    value = getattr(last, "tradeoff_", None)
+    return None if value is None else float(value)

@@ -1,0 +1,349 @@
+"""What a comparison found: computed once, shown many ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crossfade.comparison.learning import Crossing, Curve
+from crossfade.comparison.scores import METRIC_LABELS, METRICS, Estimate
+from crossfade.comparison.verdict import figure, verdict
+from crossfade.densities.base import Floats
+from crossfade.errors import MissingExtraError
+
+__all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
+
+
+@dataclass(frozen=True)
+class DataSummary:
+    """The data a comparison was made on.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Rows with a label, and columns other than the target.
+    n_dropped : int
+        Rows left out because their label is missing.
+    classes : tuple of str
+        Class labels as text, in sorted order of the labels.
+    class_counts : tuple of int
+        Rows of each class.
+    column_names : tuple of str
+        Columns of the table.
+    column_kinds : tuple of {"continuous", "count", "boolean", "categorical"}
+        What each of them was taken for.
+    """
+
+    n_rows: int
+    n_columns: int
+    n_dropped: int
+    classes: tuple[str, ...]
+    class_counts: tuple[int, ...]
+    column_names: tuple[str, ...]
+    column_kinds: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names."""
+        return {
+            "rows": self.n_rows,
+            "columns": self.n_columns,
+            "rows_dropped": self.n_dropped,
+            "classes": list(self.classes),
+            "class_counts": list(self.class_counts),
+            "column_kinds": dict(zip(self.column_names, self.column_kinds, strict=True)),
+        }
+
+
+@dataclass(frozen=True)
+class TradeoffChoice:
+    """The tradeoff that an automatic choice arrived at.
+
+    Attributes
+    ----------
+    median, smallest, largest : float
+        Over the splits.
+    all_rows : float or None
+        From a fit on all rows; None if that fit failed.
+    """
+
+    median: float
+    smallest: float
+    largest: float
+    all_rows: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names."""
+        return {
+            "median": self.median,
+            "smallest": self.smallest,
+            "largest": self.largest,
+            "all_rows": self.all_rows,
+        }
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """One model's row of the table.
+
+    Attributes
+    ----------
+    name : str
+        Name in the comparison.
+    family : str or None
+        What it shares with the models that differ from it in their tradeoff only.
+    tradeoff : float, "auto" or None
+        The tradeoff asked for; None for a model without one.
+    scores : mapping of str to ndarray of shape (n_splits,)
+        ``log_loss``, ``brier`` and ``error`` by split; empty if the model failed.
+    estimates : mapping of str to Estimate
+        Their means with standard errors; a metric that the model does not have is left out.
+    differences : mapping of str to Estimate
+        This model minus the best one, paired over splits; empty for the best.
+    fit_seconds : Estimate or None
+        Wall-clock time of a fit.
+    chosen : TradeoffChoice or None
+        What an automatic tradeoff chose.
+    failure : str or None
+        Why the model could not be fitted.
+    """
+
+    name: str
+    family: str | None
+    tradeoff: float | str | None
+    scores: Mapping[str, Floats]
+    estimates: Mapping[str, Estimate]
+    differences: Mapping[str, Estimate]
+    fit_seconds: Estimate | None
+    chosen: TradeoffChoice | None
+    failure: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the scores of single splits."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "tradeoff": self.tradeoff,
+            **{metric: _dict(self.estimates.get(metric)) for metric in METRICS},
+            "fit_seconds": _dict(self.fit_seconds),
+            "difference_to_best": {
+                metric: _dict(self.differences.get(metric)) for metric in METRICS
+            },
+            "chosen_tradeoff": _dict(self.chosen),
+            "failure": self.failure,
+        }
+
+
+@dataclass(frozen=True)
+class EndsResult:
+    """The two ends of the best family: the generative and the discriminative fit.
+
+    Attributes
+    ----------
+    family : str
+        The family's label.
+    difference : mapping of str to Estimate
+        Discriminative minus generative, by metric, at all training rows.
+    crossing : mapping of str to Crossing
+        Where the discriminative fit overtakes the generative one, by metric.
+    generative, discriminative : str
+        The names of the two in the curve.
+    """
+
+    family: str
+    generative: str
+    discriminative: str
+    difference: Mapping[str, Estimate]
+    crossing: Mapping[str, Crossing]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names."""
+        return {
+            "family": self.family,
+            "generative": self.generative,
+            "discriminative": self.discriminative,
+            "discriminative_minus_generative": {
+                metric: value.to_dict() for metric, value in self.difference.items()
+            },
+            "crossing": {metric: value.to_dict() for metric, value in self.crossing.items()},
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonResult:
+    """What :func:`crossfade.compare` found.
+
+    Attributes
+    ----------
+    models : tuple of ModelResult
+        In the order given, failed ones included.
+    best : str
+        Name of the model with the lowest mean of `criterion`.
+    criterion : {"log_loss", "brier", "error"}
+        What "best" means.
+    data : DataSummary
+        The data.
+    n_splits, n_train, n_test : int
+        Splits finished, and rows on either side of each.
+    random_state : int
+        Seed of the splits.
+    complete : bool
+        False if the run was interrupted and fewer splits than asked for are in it.
+    curve : Curve or None
+        The small learning curve of the best family's two ends and of the best model.
+    ends : EndsResult or None
+        Its two ends compared; None if no model has a tradeoff, or the run was interrupted.
+    doubling : mapping of str to Estimate
+        Change of the best model's scores if the training rows doubled, by metric.
+    notes : tuple of str
+        What else the reader should know: failures, warnings, rows dropped.
+    seconds : float
+        Wall-clock time of the whole comparison.
+    """
+
+    models: tuple[ModelResult, ...]
+    best: str
+    criterion: str
+    data: DataSummary
+    n_splits: int
+    n_train: int
+    n_test: int
+    random_state: int
+    complete: bool
+    curve: Curve | None
+    ends: EndsResult | None
+    doubling: Mapping[str, Estimate]
+    notes: tuple[str, ...]
+    seconds: float
+
+    def __getitem__(self, name: str) -> ModelResult:
+        """Return the result of the model with this name."""
+        for model in self.models:
+            if model.name == name:
+                return model
+        known = ", ".join(repr(model.name) for model in self.models)
+        raise KeyError(f"no model named {name!r} was compared; there are {known}")
+
+    def __repr__(self) -> str:
+        label = METRIC_LABELS[self.criterion]
+        score = self[self.best].estimates[self.criterion]
+        value = figure(score.mean, score.standard_error)
+        error = figure(score.standard_error, score.standard_error)
+        return (
+            f"<ComparisonResult: {len(self.models)} models on {self.n_splits} splits of "
+            f"{self.data.n_rows} rows; best is {self.best!r}, {label} {value} ± {error}. "
+            "See .verdict(), .frame(), .to_dict()>"
+        )
+
+    def verdict(self) -> str:
+        """Return the finding in three plain sentences.
+
+        Every figure in it is one of :meth:`to_dict`, rounded. The first says which model is best
+        and which others cannot be told apart from it, the second what the tradeoff between
+        generative and discriminative does, the third what more labelled rows promise.
+        """
+        return " ".join(self.verdict_sentences)
+
+    @property
+    def verdict_sentences(self) -> tuple[str, ...]:
+        """The three sentences of :meth:`verdict`, one by one."""
+        return verdict(self)
+
+    def frame(self) -> Any:
+        """Return the table as a polars DataFrame, a row a model.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns model, family, tradeoff (as asked for, text), tradeoff_chosen (median over
+            splits); log_loss, brier, error, fit_seconds, each followed by its standard error with
+            the ending ``_se``; log_loss_difference (to the best model, paired), with the ends of
+            its 95 % interval under ``_low`` and ``_high``, likewise for brier and error; failure.
+
+        Raises
+        ------
+        MissingExtraError
+            If polars is not installed.
+        """
+        try:
+            import polars as pl
+        except ImportError as error:
+            raise MissingExtraError(
+                "frame() makes a polars DataFrame, and polars is not installed; "
+                "install it with: pip install 'crossfade[cli]', or use to_dict()"
+            ) from error
+        rows = [self._frame_row(model) for model in self.models]
+        text = {"model", "family", "tradeoff", "failure"}
+        schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def _frame_row(self, model: ModelResult) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "model": model.name,
+            "family": model.family,
+            "tradeoff": None if model.tradeoff is None else str(model.tradeoff),
+            "tradeoff_chosen": model.chosen.median if model.chosen else None,
+        }
+        for name, value in [
+            *((metric, model.estimates.get(metric)) for metric in METRICS),
+            ("fit_seconds", model.fit_seconds),
+        ]:
+            row[name] = value.mean if value else None
+            row[f"{name}_se"] = value.standard_error if value else None
+        for metric in METRICS:
+            gap = model.differences.get(metric)
+            row[f"{metric}_difference"] = gap.mean if gap else None
+            row[f"{metric}_difference_low"] = gap.low if gap else None
+            row[f"{metric}_difference_high"] = gap.high if gap else None
+        return row | {"failure": model.failure}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every number of the table and the verdict, ready for strict JSON.
+
+        Returns
+        -------
+        dict
+            Nested dictionaries, lists, text, numbers and None; no NaN and no infinity.
+        """
+        return _strict(
+            {
+                "data": self.data.to_dict(),
+                "splits": {
+                    "finished": self.n_splits,
+                    "train_rows": self.n_train,
+                    "test_rows": self.n_test,
+                    "random_state": self.random_state,
+                    "complete": self.complete,
+                },
+                "criterion": self.criterion,
+                "best": self.best,
+                "models": [model.to_dict() for model in self.models],
+                "ends": _dict(self.ends),
+                "curve": _dict(self.curve),
+                "doubling_the_rows": {
+                    metric: value.to_dict() for metric, value in self.doubling.items()
+                },
+                "notes": list(self.notes),
+                "verdict": list(self.verdict_sentences),
+                "seconds": self.seconds,
+            }
+        )
+
+
+def _dict(value: Any) -> Any:
+    return None if value is None else value.to_dict()
+
+
+def _strict(value: Any) -> Any:
+    """Return the value with NumPy's numbers as Python's, and None for what JSON cannot hold."""
+    if isinstance(value, dict):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    if isinstance(value, np.generic):
+        return _strict(value.item())
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,311 @@
+"""One comparison under way: fits, the small learning curve, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from crossfade.comparison.evaluation import Evaluation, Evaluator, Failure
+from crossfade.comparison.inputs import Problem
+from crossfade.comparison.learning import Curve, find_crossing, gain_per_doubling, trace_curve
+from crossfade.comparison.models import (
+    MODEL_NOTES,
+    Family,
+    families,
+    fitted_tradeoff,
+    tradeoff_parameter,
+)
+from crossfade.comparison.results import (
+    ComparisonResult,
+    EndsResult,
+    ModelResult,
+    TradeoffChoice,
+)
+from crossfade.comparison.scores import METRICS, Estimate, difference, estimate
+from crossfade.comparison.splits import Split, curve_sizes
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError
+
+__all__ = ["Progress", "Run"]
+
+#: Told (steps done, steps in all, what is being done).
+Progress = Callable[[int, int, str], None]
+
+#: The learning curve is a summary; so many splits are enough for it.
+_CURVE_SPLITS: Final = 20
+
+#: Rows of the untimed first fit that loads compiled code.
+_WARM_ROWS: Final = 200
+
+
+@dataclass
+class Run:
+    """One comparison under way."""
+
+    problem: Problem
+    models: dict[str, Any]
+    splits: list[Split]
+    criterion: str
+    random_state: int
+    progress: Progress | None
+    done: int = 0
+    total: int = 0
+    results: list[dict[str, Evaluation | Failure]] = field(default_factory=list)
+    all_rows: dict[str, float | None] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.problem.evaluator
+
+    @property
+    def ratio(self) -> float:
+        """Test rows to training rows, for the corrected standard error."""
+        return len(self.splits[0].test) / len(self.splits[0].train)
+
+    def result(self, started: float) -> ComparisonResult:
+        curve: Curve | None = None
+        groups = families(self.models)
+        n_curve = min(len(self.splits), _CURVE_SPLITS)
+        automatic = [name for name, model in self.models.items() if _asked(model) == "auto"]
+        self.total = len(automatic) + len(self.models) * len(self.splits) + n_curve
+        family: Family | None = None
+        try:
+            self._fit_all_rows(automatic)
+            self._fit_splits()
+            best = self._best()
+            family = self._best_family(groups)
+            curve = self._trace(best, family, n_curve)
+        except KeyboardInterrupt:
+            # Half a comparison is worth having once a spread can be told.
+            if len(self.results) < 2:
+                raise
+            self.interrupted = True
+            best = self._best()
+            family = None
+        return self._assemble(best, groups, family, curve, perf_counter() - started)
+
+    # -- the work --------------------------------------------------------------------------------
+
+    def _step(self, text: str) -> None:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total, text)
+
+    def _step_in(self, place: str, name: str) -> None:
+        self._step(f"{place}, {name}")
+
+    def _fit_all_rows(self, automatic: list[str]) -> None:
+        """Load compiled code before anything is timed, and choose tradeoffs on all rows."""
+        few = self.splits[0].train[:_WARM_ROWS]
+        everything = np.arange(self.problem.data.n_rows)
+        for name, model in self.models.items():
+            if name in automatic:
+                fitted = self.evaluator.fit(name, model, everything)
+                failed = isinstance(fitted, Failure)
+                self.all_rows[name] = None if failed else fitted_tradeoff(fitted)
+                self._step(f"{name}, all rows")
+            else:
+                self.evaluator.fit(name, model, few)
+        self.evaluator.warnings.clear()
+
+    def _fit_splits(self) -> None:
+        remaining = dict(self.models)
+        for number, split in enumerate(self.splits, start=1):
+            text = f"split {number} of {len(self.splits)}"
+            results = self.evaluator.evaluate(
+                remaining, split.train, split.test, partial(self._step_in, text)
+            )
+            self.results.append(results)
+            for name, result in results.items():
+                if isinstance(result, Failure):
+                    # One missing split would unpair it from the others: it is out.
+                    self.failures[name] = result.reason
+                    del remaining[name]
+                    self.total -= len(self.splits) - number
+            if not remaining:
+                first = next(iter(self.failures.items()))
+                raise DataError(
+                    "models: expected at least one that can be fitted, but all "
+                    f"{len(self.failures)} failed; {first[0]}: {first[1]}"
+                )
+
+    def _trace(self, best: str, family: Family | None, n_curve: int) -> Curve:
+        models = {best: self.models[best]}
+        if family is not None:
+            models |= self._ends(family)
+        sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
+        known = {
+            name: {metric: values[:n_curve] for metric, values in self._scores(name).items()}
+            for name in models
+            if name in self.models and name not in self.failures
+        }
+        return trace_curve(self.evaluator, models, self.splits[:n_curve], sizes, known, self._step)
+
+    def _ends(self, family: Family) -> dict[str, Any]:
+        """Return the family's generative and discriminative fit, in this order, by name."""
+        ends: dict[str, Any] = {}
+        for word, tradeoff in (("generative", 1.0), ("discriminative", 0.0)):
+            member = next((m for m in family.members if _asked(self.models[m]) == tradeoff), None)
+            if member is not None and member not in self.failures:
+                ends[member] = self.models[member]
+            else:
+                ends[f"{family.label}, {word} end"] = family.at(tradeoff)
+        return ends
+
+    # -- what it came to -------------------------------------------------------------------------
+
+    def _scores(self, name: str) -> dict[str, Floats]:
+        """Return the model's scores by metric, one value a finished split."""
+        rows = [result[name] for result in self.results]
+        return {
+            metric: np.array([row.scores[metric] for row in rows if isinstance(row, Evaluation)])
+            for metric in METRICS
+        }
+
+    def _ranked(self) -> list[str]:
+        """Return the models that have the criterion, best first."""
+        means = {
+            name: float(np.mean(self._scores(name)[self.criterion]))
+            for name in self.models
+            if name not in self.failures
+        }
+        finite = [name for name in means if np.isfinite(means[name])]
+        if not finite:
+            raise DataError(
+                f"criterion: expected one that a model has, got {self.criterion!r}, but no model "
+                'gives probabilities; use criterion="error"'
+            )
+        return sorted(finite, key=lambda name: means[name])
+
+    def _best(self) -> str:
+        return self._ranked()[0]
+
+    def _best_family(self, groups: list[Family]) -> Family | None:
+        """Return the family of the best model that has a tradeoff."""
+        for name in self._ranked():
+            for family in groups:
+                if name in family.members:
+                    return family
+        return None
+
+    def _assemble(
+        self,
+        best: str,
+        groups: list[Family],
+        family: Family | None,
+        curve: Curve | None,
+        seconds: float,
+    ) -> ComparisonResult:
+        label = {
+            name: group.label
+            for group in groups
+            if len(group.members) > 1
+            for name in group.members
+        }
+        return ComparisonResult(
+            models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
+            best=best,
+            criterion=self.criterion,
+            data=self.problem.data,
+            n_splits=len(self.results),
+            n_train=len(self.splits[0].train),
+            n_test=len(self.splits[0].test),
+            random_state=self.random_state,
+            complete=not self.interrupted,
+            curve=curve,
+            ends=None if curve is None or family is None else self._compare_ends(family, curve),
+            doubling={} if curve is None else self._doubling(best, curve),
+            notes=tuple(self._notes()),
+            seconds=seconds,
+        )
+
+    def _model_result(self, name: str, family: str | None, best: str) -> ModelResult:
+        asked = _asked(self.models[name])
+        if name in self.failures:
+            return ModelResult(
+                name, family, asked, {}, {}, {}, None, None, failure=self.failures[name]
+            )
+        scores, reference = self._scores(name), self._scores(best)
+        has = [metric for metric in METRICS if np.isfinite(scores[metric]).all()]
+        rows = [result[name] for result in self.results]
+        fits = [row for row in rows if isinstance(row, Evaluation)]
+        return ModelResult(
+            name=name,
+            family=family,
+            tradeoff=asked,
+            scores=scores,
+            estimates={metric: estimate(scores[metric], self.ratio) for metric in has},
+            differences={}
+            if name == best
+            else {m: difference(scores[m], reference[m], self.ratio) for m in has},
+            # Times of separate fits are as good as independent.
+            fit_seconds=estimate(np.array([fit.seconds for fit in fits]), 0.0),
+            chosen=self._choice(name, fits) if asked == "auto" else None,
+            failure=None,
+        )
+
+    def _choice(self, name: str, fits: list[Evaluation]) -> TradeoffChoice | None:
+        chosen = np.array([fit.tradeoff for fit in fits if fit.tradeoff is not None])
+        if not len(chosen):
+            return None
+        return TradeoffChoice(
+            float(np.median(chosen)),
+            float(chosen.min()),
+            float(chosen.max()),
+            self.all_rows.get(name),
+        )
+
+    def _compare_ends(self, family: Family, curve: Curve) -> EndsResult | None:
+        generative, discriminative = self._ends(family)
+        gaps: dict[str, Estimate] = {}
+        crossings = {}
+        for metric in METRICS:
+            sizes, (first, second) = curve.usable([generative, discriminative], metric)
+            if not sizes or sizes[-1] != curve.sizes[-1]:
+                continue
+            at_end = second[:, -1] - first[:, -1]
+            if all(name in self.models for name in (generative, discriminative)):
+                # Both are in the table, with all its splits.
+                at_end = self._scores(discriminative)[metric] - self._scores(generative)[metric]
+            gaps[metric] = estimate(at_end, self.ratio)
+            crossings[metric] = find_crossing(first, second, sizes, self.random_state)
+        if self.criterion not in gaps:
+            return None
+        return EndsResult(family.label, generative, discriminative, gaps, crossings)
+
+    def _doubling(self, best: str, curve: Curve) -> dict[str, Estimate]:
+        gains = {}
+        for metric in METRICS:
+            sizes, (scores,) = curve.usable([best], metric)
+            gain = gain_per_doubling(scores, sizes, self.ratio)
+            if gain is not None:
+                gains[metric] = gain
+        return gains
+
+    def _notes(self) -> list[str]:
+        notes = list(self.problem.notes)
+        for name, reason in self.failures.items():
+            notes.append(f"{name} could not be fitted: {reason}")
+        for (name, category, message), times in self.evaluator.warnings.items():
+            if name not in self.failures and name in self.models:
+                notes.append(f"{name}: {category} in {times} fits ({message})")
+        for start, note in MODEL_NOTES.items():
+            if any(name.startswith(start) and name not in self.failures for name in self.models):
+                notes.append(note)
+        return notes
+
+
+def _asked(model: Any) -> float | str | None:
+    """Return the tradeoff that a model was constructed with, None for a model without one."""
+    parameter = tradeoff_parameter(model)
+    if parameter is None:
+        return None
+    value = model.get_params()[parameter]
+    return value if isinstance(value, str) else float(value)

@@ -1,0 +1,152 @@
+"""The finding of a comparison in three plain sentences."""
+
+from __future__ import annotations
+
+from math import floor, log10
+from typing import TYPE_CHECKING
+
+from crossfade.comparison.scores import METRIC_LABELS, Estimate
+
+if TYPE_CHECKING:
+    from crossfade.comparison.learning import Crossing
+    from crossfade.comparison.results import ComparisonResult, EndsResult, ModelResult
+
+__all__ = ["figure", "quantity", "verdict"]
+
+
+def figure(value: float, uncertainty: float) -> str:
+    """Return a number with three decimals, or more where its uncertainty is smaller than that.
+
+    Examples
+    --------
+    >>> from crossfade.comparison.verdict import figure
+    >>> figure(0.47812, 0.016), figure(-0.000281, 0.0002), figure(-0.00001, 0.02)
+    ('0.478', '-0.00028', '0.000')
+    """
+    decimals = 3
+    if 1e-6 < uncertainty < 1e-3:
+        decimals = 1 - floor(log10(uncertainty))
+    text = f"{value:.{decimals}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
+def quantity(value: float) -> str:
+    """Return a number of rows, rounded to two digits above a hundred (1 234 becomes 1,200)."""
+    rounded = round(value) if value < 100 else round(value, 1 - floor(log10(value)))
+    return f"{rounded:,.0f}"
+
+
+def verdict(result: ComparisonResult) -> tuple[str, ...]:
+    """Return the sentences; see :meth:`ComparisonResult.verdict`."""
+    return (_which_model(result), _which_end(result), _more_labels(result))
+
+
+def _interval(value: Estimate) -> str:
+    low, high = (figure(v, value.standard_error) for v in (value.low, value.high))
+    return f"95 % interval {low} to {high}"
+
+
+def _score(model: ModelResult, criterion: str) -> str:
+    value = model.estimates[criterion]
+    mean, error = (figure(v, value.standard_error) for v in (value.mean, value.standard_error))
+    return f"{mean} ± {error}"
+
+
+def _listed(names: list[str], at_most: int = 3) -> str:
+    shown, rest = names[:at_most], len(names) - at_most
+    if rest > 0:
+        return f"{', '.join(shown)} and {rest} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
+def _which_model(result: ComparisonResult) -> str:
+    best = result[result.best]
+    label = METRIC_LABELS[result.criterion]
+    score = f"{label} {_score(best, result.criterion)}"
+    rivals = sorted(
+        (m for m in result.models if result.criterion in m.differences),
+        key=lambda m: m.differences[result.criterion].mean,
+    )
+    if not rivals:
+        return f"Only {best.name} could be scored: {score}."
+    closest = rivals[0]
+    gap = closest.differences[result.criterion]
+    distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
+    tied = [m for m in rivals if not m.differences[result.criterion].excludes_zero]
+    if not tied:
+        return (
+            f"Use {best.name}: its {score} is lower than that of every other model; "
+            f"the closest is {closest.name} (higher by {distance})."
+        )
+    # That guessing does as well is the first thing to know.
+    names = [m.name for m in sorted(tied, key=lambda m: m.name != "majority class")]
+    return (
+        f"{_capital(best.name)} has the lowest {score}, but cannot be told apart from "
+        f"{_listed(names)}; the closest is {closest.name} (higher by {distance})."
+    )
+
+
+def _which_end(result: ComparisonResult) -> str:
+    ends = result.ends
+    if ends is None:
+        reason = "no model with a tradeoff ran" if result.complete else "the run was stopped early"
+        return f"Generative and discriminative fits were not compared, because {reason}."
+    gap = ends.difference[result.criterion]
+    label = METRIC_LABELS[result.criterion]
+    size = f"{figure(abs(gap.mean), gap.standard_error)} in {label}"
+    if not gap.excludes_zero:
+        text = (
+            f"For {ends.family}, the generative and the discriminative fit cannot be told apart "
+            f"(discriminative minus generative {figure(gap.mean, gap.standard_error)} in {label}, "
+            f"{_interval(gap)})"
+        )
+    else:
+        winner, loser = ("discriminative", "generative")[:: 1 if gap.mean < 0 else -1]
+        text = f"For {ends.family}, the {winner} fit beats the {loser} one by {size} " + (
+            f"({_interval(gap)} for discriminative minus generative)"
+        )
+    return f"{text}; {_crossing(ends.crossing[result.criterion])}{_choice(result, ends)}."
+
+
+def _crossing(crossing: Crossing) -> str:
+    if crossing.status == "not seen":
+        return f"no crossing seen up to n={crossing.largest:,}"
+    if crossing.status == "before":
+        return (
+            f"the discriminative fit is ahead from the smallest size tried, n={crossing.smallest:,}"
+        )
+    assert crossing.size is not None  # the status says so
+    low = f"below {crossing.smallest:,}" if crossing.low is None else quantity(crossing.low)
+    high = f"beyond {crossing.largest:,}" if crossing.high is None else quantity(crossing.high)
+    return (
+        f"the discriminative fit overtakes at about {quantity(crossing.size)} training rows "
+        f"(95 % interval {low} to {high})"
+    )
+
+
+def _choice(result: ComparisonResult, ends: EndsResult) -> str:
+    for model in result.models:
+        if model.family == ends.family and model.chosen is not None:
+            chosen = model.chosen.median
+            return f"; left to choose, it takes λ = {chosen:.2f} (median over splits)"
+    return ""
+
+
+def _more_labels(result: ComparisonResult) -> str:
+    gain = result.doubling.get(result.criterion)
+    if gain is None:
+        return "Whether more labelled rows would help was not estimated."
+    change = figure(gain.mean, gain.standard_error)
+    label = METRIC_LABELS[result.criterion]
+    if gain.excludes_zero and gain.mean < 0:
+        end = "more labelled rows should help"
+    else:
+        end = "there is no clear sign that more labelled rows would help"
+    return (
+        f"At the present slope, doubling the {result.n_train:,} training rows would change the "
+        f"{label} of {result.best} by {change} ({_interval(gain)}): {end}."
+    )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

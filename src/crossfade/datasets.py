@@ -1,0 +1,194 @@
+"""Data sets by name or from a file, ready for estimators and comparisons."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn.datasets
+
+from crossfade.errors import DataError
+from crossfade.rows.objects import show
+
+__all__ = ["Dataset", "bundled", "data_directory", "load"]
+
+_BUNDLED = {
+    "breast-cancer": sklearn.datasets.load_breast_cancer,
+    "digits": sklearn.datasets.load_digits,
+    "iris": sklearn.datasets.load_iris,
+    "wine": sklearn.datasets.load_wine,
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set: what estimators take, and what to call it.
+
+    Attributes
+    ----------
+    name : str
+    X : data frame or ndarray of shape (n_rows, n_features)
+        Whatever the estimators take: an array for bundled data, a polars frame from a file.
+    y : series or ndarray of shape (n_rows,)
+        Class labels, words where the source has words.
+    target_names : tuple
+        The labels that occur, in ascending order.
+    description : str
+        One line.
+    n_dropped : int
+        Rows left out because their target was missing.
+    feature_names : tuple of str
+    """
+
+    name: str
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+    target_names: tuple[Any, ...]
+    description: str
+    n_dropped: int = 0
+    feature_names: tuple[str, ...] = field(default=(), repr=False)
+
+
+def bundled() -> tuple[str, ...]:
+    """Return the names of the data sets that come with scikit-learn."""
+    return tuple(_BUNDLED)
+
+
+def data_directory() -> Path | None:
+    """Return the folder of shared data: ``CROSSFADE_DATA``, else ``../shared/data``, else None.
+
+    The relative path is taken from the project's root, when the package is used from its sources.
+    """
+    named = os.environ.get("CROSSFADE_DATA")
+    if named:
+        return Path(named) if Path(named).is_dir() else None
+    beside = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    return beside if beside.is_dir() else None
+
+
+def load(
+    name_or_path: str | Path,
+    target: str | None = None,
+    *,
+    missing_values: Collection[str] = (),
+    text: Collection[str] = (),
+    separator: str | None = None,
+) -> Dataset:
+    """Load a data set by name or from a file.
+
+    Parameters
+    ----------
+    name_or_path : str or Path
+        A bundled data set ("breast-cancer", "digits", "iris", "wine"), a file (see
+        :func:`~crossfade.rows.reading.read_table`), or the name of a file in
+        :func:`data_directory`, folder and suffix optional ("pima", "statlog/vehicle").
+    target : str, optional
+        The column of classes in a file; by default the one called "target". Not for bundled data.
+    missing_values, text, separator
+        As for :func:`~crossfade.rows.reading.read_table`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DataError
+        If there is no such data set, file or column; near names are listed.
+
+    Examples
+    --------
+    >>> load("iris").target_names
+    ('setosa', 'versicolor', 'virginica')
+    """
+    name = str(name_or_path)
+    key = name.lower().replace("_", "-").replace(" ", "-")
+    if key in _BUNDLED and not Path(name).is_file():
+        return _bundled(key, target)
+    path = _find(name)
+    return _from_file(path, target, missing_values, text, separator)
+
+
+def _bundled(key: str, target: str | None) -> Dataset:
+    if target is not None:
+        raise DataError(
+            f"target: expected none for the bundled data set {key!r}, got {show(target)}; its "
+            "target is fixed"
+        )
+    data = _BUNDLED[key]()
+    words = np.asarray(data.target_names)
+    n_rows, n_columns = data.data.shape
+    return Dataset(
+        name=key,
+        X=data.data,
+        y=words[data.target],
+        target_names=tuple(sorted(words.tolist())),
+        description=f"{key} (scikit-learn): {n_rows} rows, {n_columns} columns, "
+        f"{len(words)} classes",
+        feature_names=tuple(str(column) for column in data.feature_names),
+    )
+
+
+def _find(name: str) -> Path:
+    """Return the file that a name stands for."""
+    path = Path(name)
+    if path.exists():
+        return path
+    folder = data_directory()
+    shared: dict[str, Path] = {}
+    if folder is not None:
+        for file in sorted(folder.glob("*/*.csv*")):
+            stem = file.name.removesuffix(".gz").removesuffix(".csv")
+            for alias in (stem, f"{file.parent.name}/{stem}", f"{file.parent.name}/{file.name}"):
+                shared.setdefault(alias, file)
+    if name in shared:
+        return shared[name]
+    if path.suffix or path.parent != Path("."):
+        return path  # read_table says that it is not there, and what is
+    near = difflib.get_close_matches(name.lower(), [*_BUNDLED, *shared], n=3, cutoff=0.5)
+    remedy = (
+        f"did you mean {' or '.join(show(n) for n in near)}?"
+        if near
+        else f"bundled are {', '.join(_BUNDLED)}; a file is named with its suffix"
+    )
+    raise DataError(f"data: expected the name of a data set or a file, got {show(name)}; {remedy}")
+
+
+def _from_file(
+    path: Path,
+    target: str | None,
+    missing_values: Collection[str],
+    text: Collection[str],
+    separator: str | None,
+) -> Dataset:
+    from crossfade.rows.labels import encode_labels
+    from crossfade.rows.reading import read_table, split_target
+
+    frame = read_table(path, missing_values=missing_values, text=text, separator=separator)
+    if target is None:
+        if "target" not in frame.columns:
+            listed = ", ".join(show(name) for name in frame.columns[:8])
+            raise DataError(
+                "target: expected the name of the column of classes, got none; the columns are "
+                f"{listed}{', …' if len(frame.columns) > 8 else ''}"
+            )
+        target = "target"
+    X, y, n_dropped = split_target(frame, target)
+    classes, _ = encode_labels(y, minimum=1)
+    name = Path(path.name.removesuffix(".gz")).stem
+    dropped = f", {n_dropped} rows without a target left out" if n_dropped else ""
+    return Dataset(
+        name=name,
+        X=X,
+        y=y,
+        target_names=tuple(classes.tolist()),
+        description=f"{path.name}: {X.height} rows, {X.width} columns, {len(classes)} classes"
+        f"{dropped}",
+        n_dropped=n_dropped,
+        feature_names=tuple(X.columns),
+    )

@@ -1,0 +1,257 @@
+"""What responses, trials, exposures and offsets must be; every refusal says what to do."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError, IgnoredRowsWarning
+from crossfade.rows import encode_labels
+
+__all__ = [
+    "check_counts",
+    "check_exposure",
+    "check_number",
+    "check_offset",
+    "check_successes",
+    "check_trials",
+    "numbers",
+]
+
+
+def check_number(
+    name: str, value: Any, lowest: float, remedy: str, *, strict: bool = False
+) -> float:
+    """Return a finite number above a bound.
+
+    Raises
+    ------
+    DataError
+        If it is not one.
+    """
+    relation = "above" if strict else "of at least"
+    fine = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if fine:
+        fine = bool(np.isfinite(value)) and (value > lowest if strict else value >= lowest)
+    if not fine:
+        raise DataError(
+            f"{name}: expected a number {relation} {lowest:g}, got {value!r}; use {remedy}"
+        )
+    return float(value)
+
+
+def numbers(name: str, values: Any, n_rows: int) -> Floats:
+    """Return one finite number a row, never writing to the argument.
+
+    Raises
+    ------
+    DataError
+        If there are too few or too many, or some are missing or no numbers.
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        array = array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name}: expected numbers, got {_show(values)}; give one number a row"
+        ) from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        if name == "y":
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples,), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=3,
+            )
+        array = array[:, 0]
+    if array.ndim == 0 and name != "y":
+        array = np.full(n_rows, float(array))
+    if array.ndim != 1:
+        raise DataError(
+            f"{name}: y should be a 1d array, got an array of shape {array.shape} instead; give "
+            "one number a row"
+        )
+    if len(array) != n_rows:
+        raise DataError(
+            f"{name}: expected one number for each of the {n_rows} rows of X, got {len(array)}; "
+            f"Found input variables with inconsistent numbers of samples: {[n_rows, len(array)]}"
+        )
+    bad = ~np.isfinite(array)
+    if bad.any():
+        what = "NaN" if np.isnan(array[bad][0]) else "infinity"
+        raise DataError(
+            f"{name}: expected finite numbers, got {what} in {int(bad.sum())} rows (first in row "
+            f"{int(np.flatnonzero(bad)[0])}; Input contains NaN or inf); drop those rows"
+        )
+    return array
+
+
+def _show(values: Any) -> str:
+    text = repr(values)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _first(values: Floats, bad: NDArray[np.bool_]) -> str:
+    row = int(np.flatnonzero(bad)[0])
+    return f"{values[row]:g} in row {row}" + (
+        f" and {int(bad.sum()) - 1} more" if bad.sum() > 1 else ""
+    )
+
+
+def check_counts(y: Any, n_rows: int) -> Floats:
+    """Return counts: whole numbers of at least 0.
+
+    Raises
+    ------
+    DataError
+        If some are negative or not whole.
+    """
+    counts = numbers("y", y, n_rows)
+    negative = counts < 0.0
+    if negative.any():
+        raise DataError(
+            f"y: expected counts of at least 0, got {_first(counts, negative)}; correct the rows"
+        )
+    broken = counts != np.floor(counts)
+    if broken.any():
+        raise DataError(
+            f"y: expected whole counts, got {_first(counts, broken)}; give counts with exposure= "
+            "instead of rates"
+        )
+    return counts
+
+
+def check_trials(trials: Any, n_rows: int) -> Floats:
+    """Return numbers of trials: whole, at least 0.
+
+    Raises
+    ------
+    DataError
+        If some are negative or not whole, or all are 0.
+    """
+    counts = numbers("trials", trials, n_rows)
+    bad = (counts < 0.0) | (counts != np.floor(counts))
+    if bad.any():
+        raise DataError(
+            f"trials: expected whole numbers of at least 0, got {_first(counts, bad)}; give the "
+            "number of trials of each row"
+        )
+    if not counts.any():
+        raise DataError(
+            f"trials: expected some row with trials, got {n_rows} rows with 0; drop trials= for "
+            "rows of single observations"
+        )
+    return counts
+
+
+def check_successes(y: Any, trials: Floats) -> Floats:
+    """Return successes of each row, given as counts or as proportions of the trials.
+
+    Whole numbers are counts. Numbers from 0 to 1, some of them not whole, are proportions. Floats
+    that are all 0 or 1 while there are several trials a row could be either, and are refused.
+
+    Raises
+    ------
+    DataError
+        If they are neither, exceed the trials, or could be both.
+    """
+    given = numbers("y", y, len(trials))
+    negative = given < 0.0
+    if negative.any():
+        raise DataError(
+            f"y: expected successes of at least 0, got {_first(given, negative)}; correct the rows"
+        )
+    whole = given == np.floor(given)
+    if whole.all():
+        ambiguous = np.asarray(y).dtype.kind == "f" and given.max() == 1.0 and trials.max() > 1.0
+        if ambiguous and (trials[given == 1.0] > 1.0).any():
+            raise DataError(
+                "y: expected successes as integers or proportions with some between 0 and 1, got "
+                "floats that are all 0 or 1 with several trials, which could be either; give "
+                "integer counts (for proportions, (y * trials).astype(int))"
+            )
+        return _at_most(given, trials)
+    if given.max() > 1.0:
+        raise DataError(
+            f"y: expected whole successes, or proportions from 0 to 1, got "
+            f"{_first(given, ~whole)} beside values above 1; give counts of successes"
+        )
+    successes = np.rint(given * trials)
+    off = np.abs(given * trials - successes) > 1e-6 * np.maximum(trials, 1.0)
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise DataError(
+            f"y: expected proportions of whole successes, got {given[row]:g} of {trials[row]:g} "
+            f"trials in row {row} ({given[row] * trials[row]:g} successes); give counts instead"
+        )
+    return _at_most(successes, trials)
+
+
+def _at_most(successes: Floats, trials: Floats) -> Floats:
+    above = successes > trials
+    if above.any():
+        row = int(np.flatnonzero(above)[0])
+        raise DataError(
+            f"y: expected at most as many successes as trials, got {successes[row]:g} of "
+            f"{trials[row]:g} in row {row}; check which column is which"
+        )
+    return successes
+
+
+def check_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], Floats]:
+    """Return two labels and, for each row, whether it has the second.
+
+    Raises
+    ------
+    DataError
+        If there are not two labels; numbers with more values are never taken for counts.
+    """
+    classes, codes = encode_labels(y, n_samples=n_rows)
+    if len(classes) > 2:
+        shown = ", ".join(repr(label) for label in classes[:4].tolist())
+        raise DataError(
+            f"y: Only binary classification is supported here: expected two labels, got "
+            f"{len(classes)} ({shown}{', …' if len(classes) > 4 else ''}); for numbers of "
+            "successes give trials=, for several classes use MultinomialRegression"
+        )
+    return classes, codes.astype(np.float64)
+
+
+def check_exposure(exposure: Any, n_rows: int) -> Floats:
+    """Return exposures: positive numbers.
+
+    Raises
+    ------
+    DataError
+        If some are not.
+    """
+    values = numbers("exposure", exposure, n_rows)
+    bad = values <= 0.0
+    if bad.any():
+        raise DataError(
+            f"exposure: expected numbers above 0, got {_first(values, bad)}; drop rows that were "
+            "not exposed"
+        )
+    return values
+
+
+def check_offset(offset: Any, n_rows: int) -> Floats | None:
+    """Return offsets, None where there are none."""
+    return None if offset is None else numbers("offset", offset, n_rows)
+
+
+def ignore_rows(number: int, what: str) -> None:
+    """Say aloud how many rows are left out, and why."""
+    warnings.warn(
+        f"{number} row{'s' if number > 1 else ''} with {what} ignored: they say nothing about the "
+        "coefficients",
+        IgnoredRowsWarning,
+        stacklevel=4,
+    )

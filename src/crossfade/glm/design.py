@@ -1,0 +1,370 @@
+"""The design: rows of covariates in standardised coordinates, block by block.
+
+Nothing here copies the covariates. A solver works with θ, in units of each column's standard
+deviation and around its mean, so that its tolerances mean the same in any units; the person reads
+β = T θ. Columns that other columns determine are found once, by a rank-revealing factorisation,
+and left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from crossfade.blocks import block_sum
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.fitting.newton import sample_rows
+
+__all__ = ["Data", "Design", "measure", "refuse_missing", "stacked_triangle"]
+
+#: Relative residual of a column below which others are said to determine it.
+_ALIASED = 1e-10
+
+#: Rows from which centre and scale are taken from some of them.
+_MANY_ROWS = 40_000
+
+#: Squared relative residual below which a cross-product matrix is not to be trusted alone.
+_DOUBTFUL = 1e-9
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows of a regression. All arrays share their first axis; none is changed.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features), float64 or float32
+    y : ndarray of shape (n_rows,)
+        Successes, counts or class codes.
+    size : ndarray of shape (n_rows,)
+        Trials or exposure.
+    weights : ndarray of shape (n_rows,) or None
+        How often each row counts; all positive.
+    offset : ndarray of shape (n_rows,) or None
+        Added to the linear predictor.
+    """
+
+    X: NDArray[Any]
+    y: Floats
+    size: Floats
+    weights: Floats | None = None
+    offset: Floats | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Return the number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def total_weight(self) -> float:
+        """Return how many observations the rows stand for."""
+        return float(self.n_rows if self.weights is None else self.weights.sum())
+
+    def take(self, rows: NDArray[Any], factor: float = 1.0) -> Data:
+        """Return some rows, each counting `factor` times as often."""
+        weights = None if self.weights is None else self.weights[rows] * factor
+        if weights is None and factor != 1.0:
+            weights = np.full(len(self.y[rows]), factor)
+        offset = None if self.offset is None else self.offset[rows]
+        return Data(self.X[rows], self.y[rows], self.size[rows], weights, offset)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Covariates (and a constant) in standardised coordinates: Z = [1, (X - center) / scale].
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    intercept : bool
+    center, scale : ndarray of shape (n_features,)
+    kept : ndarray of int or None
+        Columns that take part; None for all.
+    doubtful : bool
+        Whether columns are so nearly collinear that cross-products lose too many digits.
+    """
+
+    X: NDArray[Any]
+    intercept: bool
+    center: Floats
+    scale: Floats
+    kept: Integers | None = None
+    doubtful: bool = False
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the number of θ's entries: the constant and the columns kept."""
+        columns = self.X.shape[1] if self.kept is None else len(self.kept)
+        return int(self.intercept) + columns
+
+    @property
+    def n_names(self) -> int:
+        """Return the number of β's entries: the constant and all columns."""
+        return int(self.intercept) + int(self.X.shape[1])
+
+    def positions(self) -> Integers:
+        """Return where θ's entries stand in β."""
+        columns = np.arange(self.X.shape[1]) if self.kept is None else self.kept
+        first = [0] if self.intercept else []
+        return np.concatenate([first, columns + int(self.intercept)]).astype(np.int64)
+
+    def matrix(self) -> Floats:
+        """Return T of shape (n_names, n_parameters) with β = T θ; aliased entries of β are 0."""
+        columns = np.arange(self.X.shape[1]) if self.kept is None else self.kept
+        matrix = np.zeros((self.n_names, self.n_parameters))
+        first = int(self.intercept)
+        for index, column in enumerate(columns):
+            matrix[first + column, first + index] = 1.0 / self.scale[column]
+        if self.intercept:
+            matrix[0, 0] = 1.0
+            matrix[0, 1:] = -self.center[columns] / self.scale[columns]
+        return matrix
+
+    def coordinates(self, beta: Floats) -> Floats:
+        """Return the θ of a β whose aliased entries are 0."""
+        first = int(self.intercept)
+        columns = np.arange(self.X.shape[1]) if self.kept is None else self.kept
+        slopes = beta[first + columns]
+        theta = slopes * self.scale[columns]
+        if not first:
+            return theta
+        return np.concatenate([[beta[0] + self.center[columns] @ slopes], theta])
+
+    def block(self, rows: slice) -> Floats:
+        """Return one block of the columns kept, in their own units, float64."""
+        block = self.X[rows]
+        if self.kept is not None:
+            block = block[:, self.kept]
+        return block.astype(np.float64, copy=False)
+
+    def units(self) -> tuple[Floats, Floats]:
+        """Return centre and scale of the columns kept."""
+        if self.kept is None:
+            return self.center, self.scale
+        return self.center[self.kept], self.scale[self.kept]
+
+    def predictor(self, rows: slice, theta: Floats) -> Floats:
+        """Return Z θ for a block; θ of shape (n_parameters,) or (n_parameters, k)."""
+        center, scale = self.units()
+        first = int(self.intercept)
+        slopes = theta[first:] / (scale if theta.ndim == 1 else scale[:, None])
+        shift = (theta[0] if first else 0.0) - center @ slopes
+        return self.block(rows) @ slopes + shift
+
+    def transposed(self, rows: slice, values: Floats) -> Floats:
+        """Return Zᵀ v for a block; v of shape (n_block,) or (n_block, k)."""
+        center, scale = self.units()
+        block = self.block(rows)
+        total = np.asarray(values.sum(axis=0))
+        if values.ndim == 1:
+            columns = (values @ block - center * total) / scale
+        else:
+            columns = (block.T @ values - center[:, None] * total) / scale[:, None]
+        return np.concatenate([total[None], columns]) if self.intercept else columns
+
+    def standard(self, rows: slice) -> Floats:
+        """Return a block of Z, freshly made, shape (n_block, n_parameters)."""
+        center, scale = self.units()
+        block = self.block(rows)
+        if not self.intercept:
+            return (block - center) / scale
+        Z = np.empty((block.shape[0], self.n_parameters))
+        Z[:, 0] = 1.0
+        np.subtract(block, center, out=Z[:, 1:])
+        Z[:, 1:] /= scale
+        return Z
+
+    def cross_products(self, rows: slice, weights: Floats) -> Floats:
+        """Return Zᵀ diag(w) Z for a block, by one symmetric product of √w Z with itself."""
+        center, scale = self.units()
+        block = self.block(rows)
+        first = int(self.intercept)
+        root = np.sqrt(weights)
+        half = np.empty((block.shape[0], self.n_parameters))
+        np.subtract(block, center, out=half[:, first:])
+        half[:, first:] *= root[:, None]
+        units = scale
+        if first:
+            half[:, 0] = root
+            units = np.concatenate([[1.0], scale])
+        products = half.T @ half
+        products /= np.outer(units, units)
+        return products
+
+    def with_rows(self, X: NDArray[Any]) -> Design:
+        """Return the same coordinates for other rows."""
+        return Design(X, self.intercept, self.center, self.scale, self.kept, self.doubtful)
+
+
+def measure(
+    X: NDArray[Any], intercept: bool, names: list[str], weights: Floats | None = None
+) -> Design:
+    """Return the design of these rows: centre, scale, and which columns others determine.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features), float64 or float32
+    intercept : bool
+    names : list of str
+        Column names, for messages.
+    weights : ndarray of shape (n_rows,), optional
+        How often each row counts, for centre and scale.
+
+    Raises
+    ------
+    DataError
+        If a cell is missing or infinite; the message names the column.
+    """
+    n_rows, n_features = X.shape
+    some, often = X, weights
+    if n_rows > _MANY_ROWS:
+        # Any centre and scale will do: those of some rows are as good as those of all.
+        drawn = sample_rows(n_rows, max(0.05, 20.0 * n_features / n_rows))
+        some, often = X[drawn], None if weights is None else weights[drawn]
+    mean, scale = _moments(some, intercept, often)
+    if not np.isfinite(scale).all():
+        refuse_missing(X, names)
+        column = names[int(np.flatnonzero(~np.isfinite(scale))[0])]
+        raise DataError(
+            f"X: expected values below 1e150, got larger ones in column {column!r}; rescale it"
+        )
+    constant = _is_constant(mean, scale)
+    if constant.any() and some is not X:
+        mean[constant], scale[constant] = _moments(X[:, constant], intercept, weights)
+        constant[constant] = _is_constant(mean[constant], scale[constant])
+    scale = np.where(constant, 1.0, scale)
+    kept = np.flatnonzero(~constant)
+    design = Design(X, intercept, mean, scale, None if not constant.any() else kept)
+    return _without_aliased(design)
+
+
+def _moments(X: NDArray[Any], intercept: bool, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Return centre and scale of the columns: mean and deviation, or 0 and root mean square."""
+    head = X[0].astype(np.float64) if intercept else np.zeros(X.shape[1])
+    head = np.where(np.isfinite(head), head, 0.0)
+
+    def sums(rows: slice) -> tuple[Floats, Floats]:
+        shifted = X[rows] - head
+        if weights is None:
+            return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
+        return weights[rows] @ shifted, weights[rows] @ np.square(shifted)
+
+    total = X.shape[0] if weights is None else weights.sum()
+    with np.errstate(invalid="ignore", over="ignore"):
+        first, second = block_sum(sums, X.shape[0])
+        mean = first / total if intercept else np.zeros(X.shape[1])
+        variance = second / total - mean * mean
+    return head + mean, np.sqrt(np.where(variance < 0.0, 0.0, variance))
+
+
+def _is_constant(center: Floats, scale: Floats) -> NDArray[np.bool_]:
+    # What remains of a constant column after centring is rounding.
+    return scale <= 1e-14 * np.abs(center)
+
+
+def refuse_missing(X: NDArray[Any], names: list[str]) -> None:
+    """Raise for the first column with a NaN or an infinite cell.
+
+    Raises
+    ------
+    DataError
+        If there is one.
+    """
+    for column, name in enumerate(names):
+        bad = ~np.isfinite(X[:, column])
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise DataError(
+                f"X: expected finite numbers, got {int(bad.sum())} NaN or inf in column {name!r} "
+                f"(first in row {row}); drop those rows or fill them in"
+            )
+
+
+def _without_aliased(design: Design) -> Design:
+    """Leave out columns that those before them determine."""
+    if design.n_parameters == 0:
+        return design
+    n_rows = design.X.shape[0]
+    if n_rows > design.n_parameters:
+        share = max(0.1, min(1.0, 50.0 * design.n_parameters / n_rows))
+        some = design if share == 1.0 else design.with_rows(design.X[sample_rows(n_rows, share)])
+        gram = block_sum(
+            lambda rows: some.cross_products(rows, np.ones(some.X[rows].shape[0])),
+            some.X.shape[0],
+        )
+        if _smallest_pivot(gram) > _DOUBTFUL:
+            # The cross-products of all rows can only be larger than those of some.
+            return design
+    triangle = stacked_triangle(design)
+    center, scale = design.units()
+    noise = 1e-15 * np.abs(center) / scale
+    floor = np.concatenate([[0.0], noise]) if design.intercept else noise
+    independent = _independent_columns(triangle, _ALIASED + 10.0 * floor)
+    columns = independent[int(design.intercept) :] - int(design.intercept)
+    if design.intercept and (not len(independent) or independent[0] != 0):
+        columns = independent - 1
+    kept = columns if design.kept is None else design.kept[columns]
+    everything = len(kept) == design.X.shape[1]
+    kept_design = Design(
+        design.X, design.intercept, design.center, design.scale, None if everything else kept
+    )
+    pivots = np.abs(np.diagonal(np.linalg.qr(triangle[:, independent], mode="r")))
+    lengths = np.linalg.norm(triangle[:, independent], axis=0)
+    doubtful = bool((pivots**2 <= _DOUBTFUL * lengths**2).any())
+    return Design(
+        kept_design.X,
+        kept_design.intercept,
+        kept_design.center,
+        kept_design.scale,
+        kept_design.kept,
+        doubtful,
+    )
+
+
+def _smallest_pivot(gram: Floats) -> float:
+    """Return the smallest share of a column that the columns before it do not determine."""
+    diagonal = np.diagonal(gram)
+    if not (diagonal > 0.0).all():
+        return 0.0
+    lengths = np.sqrt(diagonal)
+    try:
+        factor = scipy.linalg.cholesky(gram / np.outer(lengths, lengths), lower=True)
+    except scipy.linalg.LinAlgError:
+        return 0.0
+    return float(np.diagonal(factor).min() ** 2)
+
+
+def stacked_triangle(design: Design, root_weights: Floats | None = None) -> Floats:
+    """Return R of √w Z = Q R, folding one block after another into the triangle.
+
+    It costs ten times the cross-products and keeps twice their digits.
+    """
+    triangle = np.zeros((0, design.n_parameters))
+    for start in range(0, design.X.shape[0], 2048):
+        rows = slice(start, min(start + 2048, design.X.shape[0]))
+        block = design.standard(rows)
+        if root_weights is not None:
+            block *= root_weights[rows][:, None]
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, block]), mode="r"))
+    return triangle
+
+
+def _independent_columns(triangle: Floats, tolerances: Floats) -> Integers:
+    """Return the columns that those before them do not determine (Gram-Schmidt, twice)."""
+    basis = np.zeros((triangle.shape[0], 0))
+    independent = []
+    for column in range(triangle.shape[1]):
+        vector = triangle[:, column]
+        length = float(np.linalg.norm(vector))
+        rest = vector - basis @ (basis.T @ vector)
+        rest = rest - basis @ (basis.T @ rest)
+        remaining = float(np.linalg.norm(rest))
+        if length > 0.0 and remaining > tolerances[column] * length:
+            independent.append(column)
+            basis = np.column_stack([basis, rest / remaining])
+    return np.array(independent, dtype=np.int64)

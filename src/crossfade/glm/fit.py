@@ -1,0 +1,323 @@
+"""From rows to estimates: solve, prove that the optimum is finite or find how it is not, invert."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.densities.base import Floats
+from crossfade.glm.design import Data, Design, measure, refuse_missing
+from crossfade.glm.families import Family
+from crossfade.glm.firth import FirthProblem
+from crossfade.glm.irls import (
+    GlmProblem,
+    Iteration,
+    Likelihood,
+    Restricted,
+    Solved,
+    inverse_information,
+    invert,
+    solve,
+)
+from crossfade.glm.multinomial import MultinomialProblem
+from crossfade.glm.separation import (
+    certainly_finite,
+    determined_basis,
+    estimable,
+    find_recession,
+)
+
+__all__ = ["Fit", "Settings", "fit_glm", "fit_multinomial", "null_value"]
+
+#: Steps after which a fit that goes on is asked whether a finite optimum exists.
+_PATIENCE = 15
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to fit.
+
+    Attributes
+    ----------
+    intercept : bool
+    l2 : float
+    method : {"irls", "firth"}
+    tol_digits : float
+    max_iter : int
+    """
+
+    intercept: bool = True
+    l2: float = 0.0
+    method: str = "irls"
+    tol_digits: float = 8.0
+    max_iter: int = 100
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted likelihood, with everything that inference needs.
+
+    Attributes
+    ----------
+    whole : Likelihood
+        Over all rows.
+    problem : Likelihood
+        Over the rows that were not fitted exactly by an infinite estimate.
+    rows : ndarray of int or None
+        Which rows of the data these are; None for all.
+    theta : ndarray of shape (n_parameters,)
+        Finite part of the estimate, standardised coordinates.
+    spread : ndarray of shape (n_parameters, n_parameters)
+        Covariance of θ within what can be estimated.
+    value : float
+        Objective at θ.
+    beta : ndarray of shape (n_names,)
+        Finite part of the estimate, in the columns' own units; 0 for aliased columns.
+    estimates : ndarray of shape (n_names,)
+        The estimate: infinite, or NaN where its sign is open, along separated columns.
+    covariance : ndarray of shape (n_names, n_names)
+        Infinite variances for separated, NaN for aliased columns.
+    direction : ndarray of shape (n_names,) or None
+        A direction along which the likelihood rises for ever.
+    aliased, separated : ndarray of bool, shape (n_names,)
+    rank : int
+        Number of columns (and constants) that are linearly independent.
+    converged : bool
+    message : str
+    history : tuple of Iteration
+    """
+
+    whole: Likelihood
+    problem: Likelihood
+    rows: NDArray[np.int64] | None
+    theta: Floats
+    spread: Floats
+    value: float
+    beta: Floats
+    estimates: Floats
+    covariance: Floats
+    direction: Floats | None
+    aliased: NDArray[np.bool_]
+    separated: NDArray[np.bool_]
+    rank: int
+    converged: bool
+    message: str
+    history: tuple[Iteration, ...]
+
+    @property
+    def transform(self) -> Floats:
+        """Return T with β = T θ."""
+        return self.problem.matrix()
+
+
+def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -> Fit:
+    """Fit a binomial or Poisson model.
+
+    Parameters
+    ----------
+    data : Data
+    family : Family
+    names : list of str
+        Column names, for messages.
+    settings : Settings
+    """
+    design = measure(data.X, settings.intercept, names, data.weights)
+    if settings.method == "firth":
+        problem: GlmProblem = FirthProblem(design, data, family)
+        return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
+    problem = GlmProblem(design, data, family, settings.l2)
+    signs = family.recession_signs(data.y, data.size)
+    free = problem.penalty == 0.0
+    if not _may_recede(signs, free, settings):
+        return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
+
+    solved = _solve_or_refuse(problem, problem.start(), settings, names, patience=_PATIENCE)
+    curvature = problem.curvature(solved.solution.theta)
+    step = invert(curvature) @ solved.gradient
+    if solved.solution.converged and certainly_finite(problem, solved.solution.theta, step):
+        return _finite(problem, solved, curvature)
+    Z = design.standard(slice(0, data.n_rows))
+    recession = find_recession(Z, signs, free)
+    if recession is None:
+        return _finite(problem, _go_on(problem, solved, settings))
+    left = np.flatnonzero(~recession.separated_rows)
+    some = data.take(left)
+    limit = GlmProblem(design.with_rows(some.X), some, family, settings.l2)
+    # A penalised column is determined by its penalty, whatever the rows say.
+    pinned = np.diag(np.sqrt(problem.penalty))[~free]
+    determining = np.vstack([Z[left], pinned])
+    return _limit(problem, limit, determining, left, recession.direction, settings)
+
+
+def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:
+    """Fit a multinomial logit; ``data.y`` holds class codes, 0 for the reference.
+
+    Parameters
+    ----------
+    data : Data
+    n_classes : int
+    names : list of str
+        Column names, for messages.
+    settings : Settings
+    """
+    design = measure(data.X, settings.intercept, names, data.weights)
+    problem = MultinomialProblem(design, data, n_classes, settings.l2)
+    if settings.l2 > 0.0:
+        return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
+    solved = _solve_or_refuse(problem, problem.start(), settings, names, patience=_PATIENCE)
+    curvature = problem.curvature(solved.solution.theta)
+    step = invert(curvature) @ solved.gradient
+    reach = float(np.linalg.norm(step)) * np.sqrt(data.n_rows * len(step))
+    if solved.solution.converged and reach < 0.25:
+        # As in certainly_finite: no weight of a comparison changes by more than half of itself.
+        return _finite(problem, solved, curvature)
+    comparisons = problem.comparisons()
+    recession = find_recession(comparisons, np.ones(len(comparisons)))
+    if recession is None:
+        return _finite(problem, _go_on(problem, solved, settings))
+    allowed = problem.possible(recession.direction)
+    limit = MultinomialProblem(design, data, n_classes, 0.0, allowed)
+    return _limit(problem, limit, problem.comparisons(allowed), None, recession.direction, settings)
+
+
+def _may_recede(signs: Floats, free: NDArray[np.bool_], settings: Settings) -> bool:
+    """Return whether any direction of recession could exist at all."""
+    if not free.any() or not signs.any():
+        return False
+    if settings.l2 == 0.0:
+        return True
+    # Only the intercept is free: it recedes where all rows ask for the same.
+    return bool((signs == signs[0]).all())
+
+
+def _solve_or_refuse(
+    problem: Likelihood,
+    start: Floats,
+    settings: Settings,
+    names: list[str],
+    patience: int | None = None,
+) -> Solved:
+    max_iter = settings.max_iter if patience is None else min(patience, settings.max_iter)
+    solved = solve(problem, start, tol_digits=settings.tol_digits, max_iter=max_iter)
+    if not np.isfinite(solved.solution.value) or not np.isfinite(solved.gradient).all():
+        refuse_missing(problem.design.X, names)
+    return solved
+
+
+def _go_on(problem: Likelihood, solved: Solved, settings: Settings) -> Solved:
+    """Give a slow fit, whose optimum is known to be finite, the steps that are left to it."""
+    left = settings.max_iter - len(solved.history)
+    if solved.solution.converged or left <= 0:
+        return solved
+    more = solve(problem, solved.solution.theta, tol_digits=settings.tol_digits, max_iter=left)
+    return Solved(more.solution, solved.history + more.history, more.gradient)
+
+
+def _finite(problem: Likelihood, solved: Solved, curvature: Floats | None = None) -> Fit:
+    theta = solved.solution.theta
+    matrix = problem.curvature(theta) if curvature is None else curvature
+    if isinstance(problem, GlmProblem):
+        problem.forget_samples()
+        spread = inverse_information(problem, theta, matrix)
+    else:
+        spread = invert(matrix)
+    transform = problem.matrix()
+    aliased = np.asarray(~transform.any(axis=1))
+    beta = transform @ theta
+    covariance = transform @ spread @ transform.T
+    covariance[aliased] = np.nan
+    covariance[:, aliased] = np.nan
+    return Fit(
+        whole=problem,
+        problem=problem,
+        rows=None,
+        theta=theta,
+        spread=spread,
+        value=solved.solution.value,
+        beta=beta,
+        estimates=beta,
+        covariance=covariance,
+        direction=None,
+        aliased=aliased,
+        separated=np.zeros_like(aliased),
+        rank=len(theta),
+        converged=solved.solution.converged,
+        message=solved.solution.message,
+        history=solved.history,
+    )
+
+
+def _limit(
+    whole: Likelihood,
+    problem: Likelihood,
+    rows: Floats,
+    left: NDArray[np.int64] | None,
+    direction: Floats,
+    settings: Settings,
+) -> Fit:
+    """Fit the limiting conditional model: what the separated rows leave to be estimated."""
+    basis = determined_basis(rows)
+    size = len(direction)
+    theta, spread, value = np.zeros(size), np.zeros((size, size)), 0.0
+    converged, message, history = True, "all rows are fitted exactly in the limit", ()
+    if basis.shape[1]:
+        restricted = Restricted(problem, np.zeros(size), basis)
+        solved = solve(
+            restricted,
+            restricted.start(),
+            tol_digits=settings.tol_digits,
+            max_iter=settings.max_iter,
+        )
+        solution = solved.solution
+        theta, value = restricted.expand(solution.theta), solution.value
+        spread = basis @ invert(restricted.curvature(solution.theta)) @ basis.T
+        converged, message = solution.converged, solution.message
+        history = solved.history  # type: ignore[assignment]
+    transform = problem.matrix()
+    aliased = np.asarray(~transform.any(axis=1))
+    separated = ~estimable(basis, transform) & ~aliased
+    push = transform @ direction
+    push[np.abs(push) < 1e-9 * np.linalg.norm(transform, axis=1)] = 0.0
+    beta = transform @ theta
+    estimates = beta.copy()
+    with np.errstate(invalid="ignore"):
+        estimates[separated] = np.sign(push[separated]) * np.inf
+    covariance = transform @ spread @ transform.T
+    for absent in (separated, aliased):
+        covariance[absent] = np.nan
+        covariance[:, absent] = np.nan
+    covariance[separated, separated] = np.inf
+    return Fit(
+        whole=whole,
+        problem=problem,
+        rows=left,
+        theta=theta,
+        spread=spread,
+        value=value,
+        beta=beta,
+        estimates=estimates,
+        covariance=covariance,
+        direction=push,
+        aliased=aliased,
+        separated=separated,
+        rank=size,
+        converged=converged,
+        message=message,
+        history=history,
+    )
+
+
+def null_value(data: Data, family: Family, intercept: bool) -> float:
+    """Return the loss of the model without columns (with the constant, if there is one)."""
+    empty = np.zeros((data.n_rows, 0))
+    bare = Data(empty, data.y, data.size, data.weights, data.offset)
+    design = Design(empty, intercept, np.zeros(0), np.zeros(0))
+    problem = GlmProblem(design, bare, family)
+    if not intercept:
+        return problem.value(np.zeros(0))
+    signs = family.recession_signs(data.y, data.size)
+    if (signs == signs[0]).all() and signs[0] != 0.0:
+        return 0.0
+    return solve(problem, problem.start(), tol_digits=8.0, max_iter=50).solution.value

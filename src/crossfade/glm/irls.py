@@ -1,0 +1,366 @@
+"""Iteratively reweighted least squares: the likelihood as a problem, and its solution.
+
+β ← (XᵀWX)⁻¹ XᵀW z with z = Xβ + W⁻¹(y - μ) is one Newton step with the expected information as
+curvature, β ← β + (XᵀWX)⁻¹ Xᵀ(y - μ) for a canonical link (Sarkar, Lecture 14, section 14.3.1).
+So the solver is :func:`crossfade.fitting.newton.newton`; this module states the problem as sums
+over blocks of rows, and the lecture's stopping rule, ‖Δβ‖/‖β‖ < 10⁻ᶜ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+
+from crossfade.blocks import block_sum
+from crossfade.densities.base import Floats
+from crossfade.fitting.newton import (
+    Iterate,
+    Solution,
+    newton,
+    sample_rows,
+    sampled_newton,
+)
+from crossfade.glm.design import Data, Design, stacked_triangle
+from crossfade.glm.families import Family
+
+__all__ = [
+    "GlmProblem",
+    "Iteration",
+    "Likelihood",
+    "Restricted",
+    "Solved",
+    "inverse_information",
+    "invert",
+    "solve",
+]
+
+#: Rows from which the curvature of a tenth of them is worth its noise.
+_MANY_ROWS = 40_000
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One step of the fit.
+
+    Attributes
+    ----------
+    objective : float
+        Negative log-likelihood (without constants), penalty included, after the step.
+    change : float
+        ‖Δβ‖/‖β‖ of the step, columns measured in their standard deviations.
+    gradient_norm : float
+        Largest gradient entry divided by the number of observations, after the step.
+    coefficients : ndarray
+        β after the step, intercept first.
+    """
+
+    objective: float
+    change: float
+    gradient_norm: float
+    coefficients: Floats
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A solution, the steps that led to it, and the gradient that is left there."""
+
+    solution: Solution
+    history: tuple[Iteration, ...]
+    gradient: Floats
+
+
+class Likelihood(Protocol):
+    """A regression likelihood in standardised coordinates, to be minimised (negated)."""
+
+    design: Design
+    data: Data
+
+    @property
+    def n_rows(self) -> float:
+        """Return the total weight of the rows."""
+
+    def matrix(self) -> Floats:
+        """Return T with β = T θ."""
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return β of θ."""
+
+    def start(self) -> Floats:
+        """Return a legal θ to start from."""
+
+    def value(self, theta: Floats) -> float:
+        """Return the negative log-likelihood without constants, penalty included."""
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the value and its gradient."""
+
+    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
+        """Return the expected information (plus the penalty's curvature)."""
+
+    def sample(self, share: float) -> Likelihood:
+        """Return the same function over a share of the rows, scaled up to all."""
+
+    def score_rows(self, rows: slice, theta: Floats) -> Floats:
+        """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
+
+
+class GlmProblem:
+    """Negative log-likelihood of a generalised linear model, as sums over blocks of rows.
+
+    Parameters
+    ----------
+    design : Design
+    data : Data
+        The same rows.
+    family : Family
+        With its link.
+    l2 : float, default=0.0
+        Ridge: ½ l2 Σ β_j² over the columns in their own units, the intercept left free.
+    """
+
+    def __init__(self, design: Design, data: Data, family: Family, l2: float = 0.0) -> None:
+        self.design, self.data, self.family, self.l2 = design, data, family, l2
+        columns = design.units()[1]
+        self.penalty = l2 / columns**2
+        if design.intercept:
+            self.penalty = np.concatenate([[0.0], self.penalty])
+        self._samples: dict[float, GlmProblem] = {}
+
+    @property
+    def n_rows(self) -> float:
+        """Return the number of observations: rows by weight, and by trials where there are any."""
+        data = self.data
+        if self.family.name != "binomial":
+            return data.total_weight
+        return float(data.size.sum() if data.weights is None else data.size @ data.weights)
+
+    def matrix(self) -> Floats:
+        """Return T with β = T θ."""
+        return self.design.matrix()
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return β of θ."""
+        return self.matrix() @ theta
+
+    def predictor(self, rows: slice, theta: Floats) -> Floats:
+        """Return the linear predictors of a block, offset included."""
+        eta = self.design.predictor(rows, theta)
+        return eta if self.data.offset is None else eta + self.data.offset[rows]
+
+    def start(self) -> Floats:
+        """Return the constant that fits the mean, and zero slopes."""
+        data, link = self.data, self.family.link
+        theta = np.zeros(self.design.n_parameters)
+        weights = np.ones(data.n_rows) if data.weights is None else data.weights
+        total, occasions = float(weights @ data.y), float(weights @ data.size)
+        low, high = link.mean_range
+        mean = (total + 0.5) / (occasions + 1.0) if high == 1.0 else total / occasions
+        mean = mean if mean > low else 0.5 / (occasions + 1.0)
+        constant = float(link.link(np.array(mean)))
+        if self.design.intercept:
+            shift = 0.0 if data.offset is None else float(data.offset.mean())
+            if data.offset is not None and link.lowest_eta > -np.inf:
+                shift = min(float(data.offset.min()), 0.0)
+            theta[0] = constant - shift
+        elif link.lowest_eta > -np.inf:
+            theta = self._inside(constant)
+        return theta
+
+    def _inside(self, constant: float) -> Floats:
+        """Return a θ near least squares of the constant whose linear predictors are all legal."""
+        from crossfade.glm.separation import inner_point
+
+        return inner_point(self.design, self.data, constant)
+
+    def value(self, theta: Floats) -> float:
+        """Return the negative log-likelihood without constants, penalty included."""
+        return self.value_and_gradient(theta)[0]
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the value and its gradient: one pass over the rows."""
+        data = self.data
+
+        def sums(rows: slice) -> tuple[float, Floats]:
+            eta = self.predictor(rows, theta)
+            loss, slope = self.family.loss(eta, data.y[rows], data.size[rows])
+            if data.weights is not None:
+                loss = loss * data.weights[rows]
+                slope = slope * data.weights[rows]
+            return float(loss.sum()), self.design.transposed(rows, slope)
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            value, gradient = block_sum(sums, data.n_rows)
+            if np.isnan(value):
+                value = np.inf
+        pull = self.penalty * theta
+        return value + 0.5 * float(pull @ theta), gradient + pull
+
+    def information_weights(self, rows: slice, theta: Floats) -> Floats:
+        """Return W of a block, row weights included."""
+        data = self.data
+        weights = self.family.information(self.predictor(rows, theta), data.size[rows])
+        return weights if data.weights is None else weights * data.weights[rows]
+
+    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
+        """Return XᵀWX in standardised coordinates, plus the penalty's curvature."""
+        if share < 1.0:
+            return self.sample(share).curvature(theta)
+        matrix = block_sum(
+            lambda rows: self.design.cross_products(rows, self.information_weights(rows, theta)),
+            self.data.n_rows,
+        )
+        matrix[np.diag_indices_from(matrix)] += self.penalty
+        return matrix
+
+    def sample(self, share: float) -> GlmProblem:
+        """Return the same function over a share of the rows, scaled up to all."""
+        if share not in self._samples:
+            rows = sample_rows(self.data.n_rows, share)
+            some = self.data.take(rows, self.data.n_rows / max(len(rows), 1))
+            self._samples[share] = GlmProblem(
+                self.design.with_rows(some.X), some, self.family, self.l2
+            )
+        return self._samples[share]
+
+    def forget_samples(self) -> None:
+        """Free the rows copied for samples."""
+        self._samples.clear()
+
+    def score_rows(self, rows: slice, theta: Floats) -> Floats:
+        """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
+        eta = self.predictor(rows, theta)
+        _, slope = self.family.loss(eta, self.data.y[rows], self.data.size[rows])
+        return self.design.standard(rows) * slope[:, None]
+
+
+class Restricted:
+    """A likelihood whose θ = base + basis · u may only move along some directions.
+
+    Parameters
+    ----------
+    inner : Likelihood
+    base : ndarray of shape (n_parameters,)
+    basis : ndarray of shape (n_parameters, n_free)
+    """
+
+    def __init__(self, inner: Likelihood, base: Floats, basis: Floats) -> None:
+        self.inner, self.base, self.basis = inner, base, basis
+        self.design, self.data = inner.design, inner.data
+
+    @property
+    def n_rows(self) -> float:
+        """Return the total weight of the rows."""
+        return self.inner.n_rows
+
+    def expand(self, free: Floats) -> Floats:
+        """Return θ of u."""
+        return self.base + self.basis @ free
+
+    def matrix(self) -> Floats:
+        """Return the matrix by which β changes with u."""
+        return self.inner.matrix() @ self.basis
+
+    def coefficients(self, theta: Floats) -> Floats:
+        """Return β of u."""
+        return self.inner.coefficients(self.expand(theta))
+
+    def start(self) -> Floats:
+        """Return u = 0."""
+        return np.zeros(self.basis.shape[1])
+
+    def value(self, theta: Floats) -> float:
+        """Return the value at u."""
+        return self.inner.value(self.expand(theta))
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the value at u and its gradient in u."""
+        value, gradient = self.inner.value_and_gradient(self.expand(theta))
+        return value, self.basis.T @ gradient
+
+    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
+        """Return the curvature in u."""
+        return self.basis.T @ self.inner.curvature(self.expand(theta), share) @ self.basis
+
+    def sample(self, share: float) -> Restricted:
+        """Return the same restriction of fewer rows."""
+        return Restricted(self.inner.sample(share), self.base, self.basis)
+
+    def score_rows(self, rows: slice, theta: Floats) -> Floats:
+        """Return each row's gradient in u."""
+        return self.inner.score_rows(rows, self.expand(theta)) @ self.basis
+
+
+def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: int) -> Solved:
+    """Fit by the lecture's rule: stop when ‖Δβ‖/‖β‖ < 10⁻ᶜ.
+
+    Norms are taken in standardised coordinates, so that the rule does not depend on units, and
+    ‖β‖ counts as at least the size of a standard error, so that it ends where β is zero.
+
+    Parameters
+    ----------
+    problem : Likelihood
+    start : ndarray of shape (n_parameters,)
+    tol_digits : float
+        The lecture's c.
+    max_iter : int
+
+    Returns
+    -------
+    Solved
+    """
+    smallest = 1.0 / np.sqrt(max(problem.n_rows, 1.0))
+    history: list[Iteration] = []
+    gradients: list[Floats] = []
+
+    def watch(before: Iterate, after: Iterate) -> str | None:
+        gradients[:] = [after.gradient]
+        size = max(float(np.linalg.norm(after.theta)), smallest)
+        change = float(np.linalg.norm(after.theta - before.theta)) / size
+        history.append(
+            Iteration(after.value, change, after.gradient_norm, problem.coefficients(after.theta))
+        )
+        if change < 10.0**-tol_digits:
+            return f"relative change {change:.1e} is below 1e-{tol_digits:g}"
+        return None
+
+    if problem.data.n_rows >= max(_MANY_ROWS, 100 * len(start)):
+        share = max(0.1, 20_000 / problem.data.n_rows)
+        solution = sampled_newton(
+            problem,
+            start,
+            tol=0.0,
+            max_iter=max_iter,
+            share=share,
+            sample=problem.sample(0.3 * share),
+            monitor=watch,
+        )
+    else:
+        solution = newton(problem, start, tol=0.0, max_iter=max_iter, monitor=watch)
+    gradient = gradients[0] if gradients else problem.value_and_gradient(solution.theta)[1]
+    return Solved(solution, tuple(history), gradient)
+
+
+def inverse_information(problem: GlmProblem, theta: Floats, curvature: Floats) -> Floats:
+    """Return the inverse of the curvature, by way of a triangle of √W Z where digits are short."""
+    if problem.design.doubtful and problem.l2 == 0.0:
+        weights = problem.information_weights(slice(0, problem.data.n_rows), theta)
+        triangle = stacked_triangle(problem.design, np.sqrt(weights))
+        half = scipy.linalg.solve_triangular(triangle, np.eye(len(theta)))
+        return half @ half.T
+    return invert(curvature)
+
+
+def invert(curvature: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix, scaled to a unit diagonal first."""
+    lengths = np.sqrt(np.maximum(np.diagonal(curvature), np.finfo(float).tiny))
+    scaled = curvature / np.outer(lengths, lengths)
+    try:
+        factor = scipy.linalg.cho_factor(scaled, lower=True, check_finite=False)
+        inverse = scipy.linalg.cho_solve(factor, np.eye(len(lengths)), check_finite=False)
+    except scipy.linalg.LinAlgError:
+        inverse = np.linalg.pinv(scaled, hermitian=True)
+    inverse = 0.5 * (inverse + inverse.T)
+    return inverse / np.outer(lengths, lengths)

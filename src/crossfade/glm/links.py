@@ -1,0 +1,316 @@
+"""Links: how a linear predictor η = xᵀβ + offset becomes a mean.
+
+A link states its domain as attributes and gives what a likelihood needs in forms that neither
+overflow nor cancel: for a probability π(η) the two logarithms log π, log(1-π) and the two hazards
+π'/π, π'/(1-π); for a rate λ(η) the rate, its logarithm and derivatives. The functions know nothing
+of data, of weights or of solvers, and hold no state, so one link object may serve any number of
+fits.
+
+Source: McCullagh & Nelder (1989), Generalized Linear Models, sections 2.2 and 4.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.special
+
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError
+
+__all__ = [
+    "LINKS",
+    "Cloglog",
+    "Identity",
+    "Link",
+    "Log",
+    "Logit",
+    "Odds",
+    "ProbabilityLink",
+    "Probit",
+    "RateLink",
+    "Sqrt",
+    "get_link",
+]
+
+_LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """A probability π(η) in the four forms a binomial likelihood is made of.
+
+    Attributes
+    ----------
+    log_success, log_failure : ndarray
+        log π and log(1-π).
+    success_hazard, failure_hazard : ndarray
+        π'/π and π'/(1-π): derivatives of log π and of -log(1-π).
+    """
+
+    log_success: Floats
+    log_failure: Floats
+    success_hazard: Floats
+    failure_hazard: Floats
+
+
+class Link(ABC):
+    """A smooth increasing function from linear predictors to means.
+
+    Attributes
+    ----------
+    name : str
+    lowest_eta : float
+        The linear predictor must lie above this.
+    mean_range : tuple of float
+        Open interval of means.
+    """
+
+    name: ClassVar[str]
+    lowest_eta: ClassVar[float] = -np.inf
+    mean_range: ClassVar[tuple[float, float]]
+
+    @abstractmethod
+    def link(self, mean: Floats) -> Floats:
+        """Return η of a mean."""
+
+    @abstractmethod
+    def inverse(self, eta: Floats) -> Floats:
+        """Return the mean of η."""
+
+    @abstractmethod
+    def derivative(self, eta: Floats) -> Floats:
+        """Return dμ/dη."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class ProbabilityLink(Link):
+    """A link whose mean is a probability."""
+
+    mean_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    @abstractmethod
+    def odds(self, eta: Floats) -> Odds:
+        """Return the four forms of π(η)."""
+
+    @abstractmethod
+    def hazard_slopes(self, eta: Floats, odds: Odds) -> tuple[Floats, Floats]:
+        """Return the relative slopes (d/dη log π'/π, d/dη log π'/(1-π)) of the hazards."""
+
+    def derivative(self, eta: Floats) -> Floats:
+        odds = self.odds(np.asarray(eta, dtype=np.float64))
+        return odds.success_hazard * np.exp(odds.log_success)
+
+
+class Logit(ProbabilityLink):
+    """log π/(1-π): the canonical link, with coefficients that are log odds ratios."""
+
+    name: ClassVar[str] = "logit"
+
+    def link(self, mean: Floats) -> Floats:
+        return scipy.special.logit(mean)
+
+    def inverse(self, eta: Floats) -> Floats:
+        return scipy.special.expit(eta)
+
+    def odds(self, eta: Floats) -> Odds:
+        small = np.exp(-np.abs(eta))
+        tail = np.log1p(small)
+        likely = 1.0 / (1.0 + small)
+        small *= likely
+        positive = eta >= 0.0
+        return Odds(
+            np.minimum(eta, 0.0) - tail,
+            -np.maximum(eta, 0.0) - tail,
+            np.where(positive, small, likely),
+            np.where(positive, likely, small),
+        )
+
+    def hazard_slopes(self, eta: Floats, odds: Odds) -> tuple[Floats, Floats]:
+        return -odds.failure_hazard, odds.success_hazard
+
+
+class Probit(ProbabilityLink):
+    """Φ⁻¹(π): a normal tolerance distribution."""
+
+    name: ClassVar[str] = "probit"
+
+    def link(self, mean: Floats) -> Floats:
+        return scipy.special.ndtri(mean)
+
+    def inverse(self, eta: Floats) -> Floats:
+        return scipy.special.ndtr(eta)
+
+    def odds(self, eta: Floats) -> Odds:
+        log_success = scipy.special.log_ndtr(eta)
+        log_failure = scipy.special.log_ndtr(-eta)
+        with np.errstate(over="ignore"):
+            log_density = -0.5 * eta * eta - _LOG_SQRT_2PI
+        # Where the square overflows both terms are infinite; the hazard's limit is |η| or 0.
+        with np.errstate(invalid="ignore"):
+            success = np.exp(log_density - log_success)
+            failure = np.exp(log_density - log_failure)
+        success = np.where(np.isnan(success), np.maximum(-eta, 0.0), success)
+        failure = np.where(np.isnan(failure), np.maximum(eta, 0.0), failure)
+        return Odds(log_success, log_failure, success, failure)
+
+    def hazard_slopes(self, eta: Floats, odds: Odds) -> tuple[Floats, Floats]:
+        return -(eta + odds.success_hazard), odds.failure_hazard - eta
+
+
+class Cloglog(ProbabilityLink):
+    """log(-log(1-π)): an extreme-value tolerance distribution, proportional hazards."""
+
+    name: ClassVar[str] = "cloglog"
+
+    def link(self, mean: Floats) -> Floats:
+        return np.log(-np.log1p(-np.asarray(mean, dtype=np.float64)))
+
+    def inverse(self, eta: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return -np.expm1(-np.exp(eta))
+
+    def odds(self, eta: Floats) -> Odds:
+        with np.errstate(over="ignore"):
+            hazard = np.exp(eta)
+            growth = np.expm1(hazard)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            # log(1-exp(-h)) = log h for small h, where expm1 underflows.
+            log_success = np.where(hazard > 1e-300, np.log(-np.expm1(-hazard)), eta)
+            success = np.where(hazard > 1e-300, hazard / growth, 1.0)
+        success = np.where(np.isnan(success), 0.0, success)
+        return Odds(log_success, -hazard, success, hazard)
+
+    def hazard_slopes(self, eta: Floats, odds: Odds) -> tuple[Floats, Floats]:
+        return 1.0 - odds.failure_hazard - odds.success_hazard, np.ones_like(eta)
+
+
+class RateLink(Link):
+    """A link whose mean is a rate."""
+
+    mean_range: ClassVar[tuple[float, float]] = (0.0, np.inf)
+
+    @abstractmethod
+    def log_inverse(self, eta: Floats) -> Floats:
+        """Return log of the rate."""
+
+    @abstractmethod
+    def log_derivative(self, eta: Floats) -> Floats:
+        """Return d log λ/dη."""
+
+    @abstractmethod
+    def second_derivative(self, eta: Floats) -> Floats:
+        """Return d²λ/dη²."""
+
+
+class Log(RateLink):
+    """log λ: the canonical link, with coefficients that are log rate ratios."""
+
+    name: ClassVar[str] = "log"
+
+    def link(self, mean: Floats) -> Floats:
+        return np.log(mean)
+
+    def inverse(self, eta: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.exp(eta)
+
+    def log_inverse(self, eta: Floats) -> Floats:
+        return eta
+
+    def log_derivative(self, eta: Floats) -> Floats:
+        return np.ones_like(eta)
+
+    def derivative(self, eta: Floats) -> Floats:
+        return self.inverse(eta)
+
+    def second_derivative(self, eta: Floats) -> Floats:
+        return self.inverse(eta)
+
+
+class Identity(RateLink):
+    """λ itself: rates that add."""
+
+    name: ClassVar[str] = "identity"
+    lowest_eta: ClassVar[float] = 0.0
+
+    def link(self, mean: Floats) -> Floats:
+        return np.asarray(mean, dtype=np.float64)
+
+    def inverse(self, eta: Floats) -> Floats:
+        return np.asarray(eta, dtype=np.float64)
+
+    def log_inverse(self, eta: Floats) -> Floats:
+        return np.log(eta)
+
+    def log_derivative(self, eta: Floats) -> Floats:
+        return 1.0 / eta
+
+    def derivative(self, eta: Floats) -> Floats:
+        return np.ones_like(eta)
+
+    def second_derivative(self, eta: Floats) -> Floats:
+        return np.zeros_like(eta)
+
+
+class Sqrt(RateLink):
+    """√λ: the link that stabilises a Poisson variance."""
+
+    name: ClassVar[str] = "sqrt"
+    lowest_eta: ClassVar[float] = 0.0
+
+    def link(self, mean: Floats) -> Floats:
+        return np.sqrt(mean)
+
+    def inverse(self, eta: Floats) -> Floats:
+        return np.square(eta)
+
+    def log_inverse(self, eta: Floats) -> Floats:
+        return 2.0 * np.log(eta)
+
+    def log_derivative(self, eta: Floats) -> Floats:
+        return 2.0 / eta
+
+    def derivative(self, eta: Floats) -> Floats:
+        return 2.0 * np.asarray(eta, dtype=np.float64)
+
+    def second_derivative(self, eta: Floats) -> Floats:
+        return np.full_like(eta, 2.0)
+
+
+#: Links by name.
+LINKS: dict[str, type[Link]] = {
+    kind.name: kind for kind in (Logit, Probit, Cloglog, Log, Identity, Sqrt)
+}
+
+
+def get_link(link: str | Link, allowed: tuple[str, ...]) -> Link:
+    """Return the link of a name, or the link object itself.
+
+    Parameters
+    ----------
+    link : str or Link
+    allowed : tuple of str
+        Names of the links that the family has.
+
+    Raises
+    ------
+    DataError
+        If it is none of these.
+    """
+    name = link.name if isinstance(link, Link) else link
+    if name not in allowed:
+        choices = ", ".join(repr(choice) for choice in allowed)
+        raise DataError(f"link: expected one of {choices}, got {link!r}; use one of these")
+    return link if isinstance(link, Link) else LINKS[name]()

@@ -1,0 +1,250 @@
+"""Residuals, influence and dispersion of a fitted binomial or Poisson model.
+
+Sources: McCullagh & Nelder (1989), sections 2.4 and 12; Dean (1992), Testing for overdispersion in
+Poisson and binomial regression models, J. Amer. Statist. Assoc. 87:451; Cameron & Trivedi (1990)
+for the regression that tells the two kinds of overdispersion apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+
+from crossfade.blocks import for_each_block
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError
+from crossfade.glm.fit import Fit
+from crossfade.glm.irls import GlmProblem
+
+__all__ = ["RESIDUALS", "DispersionTest", "Influence", "dispersion_test", "influence", "residuals"]
+
+#: Kinds of residual.
+RESIDUALS = (
+    "response",
+    "pearson",
+    "deviance",
+    "working",
+    "standardized_pearson",
+    "standardized_deviance",
+    "likelihood",
+)
+
+
+@dataclass(frozen=True)
+class Influence:
+    """How much each row moves the fit.
+
+    Attributes
+    ----------
+    leverage : ndarray of shape (n_rows,)
+        Diagonal of the hat matrix √W X (XᵀWX)⁻¹ Xᵀ √W, of one observation of the row.
+    cooks_distance : ndarray of shape (n_rows,)
+        r_P² h / (p φ (1-h)²).
+    standardized_pearson, standardized_deviance : ndarray of shape (n_rows,)
+        Residuals divided by √(φ (1-h)).
+    """
+
+    leverage: Floats
+    cooks_distance: Floats
+    standardized_pearson: Floats
+    standardized_deviance: Floats
+
+
+@dataclass(frozen=True)
+class DispersionTest:
+    """Whether the responses vary more than the family allows.
+
+    Attributes
+    ----------
+    dispersion : float
+        Pearson's X² / (n - p).
+    statistic : float
+        Dean's score statistic, standard normal without overdispersion.
+    p_value : float
+        One-sided, for more variance than the family's.
+    suggestion : str
+        What to do about it.
+    """
+
+    dispersion: float
+    statistic: float
+    p_value: float
+    suggestion: str
+
+    def __str__(self) -> str:
+        return (
+            f"dispersion {self.dispersion:.3f}, overdispersion test z = {self.statistic:.3f}, "
+            f"p = {self.p_value:.4g}: {self.suggestion}"
+        )
+
+
+def _rowwise(fit: Fit) -> tuple[GlmProblem, Floats]:
+    assert isinstance(fit.problem, GlmProblem)
+    problem, eta = fit.problem, np.empty(fit.problem.data.n_rows)
+
+    def work(rows: slice) -> None:
+        eta[rows] = problem.predictor(rows, fit.theta)
+
+    for_each_block(work, len(eta))
+    return problem, eta
+
+
+def _whole(fit: Fit, values: Floats, n_rows: int) -> Floats:
+    """Put values of the limiting model's rows where they belong; rows fitted exactly have 0."""
+    if fit.rows is None:
+        return values
+    everything = np.zeros(n_rows)
+    everything[fit.rows] = values
+    return everything
+
+
+def leverage(fit: Fit) -> Floats:
+    """Return the leverage of one observation of each row in the limiting model."""
+    problem, eta = _rowwise(fit)
+    values = np.empty(len(eta))
+    half = scipy.linalg.cholesky(fit.spread, lower=True) if _definite(fit.spread) else None
+
+    def work(rows: slice) -> None:
+        Z = problem.design.standard(rows)
+        W = problem.family.information(eta[rows], problem.data.size[rows])
+        if half is None:
+            values[rows] = W * np.einsum("ij,jk,ik->i", Z, fit.spread, Z)
+        else:
+            values[rows] = W * np.square(Z @ half).sum(axis=1)
+
+    for_each_block(work, len(eta))
+    return values
+
+
+def _definite(matrix: Floats) -> bool:
+    try:
+        scipy.linalg.cholesky(matrix, lower=True)
+    except scipy.linalg.LinAlgError:
+        return False
+    return True
+
+
+def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
+    """Return one residual a row of the data that the model was fitted to.
+
+    Parameters
+    ----------
+    fit : Fit
+    kind : str
+        One of :data:`RESIDUALS`.
+    dispersion : float, default=1.0
+        φ, by which standardised residuals are scaled.
+    """
+    if kind not in RESIDUALS:
+        choices = ", ".join(repr(choice) for choice in RESIDUALS)
+        raise DataError(f"kind: expected one of {choices}, got {kind!r}; use one of these")
+    problem, eta = _rowwise(fit)
+    data, family = problem.data, problem.family
+    mean = family.mean(eta, data.size)
+    response = data.y - mean
+    n_rows = _all_rows(fit)
+    if kind == "response":
+        return _whole(fit, response, n_rows)
+    if kind == "working":
+        slope = data.size * family.link.derivative(eta)
+        return _whole(fit, response / slope, n_rows)
+    pearson = response / np.sqrt(family.variance(mean, data.size))
+    if kind == "pearson":
+        return _whole(fit, pearson, n_rows)
+    deviance = np.sign(response) * np.sqrt(family.deviance(eta, data.y, data.size))
+    if kind == "deviance":
+        return _whole(fit, deviance, n_rows)
+    h = np.minimum(leverage(fit), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shrink = np.sqrt(dispersion * (1.0 - h))
+        if kind == "standardized_pearson":
+            values = pearson / shrink
+        elif kind == "standardized_deviance":
+            values = deviance / shrink
+        else:
+            squares = np.square(deviance) + np.square(pearson) * h / (1.0 - h)
+            values = np.sign(response) * np.sqrt(squares / dispersion)
+    return _whole(fit, values, n_rows)
+
+
+def _all_rows(fit: Fit) -> int:
+    return fit.whole.data.n_rows
+
+
+def influence(fit: Fit, dispersion: float = 1.0) -> Influence:
+    """Return leverage, Cook's distances and standardised residuals of all rows."""
+    n_rows = _all_rows(fit)
+    h = _whole(fit, leverage(fit), n_rows)
+    pearson = residuals(fit, "pearson")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cooks = np.square(pearson) * h / (fit.rank * dispersion * np.square(1.0 - h))
+    return Influence(
+        h,
+        cooks,
+        residuals(fit, "standardized_pearson", dispersion),
+        residuals(fit, "standardized_deviance", dispersion),
+    )
+
+
+def pearson_statistic(fit: Fit) -> float:
+    """Return Pearson's X², rows counted by their weights."""
+    squares = np.square(residuals(fit, "pearson"))
+    weights = fit.whole.data.weights
+    return float(squares.sum() if weights is None else weights @ squares)
+
+
+def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
+    """Test for more variance than the family's, and say what would describe it.
+
+    Raises
+    ------
+    DataError
+        If the responses are single trials, which cannot be overdispersed.
+    """
+    problem, eta = _rowwise(fit)
+    data, family = problem.data, problem.family
+    if family.name == "binomial" and not (data.size > 1.0).any():
+        raise DataError(
+            "y: expected grouped trials (some row with more than one), got single trials, whose "
+            "variance their mean determines; group the rows by collapse first"
+        )
+    weights = np.ones(len(eta)) if data.weights is None else data.weights
+    mean = family.mean(eta, data.size)
+    dispersion = pearson_statistic(fit) / df_residual if df_residual > 0 else np.nan
+    if family.name == "poisson":
+        excess = np.square(data.y - mean) - data.y
+        statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ np.square(mean)))
+        remedy = _count_remedy(excess, mean, weights)
+    else:
+        share = mean / data.size
+        variance = share * (1.0 - share)
+        excess = np.square(data.y - mean) / variance - data.size
+        excess = excess + (data.y - mean) * (2.0 * share - 1.0) / variance
+        pairs = data.size * (data.size - 1.0)
+        statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ pairs))
+        remedy = "use summary(dispersion='pearson') (quasi-binomial errors)"
+    p_value = float(scipy.stats.norm.sf(statistic))
+    suggestion = "no sign of overdispersion" if p_value > 0.05 else remedy
+    return DispersionTest(float(dispersion), statistic, p_value, suggestion)
+
+
+def _count_remedy(excess: Floats, mean: Floats, weights: Floats) -> str:
+    """Return whether the variance grows like φμ (quasi-Poisson) or μ + αμ² (negative binomial).
+
+    Cameron & Trivedi's regressions of the excess variance, each judged by how much of it explains.
+    """
+    scaled = excess / mean
+
+    def left_over(shape: Floats) -> float:
+        slope = float(weights @ (scaled * shape)) / float(weights @ np.square(shape))
+        return float(weights @ np.square(scaled - slope * shape))
+
+    if left_over(mean) < left_over(np.ones_like(mean)):
+        return (
+            "the variance grows faster than the mean: a negative binomial model describes it; "
+            "summary(dispersion='pearson') at least widens the errors (quasi-Poisson)"
+        )
+    return "use summary(dispersion='pearson') (quasi-Poisson errors)"

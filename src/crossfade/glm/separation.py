@@ -1,0 +1,247 @@
+"""Separation: whether a finite estimate exists, and along which columns it does not.
+
+A direction δ along which every row's likelihood only rises is one of recession: sᵢ xᵢᵀδ ≥ 0 for
+rows whose best linear predictor is infinite (sᵢ its sign: all trials succeeded, or none), and
+xᵢᵀδ = 0 for all others. Such directions are found by linear programmes (Konis 2007, Linear
+programming algorithms for detecting separated data; solved by HiGHS), repeated until no row is
+left that a further direction would separate. Rows with xᵢᵀδ ≠ 0 are then fitted exactly, in the
+limit; the others make up the limiting conditional model, in which all that can be estimated is
+(Albert & Anderson 1984; Geyer 2009, Likelihood inference in exponential families and directions
+of recession).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from numpy.typing import NDArray
+
+from crossfade.blocks import block_sum
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError
+from crossfade.fitting.newton import sample_rows
+from crossfade.glm.design import Data, Design
+from crossfade.glm.irls import GlmProblem
+
+__all__ = [
+    "Recession",
+    "certainly_finite",
+    "determined_basis",
+    "estimable",
+    "find_recession",
+    "inner_point",
+    "positive_predictors",
+]
+
+#: Rows a linear programme starts with; more are added only where they are violated.
+_PROGRAMME_ROWS = 2000
+
+_TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True)
+class Recession:
+    """A direction along which the likelihood rises for ever.
+
+    Attributes
+    ----------
+    direction : ndarray of shape (n_parameters,)
+        δ in standardised coordinates, largest entry 1 in absolute value.
+    separated_rows : ndarray of bool, shape (n_rows,)
+        Rows with xᵢᵀδ ≠ 0.
+    """
+
+    direction: Floats
+    separated_rows: NDArray[np.bool_]
+
+
+def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
+    """Return whether the last Newton step proves that a finite optimum exists.
+
+    With residuals r and the step Δ = (ZᵀWZ)⁻¹Zᵀr, the corrected r - W ZΔ are orthogonal to all
+    columns. If they keep the signs of r on all rows without a finite optimum of their own, these
+    are strictly positive weights on sᵢxᵢ that sum to zero, and no direction of recession exists
+    (Stiemke's lemma). Along a direction of recession Newton's steps never get small, so this
+    fails just where it must.
+    """
+    data, family = problem.data, problem.family
+    # No row of Z is longer than the sum of squares of all of them allows.
+    reach = float(np.linalg.norm(step)) * np.sqrt(data.n_rows * max(len(step), 1.0))
+    if reach < 0.5 and family.link.name in ("logit", "log"):
+        return True
+
+    def violations(rows: slice) -> float:
+        y, size = data.y[rows], data.size[rows]
+        eta = problem.predictor(rows, theta)
+        _, slope = family.loss(eta, y, size)
+        moved = np.abs(problem.design.predictor(rows, step)) * family.information(eta, size)
+        infinite = family.recession_signs(y, size) != 0.0
+        return float(np.count_nonzero(infinite & ~(moved < 0.5 * np.abs(slope))))
+
+    return block_sum(violations, data.n_rows) == 0.0
+
+
+def find_recession(
+    Z: Floats, signs: Floats, free: NDArray[np.bool_] | None = None
+) -> Recession | None:
+    """Return a direction of recession that separates all rows that any one does.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_rows, n_parameters)
+        Full column rank, columns of comparable scale.
+    signs : ndarray of shape (n_rows,)
+        +1, -1 or 0 as in :meth:`Family.recession_signs`.
+    free : ndarray of bool, shape (n_parameters,), optional
+        Parameters that may recede (unpenalised ones); all by default.
+
+    Returns
+    -------
+    Recession or None
+        None where the optimum is finite.
+    """
+    columns = np.flatnonzero(free) if free is not None else np.arange(Z.shape[1])
+    if not len(columns):
+        return None
+    oriented = Z[:, columns] * np.where(signs == 0.0, 1.0, signs)[:, None]
+    # Identical rows say the same thing; a grouped or discrete design shrinks to a few.
+    keyed = np.column_stack([oriented, signs == 0.0])
+    distinct, inverse = np.unique(keyed, axis=0, return_inverse=True)
+    inverse = inverse.ravel()
+    oriented, equal = distinct[:, :-1], distinct[:, -1] == 1.0
+    total = np.zeros(len(columns))
+    open_rows = ~equal
+    while open_rows.any():
+        found = _programme(oriented, equal, open_rows)
+        if found is None:
+            break
+        total += found
+        open_rows &= oriented @ found <= _TOLERANCE
+    if not total.any():
+        return None
+    direction = np.zeros(Z.shape[1])
+    direction[columns] = total / np.abs(total).max()
+    moved = np.abs(oriented @ (total / np.abs(total).max())) > _TOLERANCE
+    return Recession(direction, moved[inverse])
+
+
+def _programme(rows: Floats, equal: NDArray[np.bool_], gain: NDArray[np.bool_]) -> Floats | None:
+    """Maximise the summed margins of `gain` rows within the box and the cone of all rows.
+
+    Rows enter the programme when a solution of fewer rows violates them.
+    """
+    count = len(rows)
+    included = np.zeros(count, dtype=bool)
+    if count > _PROGRAMME_ROWS:
+        included[sample_rows(count, _PROGRAMME_ROWS / count)] = True
+    else:
+        included[:] = True
+    objective = -rows[gain].sum(axis=0)
+    objective = objective / max(np.abs(objective).max(), 1e-300)
+    while True:
+        solution = _solve(rows[included], equal[included], objective)
+        margins = rows @ solution
+        if included.all():
+            break
+        broken = np.where(equal, np.abs(margins), -margins)
+        broken[included] = 0.0
+        worst = np.argsort(-broken)[:_PROGRAMME_ROWS]
+        worst = worst[broken[worst] > _TOLERANCE]
+        if not len(worst):
+            break
+        included[worst] = True
+    if not (margins[gain] > _TOLERANCE).any():
+        return None
+    return np.where(np.abs(solution) > _TOLERANCE, solution, 0.0)
+
+
+def _solve(rows: Floats, equal: NDArray[np.bool_], objective: Floats) -> Floats:
+    result = scipy.optimize.linprog(
+        objective,
+        A_ub=-rows[~equal] if (~equal).any() else None,
+        b_ub=np.zeros(int((~equal).sum())) if (~equal).any() else None,
+        A_eq=rows[equal] if equal.any() else None,
+        b_eq=np.zeros(int(equal.sum())) if equal.any() else None,
+        bounds=(-1.0, 1.0),
+        method="highs",
+    )
+    if result.x is None:
+        raise RuntimeError(f"the separation programme failed: {result.message}")
+    return np.asarray(result.x, dtype=np.float64)
+
+
+def determined_basis(rows: Floats) -> Floats:
+    """Return orthonormal columns that span what these rows determine of θ.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_parameters)
+        Rows of the limiting conditional model.
+
+    Returns
+    -------
+    ndarray of shape (n_parameters, rank)
+    """
+    if not len(rows):
+        return np.zeros((rows.shape[1], 0))
+    triangle = np.linalg.qr(rows, mode="r")
+    _, values, directions = scipy.linalg.svd(triangle, full_matrices=True)
+    rank = int((values > 1e-9 * max(float(values.max()), 1.0)).sum())
+    return np.ascontiguousarray(directions[:rank].T)
+
+
+def estimable(basis: Floats, matrix: Floats) -> NDArray[np.bool_]:
+    """Return which entries of β = T θ lie in what is determined (see :func:`determined_basis`)."""
+    lengths = np.linalg.norm(matrix, axis=1)
+    missed = matrix - (matrix @ basis) @ basis.T
+    return np.linalg.norm(missed, axis=1) <= 1e-7 * np.maximum(lengths, 1e-300)
+
+
+def positive_predictors(columns: Floats, offset: Floats, most: float) -> Floats | None:
+    """Return u with columns @ u + offset > 0 in every row, or None where there is none.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_rows, n_free)
+    offset : ndarray of shape (n_rows,)
+    most : float
+        The smallest predictor is pushed up to this and no farther.
+    """
+    size = columns.shape[1]
+    objective = np.zeros(size + 1)
+    objective[-1] = -1.0
+    result = scipy.optimize.linprog(
+        objective,
+        A_ub=np.column_stack([-columns, np.ones(len(columns))]),
+        b_ub=offset,
+        bounds=[(None, None)] * size + [(None, most)],
+        method="highs",
+    )
+    if result.x is None or result.x[-1] <= 1e-9 * most:
+        return None
+    return np.asarray(result.x[:-1], dtype=np.float64)
+
+
+def inner_point(design: Design, data: Data, constant: float) -> Floats:
+    """Return a θ whose linear predictors are all positive, near `constant` where that is possible.
+
+    Raises
+    ------
+    DataError
+        If there is none.
+    """
+    Z = design.standard(slice(0, data.n_rows))
+    offset = np.zeros(data.n_rows) if data.offset is None else data.offset
+    theta = np.asarray(scipy.linalg.lstsq(Z, constant - offset)[0], dtype=np.float64)
+    if (Z @ theta + offset > 0.01 * constant).all():
+        return theta
+    found = positive_predictors(Z, offset, constant)
+    if found is None:
+        raise DataError(
+            "link: expected a design that allows positive means in every row, got none without an "
+            "intercept; use fit_intercept=True or link='log'"
+        )
+    return found

@@ -1,0 +1,311 @@
+"""What models with one linear predictor share: binomial and Poisson regression."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.stats
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.blocks import block_sum, for_each_block
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError
+from crossfade.glm import inference
+from crossfade.glm import residuals as diagnostics
+from crossfade.glm.base import Regression, check_level
+from crossfade.glm.checks import (
+    check_exposure,
+    check_offset,
+    numbers,
+)
+from crossfade.glm.design import Data, refuse_missing
+from crossfade.glm.families import Family
+from crossfade.glm.fit import Fit, fit_glm, null_value
+from crossfade.glm.inference import TestResult
+from crossfade.glm.links import Link
+from crossfade.glm.residuals import DispersionTest, Influence
+from crossfade.glm.summary import Predictions
+from crossfade.rows import check_weights
+
+__all__ = ["SingleResponse", "subset"]
+
+#: |xᵀδ| above this, in standardised columns, means an infinite linear predictor.
+_RECEDES = 1e-7
+
+
+class SingleResponse(Regression):
+    """Parent of the models with one linear predictor: binomial and Poisson."""
+
+    link: str | Link
+    method: str
+    coef_: Floats
+    intercept_: float
+    link_: Link
+
+    def _fit_data(
+        self, data: Data, family: Family, used: NDArray[np.int64] | None, n_given: int
+    ) -> Self:
+        settings = self._settings(self.method)
+        fit = fit_glm(data, family, self._columns, settings)
+        loss = self._loss(fit, family)
+        constant, saturated = normalisers(data, family)
+        first = ("Intercept",) if settings.intercept else ()
+        self.link_, self._family = family.link, family
+        self._set_fit(
+            fit,
+            data,
+            used,
+            n_given,
+            (*first, *self._columns),
+            constant - loss,
+            max(2.0 * (loss - saturated), 0.0),
+        )
+        self.penalised_log_likelihood_ = constant - fit.value
+        if settings.method == "firth":
+            # The determinant of the information is that of β's own units.
+            _, scale = fit.problem.design.units()
+            self.penalised_log_likelihood_ += float(np.log(scale).sum())
+        self.coef_ = fit.estimates[len(first) :]
+        self.intercept_ = float(fit.estimates[0]) if first else 0.0
+        return self
+
+    @staticmethod
+    def _loss(fit: Fit, family: Family) -> float:
+        """Return the negative log-likelihood at the estimate, without penalty and constants."""
+        problem = fit.problem
+        if type(problem).__name__ == "FirthProblem":
+            data = problem.data
+
+            def sums(rows: slice) -> float:
+                eta = problem.predictor(rows, fit.theta)  # type: ignore[attr-defined]
+                loss, _ = family.loss(eta, data.y[rows], data.size[rows])
+                return float(loss.sum() if data.weights is None else data.weights[rows] @ loss)
+
+            return block_sum(sums, data.n_rows)
+        pull = problem.penalty * fit.theta  # type: ignore[attr-defined]
+        return fit.value - 0.5 * float(pull @ fit.theta)
+
+    def _null_deviance(self) -> float:
+        data = self._trained().data
+        _, saturated = normalisers(data, self._family)
+        loss = null_value(data, self._family, bool(self.fit_intercept))
+        return max(2.0 * (loss - saturated), 0.0)
+
+    def _pearson_dispersion(self) -> float:
+        return self.pearson_dispersion_
+
+    @property
+    def pearson_dispersion_(self) -> float:
+        """Pearson's X² / (n - p): about 1 where the family's variance is right."""
+        if self.df_residual_ <= 0.0:
+            return np.nan
+        return diagnostics.pearson_statistic(self._trained().fit) / self.df_residual_
+
+    # -- prediction ------------------------------------------------------------------------------
+
+    def _predictor(self, X: Any, offset: ArrayLike | None) -> tuple[NDArray[Any], Floats]:
+        check_is_fitted(self)
+        matrix = self._matrix(X, reset=False)
+        first = int(bool(self.fit_intercept))
+        eta = np.empty(matrix.shape[0])
+        beta, push = self._beta, self._direction
+
+        def work(rows: slice) -> None:
+            block = matrix[rows].astype(np.float64, copy=False)
+            values = block @ beta[first:] + (beta[0] if first else 0.0)
+            if push is not None:
+                along = block @ push[first:] + (push[0] if first else 0.0)
+                far = np.abs(along) > _RECEDES
+                values[far] = np.sign(along[far]) * np.inf
+            eta[rows] = values
+
+        for_each_block(work, len(eta))
+        if not np.isfinite(eta if push is None else matrix.sum()).all():
+            refuse_missing(matrix, self._columns)
+        if offset is not None:
+            eta += numbers("offset", offset, len(eta))
+        return matrix, eta
+
+    def predict_interval(
+        self,
+        X: Any,
+        level: float = 0.95,
+        *,
+        offset: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+        covariance: Any = "model",
+    ) -> Predictions:
+        """Return predicted means with confidence intervals (of the mean, not of a response).
+
+        Intervals are those of the linear predictor, taken through the link.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_rows, n_features)
+        level : float, default=0.95
+        offset : array-like of shape (n_rows,), optional
+        exposure : array-like of shape (n_rows,), optional
+            Poisson models only; 1 by default, so that means are rates.
+        covariance : {"model", "HC0", "HC1"} or ndarray, default="model"
+
+        Returns
+        -------
+        Predictions
+
+        Examples
+        --------
+        >>> from crossfade.glm import BinomialRegression
+        >>> fit = BinomialRegression().fit([[1.0], [2.0], [3.0]], [1, 4, 7], trials=[8, 8, 8])
+        >>> one = fit.predict_interval([[2.0]])
+        >>> one.mean.round(3), one.lower.round(3), one.upper.round(3)
+        (array([0.5]), array([0.267]), array([0.733]))
+        """
+        level = check_level(level)
+        matrix, eta = self._predictor(X, offset)
+        finite = np.where(
+            np.isfinite(self._covariance(covariance)), self._covariance(covariance), 0
+        )
+        unknown = np.isinf(self.standard_errors_)
+        ones = [np.ones(len(matrix))] if self.fit_intercept else []
+        rows = np.column_stack([*ones, matrix.astype(np.float64)])
+        variance = np.einsum("ij,jk,ik->i", rows, finite, rows)
+        error = np.sqrt(np.maximum(variance, 0.0))
+        # Rows that lean on a coefficient that cannot be estimated are not bounded.
+        error = np.where((rows[:, unknown] != 0.0).any(axis=1), np.inf, error)
+        quantile = float(scipy.stats.norm.ppf(0.5 + 0.5 * level))
+        lowest = self.link_.lowest_eta
+        low = np.where(np.isinf(error), -np.inf, eta - quantile * error)
+        high = np.where(np.isinf(error), np.inf, eta + quantile * error)
+        inverse, size = self.link_.inverse, 1.0
+        if exposure is not None:
+            if self._family.name != "poisson":
+                raise DataError(
+                    "exposure: expected none for a binomial model, got some; multiply the mean "
+                    "by the trials"
+                )
+            size = check_exposure(exposure, len(eta))  # type: ignore[assignment]
+        return Predictions(
+            mean=size * inverse(eta),
+            linear_predictor=eta,
+            standard_error=error,
+            lower=size * inverse(np.maximum(low, lowest)),
+            upper=size * inverse(np.maximum(high, lowest)),
+            level=level,
+        )
+
+    # -- diagnostics -----------------------------------------------------------------------------
+
+    def residuals(self, kind: str = "deviance", *, dispersion: float = 1.0) -> Floats:
+        """Return one residual for each row that was fitted.
+
+        Parameters
+        ----------
+        kind : str, default="deviance"
+            "response" y - μ, "pearson" (y - μ)/√V, "deviance", "working" (y - μ) dη/dμ, the two
+            standardised by √(1 - leverage), "standardized_pearson" and "standardized_deviance",
+            or "likelihood", the change of deviance when the row is left out (approximately).
+        dispersion : float, default=1.0
+            φ, for the standardised ones.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            NaN for rows without weight or trials.
+        """
+        training = self._trained()
+        return training.spread(diagnostics.residuals(training.fit, kind, dispersion))
+
+    def influence(self, *, dispersion: float = 1.0) -> Influence:
+        """Return leverage, Cook's distance and standardised residuals of each row.
+
+        Parameters
+        ----------
+        dispersion : float, default=1.0
+
+        Returns
+        -------
+        Influence
+        """
+        training = self._trained()
+        found = diagnostics.influence(training.fit, dispersion)
+        return Influence(
+            training.spread(found.leverage),
+            training.spread(found.cooks_distance),
+            training.spread(found.standardized_pearson),
+            training.spread(found.standardized_deviance),
+        )
+
+    def dispersion_test(self) -> DispersionTest:
+        """Test whether the responses vary more than the family allows, and say what to do.
+
+        Returns
+        -------
+        DispersionTest
+        """
+        return diagnostics.dispersion_test(self._trained().fit, self.df_residual_)
+
+    def score_test(self, columns: Any = None, *, added: ArrayLike | None = None) -> TestResult:
+        """Test by the likelihood's slope (Rao): are coefficients zero, or would columns matter?
+
+        Parameters
+        ----------
+        columns : names or positions, optional
+            Coefficients of this model.
+        added : array-like of shape (n_rows, n_added), optional
+            Columns that the model does not have; it is not refitted.
+
+        Returns
+        -------
+        TestResult
+        """
+        if (columns is None) == (added is None):
+            got = "neither" if columns is None else "both"
+            raise DataError(f"columns: expected either columns or added, got {got}; give one")
+        if added is None:
+            return super().score_test(columns)
+        training = self._trained()
+        self._refuse_penalty("score_test")
+        extra = np.asarray(added, dtype=np.float64)
+        extra = extra[:, None] if extra.ndim == 1 else extra
+        if extra.ndim != 2 or len(extra) != training.n_given:
+            raise DataError(
+                f"added: expected one row for each of the {training.n_given} rows fitted, got "
+                f"shape {extra.shape}; give shape ({training.n_given}, n_added)"
+            )
+        names = [f"added {i}" for i in range(extra.shape[1])]
+        return inference.score_of_added(training.fit, training.select(extra), names)
+
+    def _title_text(self) -> str:
+        return f"{self._title}, {self.link_.name} link"
+
+    def _rows(
+        self, X: Any, sample_weight: Any, offset: Any
+    ) -> tuple[NDArray[Any], Floats | None, Floats | None]:
+        matrix = self._matrix(X, reset=True)
+        weights = check_weights(sample_weight, len(matrix))
+        return matrix, weights, check_offset(offset, len(matrix))
+
+
+def normalisers(data: Data, family: Family) -> tuple[float, float]:
+    """Return the log-likelihood's constant and the saturated loss, summed."""
+    if family.name == "binomial" and data.size.max() == 1.0:
+        return 0.0, 0.0
+
+    def sums(rows: slice) -> tuple[float, float]:
+        y, size = data.y[rows], data.size[rows]
+        constant, saturated = family.constant(y, size), family.saturated(y, size)
+        if data.weights is None:
+            return float(constant.sum()), float(saturated.sum())
+        weights = data.weights[rows]
+        return float(weights @ constant), float(weights @ saturated)
+
+    return block_sum(sums, data.n_rows)
+
+
+def subset(used: NDArray[np.int64] | None, *arrays: Any) -> tuple[Any, ...]:
+    """Return the used rows of each array (None stays None)."""
+    if used is None:
+        return arrays
+    return tuple(None if array is None else array[used] for array in arrays)

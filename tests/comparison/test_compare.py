@@ -1,0 +1,404 @@
+from __future__ import annotations
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import log_loss
+from sklearn.naive_bayes import GaussianNB
+from standins import Blend, blends
+
+from crossfade.blocks import threads
+from crossfade.comparison import compare
+from crossfade.comparison.models import reference_models
+from crossfade.comparison.splits import repeated_splits
+from crossfade.errors import DataError
+
+
+def _table(n: int = 120, seed: int = 0) -> tuple[pl.DataFrame, pl.Series]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    frame = pl.DataFrame(
+        {
+            "a": rng.normal(size=n) + y,
+            "b": rng.normal(size=n),
+            "c": rng.choice(["u", "v", "w"], n),
+        }
+    )
+    return frame, pl.Series("y", np.array(["no", "yes"])[y])
+
+
+@pytest.fixture(scope="module")
+def result():
+    X, y = _table()
+    models = blends() | {"guess": DummyClassifier(strategy="prior")}
+    return compare(X, y, models=models, n_splits=6)
+
+
+def _numbers(result):
+    content = result.to_dict()
+    content.pop("seconds")
+    for model in content["models"]:
+        model.pop("fit_seconds")
+    return content
+
+
+def test_the_table_equals_a_plain_loop(result):
+    X, y = _table()
+    codes = (y == "yes").to_numpy().astype(int)
+    rows = []
+    for split in repeated_splits(codes, n_splits=6, n_train=96, random_state=0):
+        losses = {}
+        for name, model in blends().items():
+            fitted = clone(model).fit(X[split.train], y.to_numpy()[split.train])
+            posterior = fitted.predict_proba(X[split.test])
+            losses[name] = log_loss(codes[split.test], posterior)
+        rows.append(losses)
+    for name in blends():
+        values = np.array([row[name] for row in rows])
+        found = result[name].estimates["log_loss"]
+        np.testing.assert_allclose(result[name].scores["log_loss"], values, rtol=1e-12)
+        np.testing.assert_allclose(found.mean, values.mean(), rtol=1e-12)
+        spread = np.sqrt(values.var(ddof=1) * (1 / 6 + 24 / 96))
+        np.testing.assert_allclose(found.standard_error, spread, rtol=1e-12)
+        if name != result.best:
+            gap = values - [row[result.best] for row in rows]
+            half = stats.t.ppf(0.975, 5) * np.sqrt(gap.var(ddof=1) * (1 / 6 + 24 / 96))
+            found = result[name].differences["log_loss"]
+            np.testing.assert_allclose(found.low, gap.mean() - half, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(found.high, gap.mean() + half, rtol=1e-9, atol=1e-12)
+
+
+def test_the_best_has_the_lowest_mean_and_no_difference(result):
+    means = {m.name: m.estimates["log_loss"].mean for m in result.models}
+    assert result.best == min(means, key=means.get)
+    assert result[result.best].differences == {}
+    with pytest.raises(KeyError, match="no model named 'x' was compared; there are 'blend gener"):
+        result["x"]
+
+
+def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads(result):
+    X, y = _table()
+    models = blends() | {"guess": DummyClassifier(strategy="prior")}
+    for number in (1, 3):
+        with threads(number):
+            again = compare(X, y, models=models, n_splits=6)
+        assert _numbers(again) == _numbers(result)
+    other = compare(X, y, models=models, n_splits=6, random_state=1)
+    assert _numbers(other) != _numbers(result)
+
+
+def test_the_container_and_the_labels_type_do_not_matter(result):
+    X, y = _table()
+    models = blends() | {"guess": DummyClassifier(strategy="prior")}
+    frame = X.to_pandas().set_index(np.arange(len(y))[::-1])
+    for labels in (y.to_list(), y.to_pandas(), (y == "yes").to_numpy(), y.cast(pl.Categorical)):
+        again = _numbers(compare(frame, labels, models=models, n_splits=6))
+        expected = _numbers(result)
+        again["data"].pop("classes")
+        expected["data"].pop("classes")
+        assert again == expected
+
+
+def test_sorted_rows_are_no_problem():
+    X, y = _table()
+    order = y.arg_sort()
+    sorted_result = compare(X[order], y[order], models=blends(), n_splits=5)
+    for model in sorted_result.models:
+        assert model.failure is None
+        assert 0.0 < model.estimates["error"].mean < 0.6
+
+
+def test_rows_without_a_label_are_left_out_and_counted(result):
+    X, y = _table()
+    models = blends() | {"guess": DummyClassifier(strategy="prior")}
+    more = pl.concat([X[:1], X[:60], X[5:6], X[60:]])
+    labels = [None, *y[:60], None, *y[60:]]
+    for form in (labels, pl.Series(labels), pd.Series(labels), np.array(labels, dtype=object)):
+        found = compare(more, form, models=models, n_splits=6)
+        assert found.data.n_dropped == 2
+        assert found.notes[0] == "2 rows have no label and were left out."
+        expected, again = _numbers(result), _numbers(found)
+        for content in (expected, again):
+            content.pop("notes")
+            content["data"].pop("rows_dropped")
+        assert again == expected
+
+
+def test_json_is_strict_and_holds_what_frame_holds(result):
+    content = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    frame = result.frame()
+    assert frame.columns[:4] == ["model", "family", "tradeoff", "tradeoff_chosen"]
+    for row, model in zip(frame.to_dicts(), content["models"], strict=True):
+        assert row["model"] == model["name"]
+        for metric in ("log_loss", "brier", "error", "fit_seconds"):
+            assert row[metric] == model[metric]["mean"]
+            assert row[f"{metric}_se"] == model[metric]["standard_error"]
+        gap = model["difference_to_best"]["brier"]
+        assert row["brier_difference"] == (gap["mean"] if gap else None)
+    assert content["curve"]["sizes"][-1] == content["splits"]["train_rows"] == 96
+
+
+def test_the_curve_ends_at_the_table(result):
+    for name in ("blend generative", "blend discriminative"):
+        end = result.curve.scores[name]["brier"][:, -1]
+        np.testing.assert_array_equal(end, result[name].scores["brier"])
+
+
+def _decimals(values: object) -> set[float]:
+    if isinstance(values, dict):
+        return set().union(*map(_decimals, values.values())) if values else set()
+    if isinstance(values, list):
+        return set().union(*map(_decimals, values)) if values else set()
+    return {float(values)} if isinstance(values, (int, float)) else set()
+
+
+def assert_figures_are_in(result) -> None:
+    """Every figure of the verdict is a rounded number of to_dict(), in the place it speaks of."""
+    content = result.to_dict()
+    criterion = content["criterion"]
+    models = [
+        {
+            "score": model[criterion],
+            "gap": model["difference_to_best"][criterion],
+            "chosen": model["chosen_tradeoff"],
+        }
+        for model in content["models"]
+    ]
+    ends = content["ends"] or {}
+    known = _decimals(models) | _decimals(content["splits"])
+    if ends:
+        known |= _decimals(ends["discriminative_minus_generative"][criterion])
+        known |= _decimals(ends["crossing"][criterion])
+    known |= _decimals(content["doubling_the_rows"].get(criterion, {}))
+    names = sorted((model.name for model in result.models), key=len, reverse=True)
+    for sentence in content["verdict"]:
+        text = sentence
+        for name in [*names, ends.get("family") or "\0"]:
+            text = text.replace(name, "").replace(name.capitalize(), "")
+        text = text.replace("95 % interval", "").replace("λ", "")
+        for figure in re.findall(r"-?\d[\d,]*(?:\.\d+)?", re.sub(r"and \d+ more", "", text)):
+            value = float(figure.replace(",", ""))
+            digits = len(figure.split(".")[1]) if "." in figure else 0
+            step = 10.0**-digits if digits else max(1.0, 0.1 * abs(value))
+            assert any(
+                abs(abs(value) - abs(number)) <= 0.5 * step * (1 + 1e-9) for number in known
+            ), (figure, sentence)
+
+
+@pytest.mark.parametrize("criterion", ["log_loss", "brier", "error"])
+def test_every_figure_of_the_verdict_is_in_the_dictionary(criterion):
+    X, y = _table(300, seed=3)
+    found = compare(X, y, models=blends() | reference_models(), n_splits=4, criterion=criterion)
+    assert found.criterion == criterion
+    assert len(found.verdict_sentences) == 3
+    assert found.verdict() == " ".join(found.verdict_sentences)
+    assert_figures_are_in(found)
+
+
+def test_the_verdict_says_when_nothing_beats_guessing():
+    rng = np.random.default_rng(0)
+    models = {"guess": DummyClassifier(strategy="prior"), "also a guess": DummyClassifier()}
+    found = compare(rng.normal(size=(40, 2)), np.tile([0, 1], 20), models=models, n_splits=3)
+    assert found.verdict_sentences == (
+        "Guess has the lowest log-loss 0.693 ± 0.000, but cannot be told apart from also a "
+        "guess; the closest is also a guess (higher by 0.000, 95 % interval 0.000 to 0.000).",
+        "Generative and discriminative fits were not compared, because no model with a tradeoff "
+        "ran.",
+        "At the present slope, doubling the 32 training rows would change the log-loss of guess "
+        "by 0.000 (95 % interval 0.000 to 0.000): there is no clear sign that more labelled rows "
+        "would help.",
+    )
+
+
+def test_the_verdict_is_sure_where_the_data_are():
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 1], 100)
+    X = rng.normal(size=(200, 1)) + 3 * y[:, None]
+    models = {"normal": GaussianNB(), "guess": DummyClassifier(strategy="prior")}
+    first, *_ = compare(X, y, models=models, n_splits=5).verdict_sentences
+    assert re.fullmatch(
+        r"Use normal: its log-loss 0\.\d{3} ± 0\.\d{3} is lower than that of every other model; "
+        r"the closest is guess \(higher by 0\.\d{3}, 95 % interval 0\.\d{3} to 0\.\d{3}\)\.",
+        first,
+    )
+
+
+class Breaks(ClassifierMixin, BaseEstimator):
+    """Fails on training sets that hold row 0, and warns on all."""
+
+    def fit(self, X, y):
+        warnings.warn("a little odd", UserWarning, stacklevel=2)
+        if 7.0 in np.asarray(X)[:, 0]:
+            raise ValueError("row 0 is not\nwelcome")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return np.repeat(self.classes_[:1], len(X))
+
+
+def test_a_model_that_fails_is_listed_and_the_others_go_on():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.tile([0, 1], 20)
+    X[0, 0] = 7.0
+    models = {"breaks": Breaks(), "normal": GaussianNB()}
+    found = compare(X, y, models=models, n_splits=10)
+    assert found["breaks"].failure == "row 0 is not welcome"
+    assert found["breaks"].estimates == {}
+    assert found.best == "normal"
+    assert "breaks could not be fitted: row 0 is not welcome" in found.notes
+    assert found.to_dict()["models"][0]["log_loss"] is None
+    assert found.frame()["failure"].to_list() == ["row 0 is not welcome", None]
+
+
+def test_if_all_models_fail_the_first_reason_is_the_error():
+    X, y = np.full((20, 1), 7.0), np.tile([0, 1], 10)
+    with pytest.raises(DataError, match="but all 1 failed; breaks: row 0 is not welcome"):
+        compare(X, y, models={"breaks": Breaks()}, n_splits=2)
+
+
+def test_warnings_of_models_are_counted_in_the_notes():
+    X, y = np.random.default_rng(0).normal(size=(20, 1)), np.tile([0, 1], 10)
+    found = compare(X, y, models={"odd": Breaks()}, n_splits=3, criterion="error")
+    # Three splits, and three splits times all sizes but the last for the curve.
+    fits = 3 + 3 * (len(found.curve.sizes) - 1)
+    assert f"odd: UserWarning in {fits} fits (a little odd)" in found.notes
+
+
+def test_a_model_without_probabilities_is_scored_by_its_error():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.tile([0, 1], 20)
+    models = {"ridge": RidgeClassifier(), "normal": GaussianNB()}
+    found = compare(X, y, models=models, n_splits=3)
+    assert found.best == "normal"
+    assert set(found["ridge"].estimates) == {"error"}
+    assert found.to_dict()["models"][0]["brier"] is None
+    with pytest.raises(DataError, match='no model gives probabilities; use criterion="error"'):
+        compare(X, y, models={"ridge": RidgeClassifier()}, n_splits=3)
+
+
+def test_the_tradeoff_is_reported(result):
+    chosen = result["blend auto"].chosen
+    assert (chosen.median, chosen.smallest, chosen.largest, chosen.all_rows) == (0.25,) * 4
+    assert result["blend generative"].chosen is None
+    assert [model.tradeoff for model in result.models] == [1.0, 0.0, "auto", None]
+    assert result.ends.family == "blend"
+
+
+def test_the_ends_are_fitted_where_they_are_not_in_the_table():
+    X, y = _table()
+    found = compare(X, y, models={"mine": Blend(tradeoff=0.5)}, n_splits=4)
+    assert found.ends.generative == "mine, generative end"
+    whole = compare(X, y, models=blends(), n_splits=4)
+    for metric, value in whole.ends.difference.items():
+        assert value == found.ends.difference[metric]
+        assert whole.ends.crossing[metric] == found.ends.crossing[metric]
+
+
+def test_interrupted_after_some_splits_gives_what_is_done():
+    X, y = _table()
+
+    def stop(done, total, text):
+        if text.startswith("split 4"):
+            raise KeyboardInterrupt
+
+    found = compare(X, y, models=blends(), n_splits=8, progress=stop)
+    assert (found.n_splits, found.complete, found.curve, found.ends) == (3, False, None, None)
+    assert "stopped early" in found.verdict()
+    short = compare(X, y, models=blends(), n_splits=3)
+    for model in found.models:
+        assert model.estimates == short[model.name].estimates
+    assert_figures_are_in(found)
+
+    def stop_at_once(done, total, text):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(X, y, models=blends(), n_splits=8, progress=stop_at_once)
+
+
+def test_progress_ends_at_its_total():
+    X, y = _table()
+    seen = []
+    compare(X, y, models=blends(), n_splits=3, progress=lambda *step: seen.append(step))
+    assert [done for done, _, _ in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_nothing_given_is_changed():
+    X, y = _table()
+    models = blends()
+    before = {name: repr(model.get_params()) for name, model in models.items()}
+    frame, labels = X.to_pandas(), y.to_pandas()
+    compare(frame, labels, models=models, n_splits=2)
+    pd.testing.assert_frame_equal(frame, X.to_pandas())
+    pd.testing.assert_series_equal(labels, y.to_pandas())
+    assert {name: repr(model.get_params()) for name, model in models.items()} == before
+    assert not any(hasattr(model, "classes_") for model in models.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_splits": 1}, "n_splits: expected a whole number of at least 2, got 1; use for exa"),
+        ({"n_splits": 2.5}, "n_splits: expected a whole number of at least 2, got 2.5"),
+        ({"random_state": -1}, "random_state: expected a whole number of at least 0, got -1"),
+        ({"criterion": "auc"}, "criterion: expected one of log_loss, brier, error, got 'auc'"),
+        ({"train_size": 2.5}, r"train_size: expected a fraction in \(0, 1\) or a number of rows"),
+        ({"models": {}}, "models: expected names, or a mapping of names to estimators, got {}"),
+        ({"models": {"a": 3}}, "models: expected scikit-learn classifiers, got 3 under 'a'"),
+        ({"models": {1: GaussianNB()}}, "models: expected names that are text, got 1; use '1'"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(change, message):
+    X, y = _table()
+    with pytest.raises(DataError, match=message):
+        compare(X, y, **({"models": {"normal": GaussianNB()}, "n_splits": 2} | change))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.zeros((4, 2)), [1, 1, 1, 1], r"y: expected at least 2 classes, got 1 class \(1 in al"),
+        (np.zeros((4, 2)), [1, 1, 2], "y: expected one label for each of the 4 rows of X, got 3"),
+        (np.zeros((4, 2)), [None] * 4, "y: expected labels, got missing cells only; choose anoth"),
+        (
+            np.zeros((5, 2)),
+            ["a", "a", "b", "b", "c"],
+            r"y: expected at least 2 rows of every class, one to fit and one to test on, but "
+            r"1 class has 1 row \('c'\); drop or merge rare classes, or add rows",
+        ),
+        (np.zeros((9, 2)), np.arange(9), "if the target is a measured number, cut it into cla"),
+        (np.zeros((4, 2)), [0.5, 1.5, 2.5, 0.5], "y: Unknown label type: continuous"),
+        (np.zeros((4, 0)), [1, 1, 2, 2], "X: found 0 feature"),
+        (np.full((4, 2), np.nan), [1, 1, 2, 2], "X: "),
+        ([[1.0, np.inf], [1, 2], [1, 2], [3, 4]], [1, 1, 2, 2], "X: expected finite numbers"),
+        ([[1], [2, 3]], [1, 2], "X: expected rows of equal length"),
+        (None, [1, 2], "X: "),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused(X, y, message):
+    with pytest.raises(DataError, match=message):
+        compare(X, y, models={"normal": GaussianNB()}, n_splits=2)
+
+
+def test_repr_names_the_next_step(result):
+    assert re.fullmatch(
+        r"<ComparisonResult: 4 models on 6 splits of 120 rows; best is 'blend \w+', log-loss "
+        r"0\.\d{3} ± 0\.\d{3}\. See \.verdict\(\), \.frame\(\), \.to_dict\(\)>",
+        repr(result),
+    )
+
+
+def test_frame_without_polars_says_what_to_install(result, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "polars", None)
+    with pytest.raises(ImportError, match=r"install it with: pip install 'crossfade\[cli\]'"):
+        result.frame()

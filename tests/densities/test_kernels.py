@@ -1,0 +1,158 @@
+"""Compiled loops equal their NumPy twins, whatever the memory looks like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from crossfade.blocks import block_sum, threads
+from crossfade.densities import Gaussian, gaussian, kernels
+from crossfade.errors import DomainError
+from tests.densities.cases import estimate
+
+N_CLASSES = 3
+
+
+def rows(n: int, d: int = 5, missing: float = 0.0, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(3.0, 2.0, (n, d))
+    X[rng.random((n, d)) < missing] = np.nan
+    return X
+
+
+MEMORY = {
+    "c": lambda X: X,
+    "fortran": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32),
+    "integers": lambda X: np.nan_to_num(X).round().astype(np.int32),
+    "every other row": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "reversed": lambda X: X[::-1, ::-1],
+    "read-only": lambda X: frozen(X.copy()),
+    "unaligned": lambda X: unaligned(X),
+}
+
+
+def frozen(X: np.ndarray) -> np.ndarray:
+    X.setflags(write=False)
+    return X
+
+
+def unaligned(X: np.ndarray) -> np.ndarray:
+    buffer = np.empty(X.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(X.shape)
+    buffer[:] = X
+    return buffer
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("n", [0, 1, 300])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fourth", [False, True])
+def test_grouped_moments(memory: str, missing: float, n: int, weighted: bool, fourth: bool):
+    X = kernels.plain(MEMORY[memory](rows(n, missing=missing)))
+    codes = kernels.plain(
+        np.random.default_rng(1).integers(0, N_CLASSES, n).astype(np.int32), np.int64
+    )
+    weights = np.random.default_rng(2).random(n) if weighted else np.empty(0)
+    arguments = (X, codes, frozen(weights), np.full(5, 2.5), N_CLASSES, fourth)
+    fast = kernels.compiled(kernels.grouped_moments)(*arguments)
+    for got, expected in zip(fast, kernels.grouped_moments_numpy(*arguments), strict=True):
+        assert got.dtype == np.float64
+        assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_quadratic_scores(memory: str, missing: float, n: int):
+    X = kernels.plain(MEMORY[memory](rows(n, missing=missing)))
+    rng = np.random.default_rng(1)
+    location, inverse = rng.normal(size=5), rng.random(5)
+    parameters = [frozen(rng.normal(size=(N_CLASSES, 5))) for _ in range(3)]
+    fast = kernels.compiled(kernels.quadratic_scores)(X, location, inverse, *parameters)
+    slow = kernels.quadratic_scores_numpy(X, location, inverse, *parameters)
+    assert_allclose(fast, slow, rtol=1e-11, atol=1e-11)
+
+
+def test_moments_of_missing_cells_are_those_of_the_present():
+    X, codes, shift = rows(50, missing=0.4), np.arange(50) % N_CLASSES, np.full(5, 1.5)
+    none = np.empty(0)
+    for loop in (kernels.compiled(kernels.grouped_moments), kernels.grouped_moments_numpy):
+        counts, first, second, third, fourth = loop(X, codes, none, shift, N_CLASSES, True)
+        for k in range(N_CLASSES):
+            group = X[codes == k] - shift
+            assert_array_equal(counts[k], (~np.isnan(group)).sum(axis=0))
+            assert_allclose(first[k], np.nansum(group, axis=0), rtol=1e-12)
+            assert_allclose(second[k], np.nansum(group**2, axis=0), rtol=1e-12)
+        assert_allclose(third, np.nansum((X - shift) ** 3, axis=0), rtol=1e-12)
+        assert_allclose(fourth, np.nansum((X - shift) ** 4, axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_the_gaussian_gives_the_same_from_both(missing: float, monkeypatch: pytest.MonkeyPatch):
+    X, y = rows(3000, 40, missing), np.arange(3000) % N_CLASSES
+    results = []
+    for worth in (0, 10**12):
+        monkeypatch.setattr(gaussian, "MOMENT_CELLS", worth)
+        monkeypatch.setattr(gaussian, "SCORE_CELLS", worth)
+        begun = Gaussian().begin(X[:3])
+        summary = block_sum(lambda s, b=begun: b.summary(X[s], y[s], None, N_CLASSES), 3000)
+        bound = begun.bind(summary)
+        eta = estimate(bound)
+        values = bound.density.relative_log_density(X, eta)
+        results.append((bound.sums, bound.statistic_scale, eta, values))
+    for one, other in zip(*results, strict=True):
+        assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_large_blocks_are_compiled_and_small_ones_are_not(monkeypatch: pytest.MonkeyPatch):
+    used = []
+    real = kernels.compiled
+
+    def spy(loop):
+        used.append(loop.__name__)
+        return real(loop)
+
+    monkeypatch.setattr(kernels, "compiled", spy)
+    X, y = rows(2048, 40), np.arange(2048) % N_CLASSES
+    begun = Gaussian().begin(X)
+    begun.summary(X[:100], y[:100], None, N_CLASSES)
+    assert used == []
+    bound = begun.bind(begun.summary(X, y, None, N_CLASSES))
+    bound.density.scores(X, estimate(bound))
+    assert used == ["grouped_moments", "quadratic_scores"]
+
+
+def test_sums_do_not_depend_on_the_number_of_threads():
+    X, y = rows(9000, 40), np.arange(9000) % N_CLASSES
+    begun = Gaussian().begin(X[:3])
+
+    def summed():
+        return block_sum(lambda s: begun.summary(X[s], y[s], None, N_CLASSES), 9000)
+
+    with threads(1):
+        one = summed()
+    with threads(3):
+        three = summed()
+    for a, b in zip(one, three, strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("n", [20, 2048])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_infinite_cells_are_found_in_small_and_large_blocks(n: int, missing: float):
+    X = rows(n, 40, missing)
+    X[n // 2, 7] = np.inf
+    X[n // 3, 7] = -np.inf
+    X[3, 11] = -np.inf
+    begun = Gaussian().begin(X)
+    with pytest.raises(DomainError, match=r"columns 7, 11: expected finite numbers, got -?inf"):
+        begun.summary(X, np.arange(n) % N_CLASSES, None, N_CLASSES)
+
+
+def test_cells_too_large_for_their_powers_are_named():
+    X = rows(20, 3)
+    X[4, 1] = 1e200
+    with pytest.raises(DomainError, match=r"column 1: expected numbers with finite fourth powers"):
+        Gaussian().begin(X).summary(X, np.arange(20) % N_CLASSES, None, N_CLASSES)

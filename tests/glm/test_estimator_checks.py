@@ -1,0 +1,38 @@
+"""scikit-learn's own checks of the three estimators, with a reason for each expected failure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
+
+
+class RoundedPoisson(PoissonRegression):
+    """Poisson regression of rounded responses: the checks' targets are not whole."""
+
+    def fit(self, X, y, exposure=None, *, offset=None, sample_weight=None):
+        if y is not None and np.asarray(y).dtype.kind == "f":
+            y = np.round(np.asarray(y))
+        return super().fit(X, y, exposure, offset=offset, sample_weight=sample_weight)
+
+
+def reasons(estimator):
+    return {}
+
+
+@pytest.mark.filterwarnings("ignore::crossfade.errors.SeparationWarning")
+@pytest.mark.filterwarnings("ignore::crossfade.errors.AliasedColumnsWarning")
+@pytest.mark.filterwarnings("ignore::crossfade.errors.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        BinomialRegression(),
+        BinomialRegression(method="firth"),
+        MultinomialRegression(),
+        RoundedPoisson(),
+    ],
+    expected_failed_checks=reasons,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)

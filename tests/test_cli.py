@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.cells import cell_len
+from typer.testing import CliRunner
+
+from crossfade import __version__, cli
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=60)
+    frame = pl.DataFrame(
+        {
+            "age": (rng.normal(size=60) + y).round(3),
+            "income": rng.normal(size=60).round(3),
+            "town": rng.choice(["Oslo", "Bern"], 60),
+            "default": np.array(["no", "yes"])[y],
+        }
+    )
+    path = tmp_path / "loans.csv"
+    frame.write_csv(path)
+    return path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([str(argument) for argument in arguments])
+    return caught.value.code
+
+
+QUICK = ("--splits", "3", "--models", "majority,knn")
+
+
+def test_the_table_the_notes_and_the_verdict_are_printed(table, capsys):
+    assert run("compare", table, "--target", "default", *QUICK) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert "60 rows, 3 columns; default = " in out
+    assert "columns: 2 continuous (age, income), 1 categorical (town)" in out
+    assert "3 splits of 48 training and 12 test rows, seed 0" in out
+    for heading in ("error %", "log-loss", "Brier", "Δ log-loss", "fit ms"):
+        assert heading in out
+    assert out.index("majority class") < out.index("Notes") < out.index("Verdict")
+
+
+def test_json_holds_the_numbers_of_the_table(table, tmp_path, capsys):
+    path = tmp_path / "out.json"
+    assert run("compare", table, "-t", "default", *QUICK, "--json", path) == 0
+    out = capsys.readouterr().out
+
+    def refuse(constant):
+        raise AssertionError(constant)
+
+    content = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    assert content["source"] == str(table)
+    assert content["target"] == "default"
+    for model in content["models"]:
+        (line,) = (line for line in out.splitlines() if line.startswith(model["name"]))
+        for metric, scale, decimals in (("error", 100, 1), ("log_loss", 1, 3), ("brier", 1, 3)):
+            value, error = (scale * model[metric][key] for key in ("mean", "standard_error"))
+            if metric != "error" and max(value, error) >= 1:
+                decimals = 2
+            shown = f"{value:.{decimals}f} ±{error:.{decimals}f}"
+            assert re.sub(r"\b0\.", ".", shown).replace("±0.", "±.") in line
+    for sentence in content["verdict"]:
+        assert sentence in " ".join(out.split())
+    assert set(os.listdir(tmp_path)) == {"loans.csv", "out.json"}
+
+
+def test_a_bundled_data_set_is_opened_by_name(capsys):
+    assert run("compare", "iris", "--splits", "2", "--models", "majority") == 0
+    assert "150 rows, 4 columns" in capsys.readouterr().out
+
+
+def test_the_default_line_up_runs(capsys):
+    assert run("compare", "iris", "--splits", "2") == 0
+    out = capsys.readouterr().out
+    for words in ("naive Bayes", "shared Gaussian", "full Gaussian", "linear SVM"):
+        assert words in out
+    assert out.count("generative λ=1") == out.count("discriminative λ=0") == 3
+
+
+def test_columns_are_left_out_and_rows_without_target_counted(table, capsys):
+    text = table.read_text().splitlines()
+    text[1] = text[1].rsplit(",", 1)[0] + ","
+    table.write_text("\n".join(text) + "\n")
+    assert run("compare", table, "-t", "default", *QUICK, "--drop", "town") == 0
+    out = capsys.readouterr().out
+    assert "59 rows, 2 columns" in out
+    assert "1 row has no default and was left out." in out
+    assert "Left out as asked: town." in out
+
+
+def test_models_that_fail_are_listed_with_the_reason(tmp_path, capsys):
+    path = tmp_path / "few.csv"
+    path.write_text("x,target\n1,a\n2,a\n3,b\n4,b\n")
+    # Two training rows: too few for five neighbours.
+    assert run("compare", path, "--splits", "2", "--models", "knn,majority") == 0
+    out = capsys.readouterr().out
+    assert re.search(r"k-nearest neighbours +failed", out)
+    assert "k-nearest neighbours could not be fitted: Expected n_neighbors" in " ".join(out.split())
+
+
+HOSTILE = ["<script>alert(1)</script>", "[red]x[/red] :boom:", "x" * 300, "😀 \x1b[31mred", "日本"]
+
+
+def test_hostile_names_are_data(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.normal(size=50) for name in HOSTILE}
+    labels = np.repeat(HOSTILE, 10)
+    path = tmp_path / "[bold]evil[/bold].csv"
+    pl.DataFrame(columns | {"[blink]": labels}).write_csv(path)
+    out_file = tmp_path / "😀.json"
+    code = run("compare", path, "-t", "[blink]", *QUICK, "--json", out_file, "--drop", "x" * 300)
+    assert code == 0
+    out = capsys.readouterr().out
+    assert max(map(cell_len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    assert "[red]x[/red] :boom:" in out
+    assert "[blink] = " in out
+    content = json.loads(out_file.read_text(encoding="utf-8"))
+    assert sorted(content["data"]["classes"]) == sorted(HOSTILE)
+
+
+def _write(tmp_path: Path, name: str, content: str | bytes) -> Path:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+ROWS = "".join(f"{i}.5,{'ab'[i % 2]}\n" for i in range(20))
+
+BAD_FILES = {
+    "empty": ("", ""),
+    "header only": ("x,target\n", ""),
+    "one class": ("x,target\n1,a\n2,a\n3,a\n", "expected at least 2 classes, got 1 class"),
+    "a class with one row": ("x,target\n" + ROWS + "3,c\n", "1 class has 1 row ('c')"),
+    "no feature columns": ("target\na\nb\na\nb\n", "no feature columns"),
+    "all cells missing": ("x,target\n,a\n,b\n,a\n,b\n", ""),
+    "repeated column names": ("x,x,target\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", "x"),
+    "mixed column": ("x,target\n" + ROWS + "oops,a\n", "'x'"),
+    "broken quotes": ('x,target\n1,"a\n2,b\n3,a\n', ""),
+    "wrong encoding": ("x,target\n1,caf\xe9\n2,b\n".encode("latin-1"), ""),
+    "ragged": ("x,target\n1,a,2\n2,b\n", ""),
+    "infinity": ("x,target\ninf,a\n2.5,b\n3.5,a\n4.5,b\n", "inf"),
+    "fewer rows than classes": ("x,target\n1,a\n2,b\n", "every class"),
+    "empty target": ("x,target\n1,\n2,\n", "empty cells"),
+    "a measured target": ("x,target\n" + "".join(f"1,{i}.25\n" for i in range(30)), "continuous"),
+    "binary": (bytes(range(256)) * 4, ""),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_get_one_line_and_exit_code_two(case, tmp_path, capsys):
+    content, words = BAD_FILES[case]
+    path = _write(tmp_path, "bad.csv", content)
+    out_file = tmp_path / "out.json"
+    assert run("compare", path, "--splits", "2", "--json", out_file) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert words in err
+    assert not out_file.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["compare", "no.csv"], "error: no.csv: no such file"),
+        (["compare", "irs"], "did you mean 'iris'"),
+        (["compare", "."], "error: .: expected "),
+        (["compare"], "error: Missing argument 'DATA'. (see crossfade compare --help)"),
+        (["compare", "iris", "--splits", "many"], "error: Invalid value for '--splits'"),
+        (["compare", "iris", "--splits", "1"], "error: n_splits: expected a whole number of at"),
+        (["compare", "iris", "--train-size", "0"], "error: train_size: expected a fraction"),
+        (["compare", "iris", "--train-size", "149"], "error: train_size: expected between 3 and"),
+        (["compare", "iris", "--seed", "-3"], "error: random_state: expected a whole number"),
+        (["compare", "iris", "--criterion", "auc"], "error: criterion: expected one of log_loss"),
+        (["compare", "iris", "--models", "swm"], "did you mean 'svm'?"),
+        (["compare", "iris", "--json", "/no/such/x.json"], "error: --json: expected a file in a"),
+        (["compare", "iris", "--json", "/"], "error: --json: expected a file, got the folder '/'"),
+        (["compare", "iris", "--drop", "petal"], "error: --drop: expected a column of the table"),
+        (["compare", "iris", "--frobnicate"], "error: No such option"),
+        (["frobnicate"], "error: No such command 'frobnicate'"),
+    ],
+)
+def test_bad_arguments_get_one_line_and_exit_code_two(arguments, message, capsys):
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_a_wrong_target_gets_the_nearest_columns(table, capsys):
+    assert run("compare", table, "--target", "defualt") == 2
+    assert "got 'defualt'; did you mean 'default'?" in capsys.readouterr().err
+
+
+def test_a_faulty_program_says_so_in_one_line(monkeypatch, capsys):
+    def fault(*args, **kwargs):
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("crossfade.commands.tables.open_table", fault)
+    assert run("compare", "iris") == 1
+    out, err = capsys.readouterr()
+    assert err == (
+        "error: ZeroDivisionError: a b (this is a fault of crossfade; CROSSFADE_DEBUG=1 shows "
+        "where)\n"
+    )
+    monkeypatch.setenv("CROSSFADE_DEBUG", "1")
+    assert run("compare", "iris") == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("package", ["typer", "rich", "polars"])
+def test_without_the_extra_it_says_what_to_install(package, tmp_path):
+    code = (
+        f"import sys; sys.modules[{package!r}] = None\n"
+        "from crossfade.cli import main; main(['compare', sys.argv[1]])"
+    )
+    path = _write(tmp_path, "x.csv", "x,target\n" + ROWS)
+    done = _process([sys.executable, "-c", code, str(path)])
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'crossfade[cli]'" in done.stderr
+
+
+def test_an_existing_file_is_kept_when_writing_fails(tmp_path, monkeypatch):
+    from crossfade.commands.output import write_json
+
+    path = tmp_path / "out.json"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(path, {"x": float("nan")})
+    monkeypatch.setattr("os.replace", lambda *names: (_ for _ in ()).throw(OSError("disc full")))
+    with pytest.raises(OSError, match="disc full"):
+        write_json(path, {"x": 1})
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_help_and_version(capsys):
+    done = CliRunner().invoke(cli.build_app(), ["--version"])
+    assert (done.exit_code, done.output) == (0, f"crossfade {__version__}\n")
+    done = CliRunner().invoke(cli.build_app(), ["compare", "--help"])
+    assert done.exit_code == 0
+    assert "--train-size" in done.output
+    assert run() == 2
+    assert "compare" in capsys.readouterr().out
+
+
+def _process(command: list[str], **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom crossfade.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('sklearn', 'scipy', 'numba', 'polars') if m in sys.modules])"
+    )
+    done = _process([sys.executable, "-c", code])
+    assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
+
+
+def test_python_m_crossfade_is_the_command(table):
+    done = _process(
+        [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default", *QUICK]
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(cell_len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(table):
+    command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default", *QUICK]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=120) == 141
+
+
+def test_control_c_prints_what_is_done_and_exits_with_130(table):
+    command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default"]
+    command += ["--splits", "100000", "--models", "majority"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "stopped by the keyboard\n"
+    assert "the run was stopped early" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_poor_terminal_gets_question_marks(table, encoding):
+    command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default", *QUICK]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        env={**ENVIRONMENT, "PYTHONIOENCODING": encoding},
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"? log-loss" in done.stdout

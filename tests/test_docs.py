@@ -1,0 +1,155 @@
+"""What the documentation shows is what happens, and what is public is in it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import crossfade
+from crossfade import NaiveBayes, errors
+from crossfade.fitting.path import TRADEOFFS
+from tests.conftest import ROOT
+from tools.render_examples import failures, render
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDE = ROOT / "docs" / "guide" / "add_a_density.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_do_what_is_written(page: Path):
+    said = failures(page)
+    assert not said, said
+
+
+def test_a_changed_example_is_seen(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\na = 2\n```\nthen\n```pycon\n>>> a + 1\n4\n```\n", encoding="utf-8")
+    assert "Expected:\n    4\nGot:\n    3" in failures(page)
+    page.write_text(render(page), encoding="utf-8")
+    assert ">>> a + 1\n3\n```" in page.read_text(encoding="utf-8")
+    assert not failures(page)
+
+
+def test_commands_are_run_and_their_output_written(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ echo one\nold\n$ echo two\n```\n", encoding="utf-8")
+    assert render(page) == "```console\n$ echo one\none\n$ echo two\ntwo\n```\n"
+
+
+@pytest.mark.parametrize("name", sorted(set(crossfade.__all__) - set(errors.__all__)))
+def test_public_names_are_documented(name: str):
+    # In README's table, and with their docstring in the reference.
+    assert re.search(rf"`{name}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert f"::: {crossfade._HOMES[name]}.{name}\n" in reference
+
+
+def test_make_targets_named_in_the_readme_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"(?m)(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8")):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: make {target}"
+
+
+def test_every_dependency_is_pinned_by_version_alone():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+", pin) for pin in pins)
+    pinned = {_normal(pin.split("==")[0]) for pin in pins}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(name for extra in extras for name in extra)]
+    names = {_normal(re.match(r"[A-Za-z0-9._-]+", name)[0]) for name in wanted} - {"crossfade"}
+    assert names <= pinned
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# -- the guide's own density -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def geometric() -> Any:
+    """The class that the guide defines, and nothing else of the guide."""
+    names: dict[str, Any] = {}
+    exec(re.search(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1], names)
+    return names["Geometric"]
+
+
+@pytest.fixture(scope="module")
+def counts() -> tuple[np.ndarray, np.ndarray]:
+    """Counts of three columns, two classes, some cells missing."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(2, size=400)
+    X = rng.geometric(np.array([[0.5, 0.2, 0.4], [0.3, 0.3, 0.4]])[y]) - 1.0
+    return X, y
+
+
+def test_an_own_density_takes_forty_lines():
+    code = re.search(r"(class Geometric.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    assert len(code.strip().splitlines()) <= 40
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_an_own_density_is_fitted_at_every_tradeoff(geometric, counts, unchanged, tradeoff):
+    X, y = unchanged(*counts)
+    model = NaiveBayes(geometric(), tradeoff=tradeoff).fit(X, y)
+    assert model.solution_.converged
+    assert model.solution_.gradient_norm <= 1e-8
+
+
+def test_the_generative_fit_of_an_own_density_is_its_closed_form(geometric, counts):
+    X, y = counts
+    model = NaiveBayes(geometric(), tradeoff=1.0).fit(X, y)
+    for label in (0, 1):
+        mean = (1 + X[y == label].sum(axis=0)) / (1 + (y == label).sum())
+        expected = np.log(mean / (1 + mean))
+        np.testing.assert_allclose(model.parameters_.natural[label], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0])
+def test_weights_of_an_own_density_are_repetitions(geometric, counts, tradeoff):
+    X, y = counts
+    weights = np.arange(y.size) % 3 + 1
+    weighted = NaiveBayes(geometric(), tradeoff=tradeoff).fit(X, y, sample_weight=weights)
+    repeated = NaiveBayes(geometric(), tradeoff=tradeoff).fit(
+        np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    )
+    np.testing.assert_allclose(
+        weighted.predict_proba(X), repeated.predict_proba(X), rtol=0, atol=1e-8
+    )
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0])
+def test_missing_cells_of_an_own_density_leave_the_input_alone(
+    geometric, counts, unchanged, tradeoff
+):
+    # T(x) = x is returned as a view of the data; nothing may be written through it.
+    X = counts[0].copy()
+    X[::7, 0] = np.nan
+    X, y = unchanged(X, counts[1])
+    model = NaiveBayes(geometric(), tradeoff=tradeoff).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("tradeoff", [0.5])
+def test_the_leave_one_out_of_an_own_density_is_that_of_refitting(geometric, counts, tradeoff):
+    X, y = counts
+    path = NaiveBayes(geometric()).fit(X, y).tradeoff_path_
+    losses = []
+    for row in range(y.size):
+        rest = np.arange(y.size) != row
+        model = NaiveBayes(geometric(), tradeoff=tradeoff).fit(X[rest], y[rest])
+        losses.append(-np.log(model.predict_proba(X[row : row + 1])[0, y[row]]))
+    approximate = path["log_loss"][list(path["tradeoff"]).index(tradeoff)]
+    fitted = model.predict_proba(X)[np.arange(y.size), y]
+    optimism = np.mean(losses) + np.log(fitted).mean()
+    # One Newton step: what it misses is small against what leaving the row out changes.
+    assert approximate == pytest.approx(np.mean(losses), abs=0.05 * optimism)
