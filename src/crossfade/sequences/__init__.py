@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crossfade.sequences.entropic import EntropicMarkovChain
 from crossfade.sequences.hmm import HiddenMarkovModel
 
-__all__ = ["HiddenMarkovModel"]
+__all__ = ["EntropicMarkovChain", "HiddenMarkovModel"]
