@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crossfade.sequences.crf import ConditionalRandomField
 from crossfade.sequences.hmm import HiddenMarkovModel
 
-__all__ = ["HiddenMarkovModel"]
+__all__ = ["ConditionalRandomField", "HiddenMarkovModel"]
