@@ -46,7 +46,7 @@ class SmoothProblem(Protocol):
 
 @dataclass(frozen=True)
 class _Point:
-    """A point of the path; `gradient` is of the smooth part, `downhill` of the whole (least norm)."""
+    """A point; `gradient` is of the smooth part, `downhill` the least subgradient of the whole."""
 
     theta: Floats
     value: float
