@@ -78,6 +78,11 @@ class EncodedSequences:
         return self.layout.n_sequences
 
     @property
+    def offsets(self) -> Integers:
+        """Where each sequence's tokens begin, (n_sequences + 1,)."""
+        return self.layout.offsets
+
+    @property
     def n_tokens(self) -> int:
         """Number of tokens of all sequences together."""
         return len(self.token_starts) - 1

@@ -359,9 +359,10 @@ def read_labels(
 
 def _flat_labels(y: Any, layout: Layout) -> list[Any]:
     """Return all labels in one list, refusing any whose lengths differ from X's."""
-    listed = not (isinstance(y, np.ndarray) and y.dtype != object)
-    if listed and len(y) and not layout.listed:
-        listed = isinstance(y[0], list | tuple | np.ndarray)
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        listed = y.ndim == 2 and y.shape[1] != 1
+    else:
+        listed = layout.listed if not len(y) else isinstance(y[0], list | tuple | np.ndarray)
     if not listed:
         labels = np.asarray(y).ravel().tolist() if isinstance(y, np.ndarray) else list(y)
         if len(labels) != layout.n_steps:
