@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         GaussianDiscriminant as GaussianDiscriminant,
     )
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
+    from crossfade.comparison.compare import compare as compare
+    from crossfade.comparison.results import ComparisonResult as ComparisonResult
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 #: The module each public name lives in.
 _HOMES = {
     "CellTypeError": "crossfade.errors",
+    "ComparisonResult": "crossfade.comparison.results",
     "ConvergenceWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
@@ -41,6 +44,7 @@ _HOMES = {
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",
+    "compare": "crossfade.comparison.compare",
 }
 
 __all__ = sorted(_HOMES)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from standins import Blend, blends
+from tests.comparison.standins import Blend, blends
 
 from crossfade.comparison.models import (
     choose_models,

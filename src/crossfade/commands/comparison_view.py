@@ -73,9 +73,10 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
     data = result.data
     title = Text()
     title.append(shortened(table.name, 50), style="bold")
-    title.append(f"  {data.n_rows:,} rows, {_count(data.n_columns, 'column')}; ")
-    title.append(f"{shortened(table.target, 30)} = ")
-    title.append(_classes(data.classes, data.class_counts))
+    title.append(f"  {data.n_rows:,} rows, {_count(data.n_columns, 'column')}, ")
+    title.append(f"{len(data.classes):,} classes")
+    target = Text(f"{shortened(table.target, 30)}: ", style="dim")
+    target.append(_classes(data.classes, data.class_counts))
     kinds = Text("columns: ", style="dim")
     kinds.append(_kinds(data.column_names, data.column_kinds))
     splits = Text(
@@ -83,7 +84,7 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
         f"{result.n_test:,} test rows, seed {result.random_state}",
         style="dim",
     )
-    return [title, kinds, splits]
+    return [title, target, kinds, splits]
 
 
 def _count(number: int, noun: str) -> str:
