@@ -14,13 +14,13 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
-from tests.comparison.standins import Blend, blends
 
 from crossfade.blocks import threads
 from crossfade.comparison import compare
 from crossfade.comparison.models import reference_models
 from crossfade.comparison.splits import repeated_splits
 from crossfade.errors import DataError
+from tests.comparison.standins import Blend, blends
 
 
 def _table(n: int = 120, seed: int = 0) -> tuple[pl.DataFrame, pl.Series]:
