@@ -62,9 +62,9 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from crossfade import EntropicNaiveBayes
     >>> X, y = load_iris(return_X_y=True)
-    >>> tree = DecisionTreeClassifier(min_samples_leaf=10)
+    >>> tree = DecisionTreeClassifier(min_samples_leaf=10, random_state=0)
     >>> round(EntropicNaiveBayes(tree).fit(X, y).score(X, y), 2)
-    0.96
+    0.98
     """
 
     def __init__(
