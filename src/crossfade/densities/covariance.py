@@ -292,7 +292,12 @@ class Full(Structure):
             block[c] += il * jk
             if m[c].any():
                 # Each covariance times the means of the two columns it leaves out.
-                for covariance, row, column in ((ik, mj, mj), (jl, mi, mi), (il, mj, mi), (jk, mi, mj)):
+                for covariance, row, column in (
+                    (ik, mj, mj),
+                    (jl, mi, mi),
+                    (il, mj, mi),
+                    (jk, mi, mj),
+                ):
                     covariance *= row[:, None]
                     covariance *= column
                     block[c] += covariance

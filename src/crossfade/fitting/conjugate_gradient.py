@@ -230,5 +230,3 @@ def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
         floor = 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
         block[np.diag_indices_from(block)] += floor
     return blocks
-
-
