@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
-SUITES = ("classifiers",)
+SUITES = ("classifiers", "sequences")
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

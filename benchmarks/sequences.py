@@ -76,7 +76,9 @@ def _rival(corpus: Corpus, model: HiddenMarkovModel, implementation: str) -> Any
         "implementation": implementation,
     }
     if corpus.kind == "gaussian":
-        rival = hmmlearn.GaussianHMM(n_states, "diag", covars_prior=0.0, covars_weight=1.0, **settings)
+        rival = hmmlearn.GaussianHMM(
+            n_states, "diag", covars_prior=0.0, covars_weight=1.0, **settings
+        )
         rival.means_, rival.covars_ = model.means_.copy(), model.covars_.copy()
     else:
         rival = hmmlearn.CategoricalHMM(n_states, n_features=50, **settings)
@@ -118,7 +120,9 @@ def _their_training(corpus: Corpus, implementation: str) -> Callable[[], Any]:
     return train
 
 
-def _difference(answer: Callable[[Corpus], Callable[[], Any]], corpus: Corpus, result: Any) -> float:
+def _difference(
+    answer: Callable[[Corpus], Callable[[], Any]], corpus: Corpus, result: Any
+) -> float:
     """Return the largest difference from our own answer (zero, then, for us)."""
     return float(np.abs(np.asarray(result, dtype=np.float64) - answer(corpus)()).max())
 
