@@ -50,8 +50,11 @@ def test_symbols_of_several_kinds_of_array():
     codes, _ = stack_symbols([np.array([[1.0], [np.nan]]), np.array([2])])
     assert codes == [1, None, 2]
     known = {"a": 0}
-    assert encode(["a", "z", None, float("nan")], known, grow=False).tolist() == [0, 1, -1, -1]
+    assert encode(["a", "z", None, float("nan")], known).tolist() == [0, 1, -1, -1]
     assert known == {"a": 0}
+    whole, _ = stack_symbols([np.array([7, 3]), np.array([[7]])])
+    assert encode(whole, {3: 0, 7: 1}).tolist() == encode([7, 3, 7], {3: 0, 7: 1}).tolist()
+    assert encode(whole, {3: 0, "7": 1}).tolist() == [2, 0, 2]
 
 
 def test_hidden_labels():

@@ -141,7 +141,7 @@ def forward_backward(
     array([[0.818, 0.182],
            [0.818, 0.182],
            [0.111, 0.889]])
-    >>> float(result.transition_sums.sum().round(12))
+    >>> round(float(result.transition_sums.sum()), 12)
     1.0
     """
     inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
