@@ -80,7 +80,7 @@ def test_a_diagonal_makes_badly_scaled_problems_easy():
     scaled = lbfgs(problem, np.zeros(20), tol=1e-6, max_iter=2000, diagonal=diagonal)
     assert problem.calls - without < 0.2 * without
     assert scaled.converged
-    np.testing.assert_allclose(scaled.value, plain.value, rtol=1e-6)
+    assert scaled.value <= plain.value
 
 
 def test_a_quadratic_is_exact_and_the_start_is_not_changed(unchanged):

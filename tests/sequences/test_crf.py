@@ -136,7 +136,7 @@ def test_objective_and_gradient_are_brute_force_and_finite_differences():
             np.testing.assert_allclose(gradient[i], (above - below) / 2e-5, atol=2e-6)
 
 
-def test_diagonal_is_the_variance_of_single_tokens():
+def test_scale_is_the_root_of_single_tokens_variances():
     X, y = corpus(n=20)
     objective, encoded, _ = objective_of(X, y)
     theta = np.random.default_rng(0).normal(size=objective.layout.n_weights)
@@ -151,7 +151,7 @@ def test_diagonal_is_the_variance_of_single_tokens():
     ranks, labels = np.divmod(layout.codes, layout.n_labels)
     attribute = np.argsort(layout.rank)
     expected = table[attribute[ranks], labels] + 0.6
-    np.testing.assert_allclose(objective.diagonal(theta)[: layout.n_pairs], expected, rtol=1e-10)
+    np.testing.assert_allclose(objective.scale(theta)[: layout.n_pairs] ** 2, expected, rtol=1e-10)
 
 
 def crfsuite(X, y, path, **parameters):
@@ -437,3 +437,26 @@ def test_wrong_use_is_refused():
         ConditionalRandomField().fit(X, y).log_likelihood(X, None)
     with pytest.warns(ConvergenceWarning, match="not at its optimum: stopped after max_iter=1"):
         ConditionalRandomField(max_iter=1).fit(X, y)
+
+
+def test_chunking_is_crfsuites(shared_data, tmp_path):
+    from crossfade.sequences.features import window_features
+    from crossfade.sequences.files import read_columns
+    from crossfade.sequences.metrics import evaluate_tags
+
+    X, y = {}, {}
+    for part, n in (("train", 300), ("test", 100)):
+        sentences = read_columns(shared_data / "conll2000" / f"{part}.txt.gz")[:n]
+        columns = [tuple(zip(*s, strict=True)) for s in sentences]
+        X[part] = [window_features(words, tags) for words, tags, _ in columns]
+        y[part] = [list(labels) for *_, labels in columns]
+    tagger = crfsuite(X["train"], y["train"], tmp_path / "model", c2=1.0)
+    model = ConditionalRandomField(start_stop=False, tol=1e-11).fit(X["train"], y["train"])
+    theirs = tagger.info()
+    frame = model.state_weights_frame()
+    assert len(frame) == len(theirs.state_features) > 30_000
+    for name, label, weight in frame.select("attribute", "label", "weight").iter_rows():
+        assert abs(theirs.state_features[name, label] - weight) < 1e-3
+    found = [list(map(str, path)) for path in model.predict(X["test"])]
+    assert found == [tagger.tag(tokens) for tokens in X["test"]]
+    assert evaluate_tags(y["test"], found).chunks_overall.f1 > 0.86

@@ -28,9 +28,9 @@ __all__ = ["SmoothProblem", "lbfgs"]
 
 #: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
 _DECREASE, _CURVATURE = 1e-4, 0.9
-_MAX_TRIALS = 40
+_MAX_TRIALS = 25
 #: Relative rounding error of a function value: within it, only the gradient can judge a step.
-_NOISE = 1e-13
+_NOISE = 1e-12
 
 
 class SmoothProblem(Protocol):
