@@ -28,9 +28,9 @@ __all__ = ["SmoothProblem", "lbfgs"]
 
 #: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
 _DECREASE, _CURVATURE = 1e-4, 0.9
-_MAX_TRIALS = 40
+_MAX_TRIALS = 25
 #: Relative rounding error of a function value: within it, only the gradient can judge a step.
-_NOISE = 1e-13
+_NOISE = 1e-12
 
 
 class SmoothProblem(Protocol):
@@ -252,7 +252,7 @@ class _Penalised:
             theta[theta * orthant <= 0.0] = 0.0
             new = self.evaluate(theta)
             gain = float(at.downhill @ (theta - at.theta))
-            if new.value <= at.value + _DECREASE * gain:
+            if new.value < at.value and new.value <= at.value + _DECREASE * gain:
                 return new
             if -gain <= noise and new.value <= at.value + noise and _lower(new, at):
                 return new
@@ -273,7 +273,8 @@ class _Penalised:
             flat = -length * slope <= noise and new.value <= at.value + noise and _lower(new, at)
             if flat:
                 return new
-            if new.value > at.value + _DECREASE * length * slope:
+            # "Not lower" matters where the decrease asked for is below rounding.
+            if new.value > at.value + _DECREASE * length * slope or new.value >= at.value:
                 above = (length, new.value, here)
             else:
                 if best is None or new.value < best.value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import ConvergenceWarning, DataError, MissingExtraError
 from crossfade.sequences import recursions
+from crossfade.sequences.chain_tradeoff import path_scores
 from crossfade.sequences.crf_training import (
     Objective,
     TrainingOptions,
@@ -341,7 +341,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             )
         layout, chain = self._scored(X, lengths)
         codes = read_labels(y, layout, self.classes_).codes
-        return _path_scores(layout, codes, chain) - recursions.log_partition(*chain)
+        along = path_scores(chain[0], layout, codes, chain[2:])
+        return along - recursions.log_partition(*chain)
 
     def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
         """Return the share of tokens labelled right on the best paths.
@@ -471,19 +472,6 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
                 "contribution": [row[4] for row in rows],
             }
         )
-
-
-def _path_scores(layout: Layout, codes: Integers, chain: Potentials) -> Floats:
-    """Return the log-potential of a path of each sequence; -inf with labels outside the model."""
-    emissions, offsets, start, edges, stop = chain
-    known = codes < len(start)
-    safe = np.where(known, codes, 0)
-    steps = np.where(known, np.take_along_axis(emissions, safe[:, None], axis=1)[:, 0], -np.inf)
-    steps[layout.firsts()] += start[safe[layout.firsts()]]
-    steps[layout.lasts()] += stop[safe[layout.lasts()]]
-    origins = layout.followed()
-    steps[origins] += edges[safe[origins], safe[origins + 1]]
-    return np.array([steps[lo:hi].sum() for lo, hi in pairwise(offsets)], dtype=np.float64)
 
 
 def _without_zeros(layout: WeightLayout, theta: Floats) -> tuple[WeightLayout, Floats]:

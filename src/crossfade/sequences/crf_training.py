@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import for_each_block
+from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.lbfgs import lbfgs
 from crossfade.fitting.newton import Iterate, Solution
@@ -127,7 +128,7 @@ class WeightLayout:
         edges[~self.allowed] = -np.inf
         return start, edges, stop
 
-    def select(self, start: Floats, edges: Floats, stop: Floats) -> Floats:
+    def select(self, start: NDArray[Any], edges: NDArray[Any], stop: NDArray[Any]) -> Floats:
         """Return the entries of such tables that have a weight, in θ's order."""
         return np.concatenate(
             [edges.ravel()[self.transitions], start[self.starts], stop[self.stops]]
@@ -302,11 +303,18 @@ class Objective:
         score = float(theta @ self.observed)
         return log_partition - score + self.l2 * float(theta @ theta), gradient
 
-    def diagonal(self, theta: Floats) -> Floats:
-        """Return a stand-in for the Hessian's diagonal: variances of single tokens' counts."""
+    def scale(self, theta: Floats) -> Floats:
+        """Return the scale of each weight's curvature: what stands in for the Hessian's diagonal.
+
+        The diagonal itself, the variances of single tokens' counts, would overrate how much
+        attributes differ, since many act together at each token; of the powers tried, its square
+        root needs fewest evaluations both at first and for the last digits.
+        """
         variances = self._sums(theta, variances=True)[1]
         # Without a penalty a weight that hardly matters would have next to no curvature.
-        return np.maximum(variances, 0.0) + max(2.0 * self.l2, 1e-3)
+        curvature = np.maximum(variances, 0.0) + max(2.0 * self.l2, 1e-3)
+        root: Floats = np.sqrt(curvature)
+        return root
 
     def _sums(self, theta: Floats, *, variances: bool) -> tuple[float, Floats]:
         """Return Σ log Z and the expected counts (or variances) of all weights."""
@@ -477,16 +485,17 @@ def train(objective: Objective, options: TrainingOptions) -> Solution:
             return None
         return f"objective fell by {share:.1e} in {_PERIOD} steps, within tol={options.tol:.1e}"
 
-    return lbfgs(
-        objective,
-        _start(objective, options),
-        l1=options.l1,
-        diagonal=objective.diagonal,
-        memory=10,
-        tol=1e-10,
-        max_iter=options.max_iter,
-        monitor=monitor,
-    )
+    # The vectors are read from memory faster than threads could be woken for them.
+    with single_threaded_blas():
+        return lbfgs(
+            objective,
+            _start(objective, options),
+            l1=options.l1,
+            diagonal=objective.scale,
+            tol=1e-10,
+            max_iter=options.max_iter,
+            monitor=monitor,
+        )
 
 
 def _start(objective: Objective, options: TrainingOptions) -> Floats:
