@@ -183,7 +183,8 @@ def select_tradeoff(
     points = follow(objective, tradeoffs)
     rows = objective.rows
     varying = (objective.n_classes - 1) * (objective.n_free + 1)
-    enough = rows.n_samples >= max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
+    # By weight, so that a weight of three and three equal rows are the same thing here, too.
+    enough = objective.n_rows >= max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
     if enough and objective.exact_labels and is_dense(objective):
         index = None
         if rows.n_samples > _MOST_ROWS:
