@@ -262,7 +262,7 @@ class AttributeEncoder:
                     f"X: expected {self._n_columns} columns in every matrix, got "
                     f"{matrix.shape[1]} in sequence {s}; give all the same columns"
                 )
-            entries = matrix.data if scipy.sparse.issparse(matrix) else matrix
+            entries: Any = matrix.data if scipy.sparse.issparse(matrix) else matrix
             if entries.dtype.kind not in "biuf" or not np.isfinite(entries).all():
                 raise DataError(
                     f"X: expected finite numbers, got dtype {entries.dtype} with NaN, infinity or "
