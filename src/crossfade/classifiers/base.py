@@ -51,7 +51,7 @@ def _only_generative(estimator: Any) -> bool:
     )
 
 
-class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Parent of the classifiers with a tradeoff between the joint and conditional likelihood."""
 
     tradeoff: float | str
@@ -162,8 +162,9 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
             # What partial_fit adds to.
             self._started, self._summary = started, summary
         else:
-            vars(self).pop("_started", None)
-            vars(self).pop("_summary", None)
+            for stale in ("_started", "_summary"):
+                if hasattr(self, stale):
+                    delattr(self, stale)
         missing = _has_missing(rows, bound.counts)
         rows = replace(rows, has_missing=missing)
         if missing and not density.allows_missing:
@@ -397,6 +398,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         posterior = self.predict_proba(X)
         if not isinstance(self.selection, str):
             _, costs = check_criterion(self.selection, self.classes_.size)
+            assert costs is not None
             return self.classes_[(posterior @ costs).argmin(axis=1)]
         return self.classes_[posterior.argmax(axis=1)]
 
@@ -467,7 +469,9 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         check_is_fitted(self)
         self._check_density()
         if int(n_samples) != n_samples or n_samples < 1:
-            raise DataError(f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more")
+            raise DataError(
+                f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more"
+            )
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         rng = np.random.default_rng(seed)
         codes = rng.choice(self.classes_.size, size=int(n_samples), p=self.class_prior_)
@@ -604,7 +608,9 @@ class ClassDensity:
 def check_number(name: str, value: Any, least: float, remedy: str) -> None:
     number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not number or not np.isfinite(value) or value < least:
-        raise DataError(f"{name}: expected a finite number of at least {least:g}, got {value!r}; {remedy}")
+        raise DataError(
+            f"{name}: expected a finite number of at least {least:g}, got {value!r}; {remedy}"
+        )
 
 
 def _bad_prior(k: int, got: Any) -> DataError:

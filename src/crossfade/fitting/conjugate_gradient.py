@@ -111,10 +111,12 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
     if objective.tradeoff > 0.0 and not objective.n_tied:
         solve = _density_curvature(objective, theta)
-    elif objective.n_free <= _LARGEST_BLOCK:
-        solve = _common_block(objective, theta)
-    else:
+    elif objective.n_free > _LARGEST_BLOCK:
         solve = _diagonal(objective)
+    elif objective.tradeoff > 0.0:
+        solve = _tied_blocks(objective, theta)
+    else:
+        solve = _common_block(objective, theta)
 
     def relevant(v: Floats) -> Floats:
         # One constant for all offsets changes nothing; at λ = 0 nor does one vector for all
@@ -164,8 +166,8 @@ def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
 
 
 def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
-    """Invert the classes' mean curvature in (W_k, c_k), from a sample of the rows, (p+1)²."""
-    k, p, lam = objective.n_classes, objective.n_free, objective.tradeoff
+    """Invert the classes' mean curvature in (W_k, c_k) at λ = 0, from a sample of the rows."""
+    k, p = objective.n_classes, objective.n_free
     total, n = objective.n_rows, objective.rows.n_samples
     index = sample_rows(n, min(1.0, _SAMPLE / n))
     seen = 0.0
@@ -175,13 +177,12 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
     for first in range(0, index.size, size):
         Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
         seen += Z.shape[0] if weights is None else float(weights.sum())
-        # At λ = 1 the rows' own spread is what remains: n_k/n of it a class.
-        v = ((1.0 - lam) * posterior * (1.0 - posterior) + lam * posterior).sum(axis=1) / k
+        v = (posterior * (1.0 - posterior)).sum(axis=1) / k
         Z *= np.sqrt(v if weights is None else v * weights)[:, None]
         block += Z.T @ Z
     block *= total / seen
     diagonal = np.einsum("ii->i", block)
-    diagonal[:p] += (1.0 - lam) * objective.l2
+    diagonal[:p] += objective.l2
     diagonal += 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
     factor = factorise(block)
 
@@ -192,3 +193,102 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
         return objective.join(solved[:p].T, solved[p], tied / total)
 
     return solve
+
+
+def _tied_blocks(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Invert the classes' own blocks, and what ties them by block elimination."""
+    factors = [factorise(block) for block in _class_blocks(objective, theta)]
+    coupled = _Tied(objective, theta)
+
+    def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
+        out_weights, out_offsets = np.empty_like(weights), np.empty_like(offsets)
+        for c, factor in enumerate(factors):
+            solved = scipy.linalg.cho_solve(factor, np.append(weights[c], offsets[c]))
+            out_weights[c], out_offsets[c] = solved[:-1], solved[-1]
+        return out_weights, out_offsets
+
+    def solve(v: Floats) -> Floats:
+        # Block elimination: the classes' own parameters, the tied ones, and back.
+        weights, offsets, tied = objective.split(v)
+        own, _ = solve_classes(weights, offsets)
+        solved = coupled.solve(tied - coupled.to_tied(own))
+        weights = weights - coupled.to_classes(solved)
+        return objective.join(*solve_classes(weights, offsets), solved)
+
+    return solve
+
+
+class _Tied:
+    """The density's curvature between the classes' own statistics and the tied ones."""
+
+    def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
+        self.objective = objective
+        self.eta = objective.natural(theta)
+        self.scale = objective.bound.statistic_scale
+        share = objective.class_weights / objective.n_rows
+        self.weight = (objective.tradeoff * objective.n_rows * share)[:, None]
+
+    def _curvature(self, direction: Floats) -> Floats:
+        bent = self.objective.density.hessian_product(self.eta, direction / self.scale)
+        return self.weight * bent / self.scale
+
+    def to_tied(self, weights: Floats) -> Floats:
+        """Return what changes of the classes' weights add to the tied gradient."""
+        full = np.zeros_like(self.eta)
+        full[:, self.objective.free] = weights
+        return self._curvature(full)[:, self.objective.tied].sum(axis=0)
+
+    def to_classes(self, tied: Floats) -> Floats:
+        """Return what a change of the tied weights adds to the classes' gradients."""
+        full = np.zeros_like(self.eta)
+        full[:, self.objective.tied] = tied
+        return self._curvature(full)[:, self.objective.free]
+
+    def solve(self, tied: Floats) -> Floats:
+        """Return the tied weights that answer a gradient, the classes' own eliminated.
+
+        That block of the inverse is the inverse curvature of one class's density: equal in all
+        classes up to their weights, which add up.
+        """
+        full = np.zeros((1, self.eta.shape[1]))
+        full[:, self.objective.tied] = tied
+        inverse = self.objective.density.inverse_hessian_product(self.eta[:1], full * self.scale)
+        solved: Floats = (inverse * self.scale)[0, self.objective.tied]
+        return solved / float(self.weight.sum())
+
+
+def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
+    """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
+    k, p, lam = objective.n_classes, objective.n_free, objective.tradeoff
+    density, total = objective.density, objective.n_rows
+    n = objective.rows.n_samples
+    index = sample_rows(n, min(1.0, _SAMPLE / n))
+    seen = 0.0
+    eta, offset, absent = objective.row_coefficients(theta)
+    blocks = [np.zeros((p + 1, p + 1)) for _ in range(k)]
+    size = max(64, 4_000_000 // (p + 1))
+    for first in range(0, index.size, size):
+        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        seen += Z.shape[0] if weights is None else float(weights.sum())
+        for c in range(k):
+            v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
+            scaled = Z * np.sqrt(v if weights is None else v * weights)[:, None]
+            blocks[c] += scaled.T @ scaled
+    natural = objective.natural(theta)
+    scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
+    free = objective.free
+    share = objective.class_weights / total
+    for c in range(k):
+        block = blocks[c]
+        block *= total / seen
+        block[np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
+        if lam > 0.0:
+            inner = density.free_hessian(natural[c : c + 1])[0]
+            slope = ((density.mean(natural[c : c + 1])[0] - mean) / scale)[free]
+            column = np.append(slope, 1.0)
+            weight = lam * total * share[c]
+            block += weight * (1.0 - share[c]) * np.outer(column, column)
+            block[:p, :p] += weight * inner / np.outer(scale[free], scale[free])
+        floor = 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
+        block[np.diag_indices_from(block)] += floor
+    return blocks

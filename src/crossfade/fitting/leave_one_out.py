@@ -104,7 +104,9 @@ def approximate_leave_one_out(
                 change[:, a] += lam * np.einsum("ij,ij->i", Z @ towards_tied[a], statistics)
         kept = (1.0 - lam) * unit
         change, leverage[span] = _without(Q, tau, kept, change)
-        differences = np.log(np.maximum(tau, 1e-300)) - np.log(np.maximum(posterior[:, -1:], 1e-300))
+        differences = np.log(np.maximum(tau, 1e-300)) - np.log(
+            np.maximum(posterior[:, -1:], 1e-300)
+        )
         scores[span, :-1] = differences - unit[:, None] * change
 
     for_each_block(block, n, block_rows=objective.block_rows)

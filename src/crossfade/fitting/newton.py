@@ -369,6 +369,9 @@ class _Path:
         if self.converged:
             return True
         norm = self.last.gradient_norm
+        if not (np.isfinite(self.last.value) and np.isfinite(norm)):
+            self.message = "the function or its gradient is not finite at the start"
+            return True
         if norm <= tol:
             self.message = f"gradient norm {norm:.1e} is within the tolerance {tol:.1e}"
             self.converged = True
@@ -423,7 +426,7 @@ def line_search(
     """Return the first point on the step's halvings that lowers the function enough, or None.
 
     Near the optimum the function changes by less than it can be computed to; there a step is
-    taken when it lowers the gradient.
+    taken when it lowers the slope along itself.
 
     Parameters
     ----------
@@ -444,17 +447,20 @@ def line_search(
     shortest = 1e-16 * (1.0 + float(np.abs(theta).max(initial=0.0)))
     largest = float(np.abs(step).max(initial=0.0))
     length = 1.0
-    for _ in range(max_trials):
+    for trial in range(max_trials):
         candidate = theta + length * step
         new_value, new_gradient = problem.value_and_gradient(candidate)
         if np.isfinite(new_value) and np.isfinite(new_gradient).all():
             if -length * slope > noise:
                 better = new_value <= value + 1e-4 * length * slope
             else:
-                lower = np.abs(new_gradient).max() < np.abs(gradient).max()
-                better = bool(lower) and new_value <= value + noise
+                # The value is rounding there; the slope along the step is not yet.
+                flatter = abs(float(new_gradient @ step)) < 0.9 * abs(slope)
+                better = flatter and new_value <= value + noise
             if better:
                 return candidate, new_value, new_gradient
+        if -slope <= noise and trial >= 3:
+            break  # what the full step could gain is rounding; shorter ones gain less
         length *= 0.5 if np.isfinite(new_value) else 0.25
         if length * largest < shortest:
             break

@@ -157,9 +157,7 @@ def generative(bound: Bound, class_weights: Floats) -> Parameters:
     -------
     Parameters
     """
-    eta = bound.density.estimate(
-        bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
-    )
+    eta = bound.density.estimate(bound.counts + bound.prior_counts, bound.sums + bound.prior_sums)
     partition = bound.density.log_partition(eta).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_prior = np.log(class_weights / class_weights.sum())
@@ -182,8 +180,8 @@ class TradeoffObjective:
     Notes
     -----
     A row's class may be a mixture of several *states* (a subclass says which); all that is said
-    here of classes is then true of states. A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets
-    c (n_classes,) and the tied weights V (n_tied,).
+    here of classes is then true of states. A parameter vector holds, in this order, the free
+    weights W (n_classes, n_free), the offsets c (n_classes,) and the tied weights V (n_tied,).
     """
 
     #: Whether a row's own term is linear in the parameters: one state a class.
@@ -334,7 +332,9 @@ class TradeoffObjective:
         if not self._has_missing:
             return eta, offset, None
         centred = self._log_partition(self.natural(theta))
-        absent = centred + _by_factor(eta * self._free_mean, self._free_factors, self.density.n_factors)
+        absent = centred + _by_factor(
+            eta * self._free_mean, self._free_factors, self.density.n_factors
+        )
         return eta, offset, absent
 
     @cached_property
@@ -393,9 +393,7 @@ class TradeoffObjective:
         eta, offset, absent = self.row_coefficients(theta)
         eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
-        last_absent = (
-            None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
-        )
+        last_absent = None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
 
         def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
             carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
@@ -409,14 +407,16 @@ class TradeoffObjective:
                 return value, np.zeros(0), np.zeros(0), np.zeros(0)
             if weights is not None:
                 posterior = posterior * weights[:, None]
-            lost = np.zeros((0, 0)) if absent is None else np.zeros((posterior.shape[1], absent.shape[1]))
+            lost = (
+                np.zeros((0, 0))
+                if absent is None
+                else np.zeros((posterior.shape[1], absent.shape[1]))
+            )
             if missing is not None:
                 lost = posterior.T @ missing
             return value, self._block_sums(carrier, missing, posterior), posterior.sum(axis=0), lost
 
-        value, sums, mass, lost = block_sum(
-            block, self.rows.n_samples, block_rows=self.block_rows
-        )
+        value, sums, mass, lost = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
         weights_last = self.split(theta)[0][-1]
         value += float(self.split(theta)[1][-1]) * self._total

@@ -275,5 +275,3 @@ def _fold_scores(
             own = part.with_tradeoff(at.tradeoff)
             out[held] = held_out_scores(own, at.solution.theta, test)
     return scores
-
-

@@ -515,7 +515,7 @@ def path(data: LabelledChain, tradeoffs: Sequence[float], settings: Settings) ->
             objective.vector(weights),
             scale=objective.scale(),
             max_iter=settings.max_iter,
-            tol=1e-2 * settings.tol,
+            tol=1e-4 * settings.tol,
         )
         at = objective.shortest(found.theta) if tradeoff == 0.0 else found.theta
         weights = objective.weights(at)

@@ -415,13 +415,15 @@ class SymbolEmission(Emission):
     def small_sums(self) -> bool:  # type: ignore[override]
         return len(self.symbols) < 1000
 
-    def read(self, X: Any, lengths: ArrayLike | None) -> tuple[list[Any], Layout]:
+    def read(self, X: Any, lengths: ArrayLike | None) -> tuple[Any, Layout]:
         return stack_symbols(X, lengths)
 
-    def observe(self, raw: list[Any]) -> Integers:
-        return encode(raw, self.known, grow=False)
+    def observe(self, raw: Any) -> Integers:
+        return encode(raw, self.known)
 
-    def bind(self, raw: list[Any], codes: Integers | None, n_states: int) -> SymbolEmission:
+    def bind(self, raw: Any, codes: Integers | None, n_states: int) -> SymbolEmission:
+        if isinstance(raw, np.ndarray):
+            raw = np.unique(raw).tolist()
         found = {symbol for symbol in raw if not is_missing(symbol)}
         if not found:
             raise DataError("X: expected at least one symbol, got none; pass non-empty sequences")

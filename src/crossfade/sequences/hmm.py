@@ -14,6 +14,7 @@ from crossfade.densities import Density
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff, recursions
+from crossfade.sequences.decoding import ChainDecoding, Potentials
 from crossfade.sequences.emissions import (
     DensityEmission,
     Emission,
@@ -28,7 +29,7 @@ from crossfade.sequences.markov import ChainParameters, stationary
 __all__ = ["HiddenMarkovModel"]
 
 
-class HiddenMarkovModel(BaseEstimator):
+class HiddenMarkovModel(ChainDecoding, BaseEstimator):
     """A chain of hidden states, each of which emits an observation.
 
     Without labels it is trained by Baum-Welch (or Viterbi training); with labels by counts; with
@@ -85,7 +86,8 @@ class HiddenMarkovModel(BaseEstimator):
         covariances (n_states, n_features, n_features). Poisson emission: ``means_``.
     log_likelihood_history_ : ndarray of shape (n_iter_,)
         Log-likelihood at each iteration, plus the log prior density of the smoothing, which
-        together never fall. After counts: the joint log-likelihood, once.
+        together never fall. With all labels known: one entry, λ joint + (1 - λ) conditional
+        log-likelihood.
     converged_ : bool
     n_iter_ : int
     tradeoff_ : float
@@ -249,8 +251,7 @@ class HiddenMarkovModel(BaseEstimator):
             fitted = self._cross(named, raw, layout, labels, data)
             self.weights_, self.parameters_ = fitted.weights, fitted.parameters
             self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        joint = self._joint(data.observations, layout, labels.codes)
-        self.log_likelihood_history_ = np.array([joint.sum()])
+        self.log_likelihood_history_ = np.array([self._reached(data)])
 
     def _cross(
         self,
@@ -276,6 +277,19 @@ class HiddenMarkovModel(BaseEstimator):
         else:
             self.tradeoff_ = float(cast(float, self.tradeoff))
         return chain_tradeoff.follow(data, self.tradeoff_, settings)
+
+    def _reached(self, data: chain_tradeoff.LabelledChain) -> float:
+        """Return λ joint + (1 - λ) conditional log-likelihood of the training data."""
+        observations, layout, codes = data.observations, data.layout, data.codes
+        value, lam = 0.0, self.tradeoff_
+        if lam > 0.0:
+            value += lam * float(self._joint(observations, layout, codes).sum())
+        if self.weights_ is not None:
+            conditional = chain_tradeoff.conditional_log_likelihood(
+                self.weights_, data.emission, observations, layout, codes
+            )
+            value += (1.0 - lam) * float(conditional.sum())
+        return value
 
     def _fit_em(
         self,
@@ -421,8 +435,7 @@ class HiddenMarkovModel(BaseEstimator):
 
     # -- use -------------------------------------------------------------------------------------
 
-    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Any, Layout, Any]:
-        """Return observations, layout and the potentials that posteriors come from."""
+    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
         check_is_fitted(self, "parameters_")
         raw, layout = self.emission_.read(X, lengths)
         observations = self.emission_.observe(raw)
@@ -432,79 +445,7 @@ class HiddenMarkovModel(BaseEstimator):
         else:
             scorer = self.emission_.potentials(self.weights_.theta)
             chain = (self.weights_.start, self.weights_.transitions, self.weights_.stop)
-        values = np.ascontiguousarray(scorer(observations))
-        return observations, layout, (values, layout.offsets, *chain)
-
-    def predict(self, X: Any, lengths: ArrayLike | None = None, *, decode: str = "viterbi") -> Any:
-        """Return the states of each sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        lengths : array-like of int, optional
-        decode : {"viterbi", "posterior"}, default="viterbi"
-            The best path, or the most probable state at each step.
-
-        Returns
-        -------
-        list of ndarray, or ndarray
-            Names of the states, in the form X came in.
-        """
-        if decode not in ("viterbi", "posterior"):
-            raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
-        _, layout, chain = self._scored(X, lengths)
-        if decode == "viterbi":
-            codes, scores = recursions.viterbi(*chain)
-            self._refuse_impossible(scores)
-        else:
-            codes = self._posteriors(chain).argmax(axis=1)
-        return layout.restore(self.classes_[codes])
-
-    def _posteriors(self, chain: Any) -> Floats:
-        result = recursions.forward_backward(*chain)
-        self._refuse_impossible(result.log_partition)
-        return result.marginals
-
-    def _refuse_impossible(self, values: Floats) -> None:
-        impossible = np.flatnonzero(values == -np.inf)
-        if len(impossible):
-            raise DataError(
-                f"X: expected sequences that the model can produce, got none for sequence "
-                f"{int(impossible[0])}; fit with alpha > 0"
-            )
-
-    def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:
-        """Return the posterior of each state at each step, (n_steps, n_states) a sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        list of ndarray, or ndarray
-        """
-        _, layout, chain = self._scored(X, lengths)
-        return layout.restore(self._posteriors(chain))
-
-    def edge_marginals(self, X: Any, lengths: ArrayLike | None = None) -> list[Floats]:
-        """Return the posterior of each pair of neighbouring states, a list by sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        list of ndarray of shape (n_steps - 1, n_states, n_states)
-            [edge, from, to].
-        """
-        _, layout, chain = self._scored(X, lengths)
-        edges = recursions.edge_marginals(*chain)
-        counts = np.maximum(np.diff(layout.offsets) - 1, 0)
-        return np.split(edges, np.cumsum(counts)[:-1]) if layout.n_sequences else []
+        return layout, (np.ascontiguousarray(scorer(observations)), layout.offsets, *chain)
 
     def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
         """Return log p(x), or log p(x, y), of each sequence.
@@ -553,10 +494,7 @@ class HiddenMarkovModel(BaseEstimator):
         """
         if y is None:
             return float(self.log_likelihood(X, lengths=lengths).sum())
-        layout = layout_of(X, lengths)
-        found = self.predict(X, lengths)
-        predicted = read_labels(found, layout, self.classes_)
-        return float((predicted.codes == read_labels(y, layout, self.classes_).codes).mean())
+        return self._accuracy(X, y, lengths)
 
     def sample(
         self, lengths: int | ArrayLike, random_state: Any = None

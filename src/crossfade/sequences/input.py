@@ -216,8 +216,8 @@ def _numbers(part: Any, number: int, listed: bool) -> Floats:
     return array
 
 
-def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any], Layout]:
-    """Return symbols (words, tags, codes) as one flat list, and their layout.
+def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any] | Integers, Layout]:
+    """Return symbols (words, tags, codes) stacked, and their layout.
 
     Parameters
     ----------
@@ -226,8 +226,8 @@ def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any], 
 
     Returns
     -------
-    symbols : list of n_steps hashable objects
-        None marks a missing step.
+    symbols : list of n_steps hashable objects, or ndarray of shape (n_steps,), int64
+        An array where all come in integer arrays; else a list, None marking a missing step.
     layout : Layout
 
     Raises
@@ -236,8 +236,11 @@ def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any], 
         If a step is not a single symbol.
     """
     layout = layout_of(X, lengths)
+    parts = X if layout.listed else [X]
+    if len(parts) and all(_are_codes(part) for part in parts):
+        return np.concatenate([part.ravel() for part in parts]).astype(np.int64), layout
     symbols: list[Any] = []
-    for part in X if layout.listed else [X]:
+    for part in parts:
         symbols.extend(_symbols(part))
     for step, symbol in enumerate(symbols):
         if isinstance(symbol, list | dict | set | np.ndarray):
@@ -248,6 +251,12 @@ def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any], 
                 "several columns, or a random field for features"
             )
     return symbols, layout
+
+
+def _are_codes(part: Any) -> bool:
+    if not (isinstance(part, np.ndarray) and part.dtype.kind in "iu"):
+        return False
+    return part.ndim == 1 or (part.ndim == 2 and part.shape[1] == 1)
 
 
 def _symbols(part: Any) -> Iterable[Any]:
@@ -262,28 +271,28 @@ def _symbols(part: Any) -> Iterable[Any]:
     return values
 
 
-def encode(symbols: Sequence[Any], known: dict[Any, int], *, grow: bool) -> Integers:
-    """Return the number of each symbol; -1 for a missing one.
+def encode(symbols: Sequence[Any] | Integers, known: dict[Any, int]) -> Integers:
+    """Return the number of each symbol; ``len(known)`` for others, -1 for a missing one.
 
     Parameters
     ----------
-    symbols : sequence of hashable
+    symbols : sequence of hashable, or integer ndarray
     known : dict
-        Numbers of the known symbols. New ones are added when `grow`, else get ``len(known)``.
-    grow : bool
+        Numbers of the known symbols.
 
     Returns
     -------
     ndarray of shape (n_steps,), int64
     """
+    if isinstance(symbols, np.ndarray):
+        # Different integers are few: look each up once.
+        values, where = np.unique(symbols, return_inverse=True)
+        found = np.array([known.get(v, len(known)) for v in values.tolist()], dtype=np.int64)
+        return found[where.ravel()] if len(values) else np.empty(0, dtype=np.int64)
     codes = np.empty(len(symbols), dtype=np.int64)
     for step, symbol in enumerate(symbols):
         code = known.get(symbol, -1)
-        if code < 0 and not is_missing(symbol):
-            code = len(known)
-            if grow:
-                known[symbol] = code
-        codes[step] = code
+        codes[step] = len(known) if code < 0 and not is_missing(symbol) else code
     return codes
 
 
@@ -359,9 +368,10 @@ def read_labels(
 
 def _flat_labels(y: Any, layout: Layout) -> list[Any]:
     """Return all labels in one list, refusing any whose lengths differ from X's."""
-    listed = not (isinstance(y, np.ndarray) and y.dtype != object)
-    if listed and len(y) and not layout.listed:
-        listed = isinstance(y[0], list | tuple | np.ndarray)
+    if isinstance(y, np.ndarray) and y.dtype != object:
+        listed = y.ndim == 2 and y.shape[1] != 1
+    else:
+        listed = layout.listed if not len(y) else isinstance(y[0], list | tuple | np.ndarray)
     if not listed:
         labels = np.asarray(y).ravel().tolist() if isinstance(y, np.ndarray) else list(y)
         if len(labels) != layout.n_steps:

@@ -1,0 +1,105 @@
+"""What chain models share once fitted: paths, posteriors, accuracy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.sequences import recursions
+from crossfade.sequences.input import Layout, layout_of, read_labels
+
+__all__ = ["ChainDecoding", "Potentials"]
+
+#: Arguments of the recursions: emissions, offsets, initial, transitions, final.
+Potentials = tuple[Floats, Integers, Floats, Floats, Floats]
+
+
+class ChainDecoding:
+    """Paths and posteriors of a model that turns sequences into a chain's potentials."""
+
+    classes_: NDArray[Any]
+
+    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
+        """Return the layout and the potentials that posteriors come from."""
+        raise NotImplementedError
+
+    def predict(self, X: Any, lengths: ArrayLike | None = None, *, decode: str = "viterbi") -> Any:
+        """Return the states of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+        decode : {"viterbi", "posterior"}, default="viterbi"
+            The best path, or the most probable state at each step.
+
+        Returns
+        -------
+        list of ndarray, or ndarray
+            Names of the states, in the form X came in.
+        """
+        if decode not in ("viterbi", "posterior"):
+            raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
+        layout, chain = self._scored(X, lengths)
+        if decode == "viterbi":
+            codes, scores = recursions.viterbi(*chain)
+            self._refuse_impossible(scores)
+        else:
+            codes = self._posteriors(chain).argmax(axis=1)
+        return layout.restore(self.classes_[codes])
+
+    def _posteriors(self, chain: Any) -> Floats:
+        result = recursions.forward_backward(*chain)
+        self._refuse_impossible(result.log_partition)
+        return result.marginals
+
+    def _refuse_impossible(self, values: Floats) -> None:
+        impossible = np.flatnonzero(values == -np.inf)
+        if len(impossible):
+            raise DataError(
+                f"X: expected sequences that the model can produce, got none for sequence "
+                f"{int(impossible[0])}; fit with alpha > 0"
+            )
+
+    def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:
+        """Return the posterior of each state at each step, (n_steps, n_states) a sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        list of ndarray, or ndarray
+        """
+        layout, chain = self._scored(X, lengths)
+        return layout.restore(self._posteriors(chain))
+
+    def edge_marginals(self, X: Any, lengths: ArrayLike | None = None) -> list[Floats]:
+        """Return the posterior of each pair of neighbouring states, a list by sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        list of ndarray of shape (n_steps - 1, n_states, n_states)
+            [edge, from, to].
+        """
+        layout, chain = self._scored(X, lengths)
+        edges = recursions.edge_marginals(*chain)
+        counts = np.maximum(np.diff(layout.offsets) - 1, 0)
+        return np.split(edges, np.cumsum(counts)[:-1]) if layout.n_sequences else []
+
+    def _accuracy(self, X: Any, y: Any, lengths: ArrayLike | None) -> float:
+        layout = layout_of(X, lengths)
+        truth = read_labels(y, layout, self.classes_)
+        found = read_labels(self.predict(X, lengths), layout, self.classes_)
+        return float((found.codes == truth.codes).mean()) if layout.n_steps else float("nan")

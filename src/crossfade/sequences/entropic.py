@@ -1,0 +1,453 @@
+"""The entropic Markov chain: a generative chain used discriminatively.
+
+Azeraf, Monfrini & Pieczynski (2020), "Using the naive Bayes as a discriminative classifier",
+equations (4)-(6), write the posteriors of a hidden Markov model in terms of the states' reference
+distribution π, its transitions a and the local posteriors L_y(i) = p(x_t = i | y_t) alone:
+
+    α_1(i) = L_{y_1}(i) initial(i) / π(i),   α_{t+1}(i) = L_{y_{t+1}}(i) / π(i) Σ_j α_t(j) a_j(i)
+    β_T(i) = 1,                              β_t(i) = Σ_j L_{y_{t+1}}(j) / π(j) β_{t+1}(j) a_i(j)
+
+(the paper has initial = π). No density of the observations is needed: L may come from any
+classifier and look at any features.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.sequences import recursions
+from crossfade.sequences.chain_tradeoff import path_scores
+from crossfade.sequences.decoding import ChainDecoding, Potentials
+from crossfade.sequences.hmm import HiddenMarkovModel
+from crossfade.sequences.input import Layout, layout_of, read_labels
+from crossfade.sequences.lbfgs import Minimum, minimise
+from crossfade.sequences.markov import estimate_chain, label_counts
+
+__all__ = ["EntropicMarkovChain"]
+
+
+class EntropicMarkovChain(ChainDecoding, BaseEstimator):
+    """A hidden Markov chain whose states are known by local posteriors instead of emissions.
+
+    Parameters
+    ----------
+    local_classifier : scikit-learn classifier, optional
+        Gives L by ``predict_proba`` on a step's features; by default multinomial logistic
+        regression. It is cloned, not changed. With ``training="joint"`` leave it out.
+    training : {"plug-in", "joint"}, default="plug-in"
+        "plug-in": π, initial and a are counts, L the classifier trained on single steps.
+        "joint": π, initial, a and L, a multinomial logistic regression on the features, are
+        trained together by gradient on the conditional likelihood of the labels.
+    initial : {"counts", "reference"}, default="counts"
+        Whether the first state has a distribution of its own, or π as in the paper.
+    alpha : float, default=0.01
+        Pseudo-count of each start, transition and state in the counts.
+    l2 : float, default=1.0
+        Joint training: penalty l2 · Σ weight² on L's coefficients and on the log-odds of π,
+        initial and a; L's intercepts are free.
+    max_iter : int, default=500
+    tol : float, default=1e-8
+        Joint training stops when a step promises to gain less than this share of the objective.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_states,)
+    initial_ : ndarray of shape (n_states,)
+    reference_ : ndarray of shape (n_states,)
+        π.
+    transmat_ : ndarray of shape (n_states, n_states)
+        [from, to].
+    local_ : classifier
+        Fitted (plug-in training).
+    coef_, intercept_ : ndarray
+        Of L, (n_states, n_features) and (n_states,) (joint training).
+    converged_ : bool
+    n_iter_ : int
+
+    Raises
+    ------
+    DataError
+        If data or a parameter cannot be used as given.
+
+    Notes
+    -----
+    Only L/π enters the posteriors, so joint training determines this ratio alone; the penalty
+    decides which part of it is called π.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.sequences import EntropicMarkovChain
+    >>> rng = np.random.default_rng(0)
+    >>> states = [np.repeat([0, 1, 0], 20) for _ in range(10)]
+    >>> features = [s[:, None] + rng.normal(size=(60, 1)) for s in states]
+    >>> model = EntropicMarkovChain().fit(features, states)
+    >>> alone = model.local_.score(np.vstack(features), np.concatenate(states))
+    >>> bool(model.score(features, states) > alone)
+    True
+    """
+
+    _model: HiddenMarkovModel | None
+    _encoder: Any
+
+    def __init__(
+        self,
+        local_classifier: Any = None,
+        *,
+        training: str = "plug-in",
+        initial: str = "counts",
+        alpha: float = 0.01,
+        l2: float = 1.0,
+        max_iter: int = 500,
+        tol: float = 1e-8,
+    ):
+        self.local_classifier = local_classifier
+        self.training = training
+        self.initial = initial
+        self.alpha = alpha
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @classmethod
+    def from_hmm(cls, model: HiddenMarkovModel, reference: ArrayLike | None = None) -> Self:
+        """Return the entropic chain with the posteriors of a fitted hidden Markov model.
+
+        Parameters
+        ----------
+        model : HiddenMarkovModel
+            Fitted.
+        reference : array-like of shape (n_states,), optional
+            π, positive; the model's start distribution mixed with an even one by default. The
+            posteriors do not depend on it.
+
+        Returns
+        -------
+        EntropicMarkovChain
+            L follows from the emissions: L_y(i) ∝ π(i) p(y | i).
+        """
+        check_is_fitted(model, "parameters_")
+        n_states = len(model.classes_)
+        if reference is None:
+            reference = 0.5 * model.startprob_ + 0.5 / n_states
+        pi = np.array(reference, dtype=np.float64)
+        if pi.shape != (n_states,) or not (pi > 0).all() or not np.isclose(pi.sum(), 1.0):
+            raise DataError(
+                f"reference: expected {n_states} positive probabilities that sum to 1, got "
+                f"{reference!r}"
+            )
+        new = cls()
+        new.classes_, new.reference_ = model.classes_, pi
+        new.initial_, new.transmat_ = model.startprob_, model.transmat_
+        new._model = model
+        new._encoder = None
+        new.converged_, new.n_iter_ = True, 0
+        return new
+
+    # -- training --------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Self:
+        """Train on labelled sequences.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array or sparse matrix of all steps
+            Feature matrices, or sequences of dicts, strings or lists of strings.
+        y : list of sequences of labels, or one array
+        lengths : array-like of shape (n_sequences,), int, optional
+
+        Returns
+        -------
+        EntropicMarkovChain
+            Itself.
+        """
+        self._check_parameters()
+        self._model, self._encoder = None, None
+        features, layout = self._features(X, lengths, learn=True)
+        labels = read_labels(y, layout)
+        if layout.n_steps == 0:
+            raise DataError("X: expected at least one step, got none; pass non-empty sequences")
+        self.classes_ = labels.classes
+        n_states = len(self.classes_)
+        counts = label_counts(labels.codes, layout, n_states)
+        chain = estimate_chain(counts, self.alpha, np.empty(0), stop=False)
+        total = np.bincount(labels.codes, minlength=n_states) + self.alpha
+        self.reference_ = total / total.sum()
+        self.initial_ = self.reference_ if self.initial == "reference" else chain.start
+        self.transmat_ = chain.transitions
+        self.converged_, self.n_iter_ = True, 1
+        if self.training == "plug-in":
+            local = LogisticRegression(max_iter=1000)
+            if self.local_classifier is not None:
+                local = clone(self.local_classifier)
+            self.local_ = local.fit(features, self.classes_[labels.codes])
+        else:
+            self._fit_jointly(features, layout, labels.codes)
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.training not in ("plug-in", "joint"):
+            raise DataError(f"training: expected 'plug-in' or 'joint', got {self.training!r}")
+        if self.initial not in ("counts", "reference"):
+            raise DataError(f"initial: expected 'counts' or 'reference', got {self.initial!r}")
+        if self.training == "joint" and self.local_classifier is not None:
+            raise DataError(
+                f"local_classifier: expected None for training='joint', got "
+                f"{self.local_classifier!r}; the local part is trained with the rest"
+            )
+        for name in ("alpha", "l2", "tol"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise DataError(f"{name}: expected a finite number >= 0, got {value!r}")
+
+    def _features(self, X: Any, lengths: ArrayLike | None, *, learn: bool) -> tuple[Any, Layout]:
+        """Return a matrix with a row a step, dense or sparse, and the layout."""
+        if _are_matrices(X):
+            layout = layout_of(X, lengths)
+            parts = [part for part in X if part.shape[0]] if layout.listed else [X]
+            return _stacked(parts), layout
+        from crossfade.sequences.features import AttributeEncoder
+
+        if learn:
+            self._encoder = AttributeEncoder()
+        if self._encoder is None:
+            raise DataError("X: expected matrices as in fit, got tokens of another kind")
+        encode = self._encoder.fit_transform if learn else self._encoder.transform
+        encoded = encode(X, lengths)
+        entries = encoded.values
+        if entries is None:
+            entries = np.ones(len(encoded.attributes))
+        matrix = scipy.sparse.csr_matrix(
+            (entries, encoded.attributes, encoded.token_starts),
+            shape=(encoded.n_tokens, len(self._encoder)),
+        )
+        return matrix, Layout(encoded.offsets, listed=lengths is None)
+
+    def _fit_jointly(self, features: Any, layout: Layout, codes: Integers) -> None:
+        objective = _JointObjective(
+            features, layout, codes, len(self.classes_), self.l2, tied=self.initial == "reference"
+        )
+        start = objective.vector(
+            np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_)
+        )
+        found: Minimum = minimise(
+            objective, start, scale=objective.scale(), max_iter=self.max_iter, tol=self.tol
+        )
+        initial, transitions, reference, intercept, coef = objective.parts(found.theta)
+        self.initial_ = np.exp(log_softmax(initial))
+        self.transmat_ = np.exp(log_softmax(transitions, axis=1))
+        self.reference_ = np.exp(log_softmax(reference))
+        self.intercept_, self.coef_ = intercept, coef
+        self.converged_, self.n_iter_ = found.converged, found.n_iter
+
+    # -- use -------------------------------------------------------------------------------------
+
+    def log_local(self, X: Any, lengths: ArrayLike | None = None) -> Any:
+        """Return log L, the log-posterior of each state by its own step alone.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        list of ndarray of shape (n_steps, n_states), or ndarray
+        """
+        check_is_fitted(self, "classes_")
+        values, layout = self._log_local(X, lengths)
+        return layout.restore(values)
+
+    def _log_local(self, X: Any, lengths: ArrayLike | None) -> tuple[Floats, Layout]:
+        if self._model is not None:
+            emission = self._model.emission_
+            raw, layout = emission.read(X, lengths)
+            scorer = emission.log_likelihoods(self._model.parameters_.theta)
+            values = scorer(emission.observe(raw)) + np.log(self.reference_)
+            return log_softmax(values, axis=1), layout
+        features, layout = self._features(X, lengths, learn=False)
+        if layout.n_steps == 0:
+            return np.zeros((0, len(self.classes_))), layout
+        if self.training == "joint":
+            values = np.asarray(features @ self.coef_.T) + self.intercept_
+            return log_softmax(values, axis=1), layout
+        share = np.asarray(self.local_.predict_proba(features), dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return np.log(share), layout
+
+    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
+        check_is_fitted(self, "classes_")
+        values, layout = self._log_local(X, lengths)
+        with np.errstate(divide="ignore"):
+            initial, transitions = np.log(self.initial_), np.log(self.transmat_)
+        final = np.zeros(len(self.classes_))
+        if self._model is not None:
+            _, transitions, final = self._model.parameters_.logs()
+        values = np.ascontiguousarray(values - np.log(self.reference_))
+        return layout, (values, layout.offsets, initial, transitions, final)
+
+    def log_likelihood(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Floats:
+        """Return the conditional log p(y | x) of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        y : list of sequences of labels, or one array
+            Without it there is nothing to return: the model has no density of X.
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,)
+        """
+        layout, potentials = self._scored(X, lengths)
+        labels = read_labels(y, layout, self.classes_)
+        along = path_scores(potentials[0], layout, labels.codes, potentials[2:])
+        return along - recursions.log_partition(*potentials)
+
+    def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
+        """Return the share of steps predicted right.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array
+        y : list of sequences of labels, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        float
+        """
+        return self._accuracy(X, y, lengths)
+
+
+class _JointObjective:
+    """Minus the conditional log-likelihood, penalised, over all parameters in one vector.
+
+    The vector holds log-odds of initial, transitions and reference, then intercepts and
+    coefficients of L. L's own normaliser is the same for all states at a step, so it cancels.
+    """
+
+    def __init__(
+        self,
+        features: Any,
+        layout: Layout,
+        codes: Integers,
+        n_states: int,
+        l2: float,
+        *,
+        tied: bool,
+    ):
+        self.features, self.layout, self.codes = features, layout, codes
+        self.k, self.l2, self.tied = n_states, l2, tied
+        self.counts = label_counts(codes, layout, n_states)
+        # A sparse transpose in rows of its own: products with it are then one pass.
+        self._transposed = features.T.tocsr() if hasattr(features, "tocsr") else features.T
+
+    def vector(self, initial: Floats, transitions: Floats, reference: Floats) -> Floats:
+        nothing = np.zeros(self.k * self.features.shape[1])
+        parts = (initial, transitions.ravel(), reference, reference, nothing)
+        return np.concatenate(parts)
+
+    def parts(self, vector: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        k = self.k
+        cuts = np.cumsum([k, k * k, k, k])
+        initial, transitions, reference, intercept, coef = np.split(vector, cuts)
+        if self.tied:
+            initial = reference
+        return initial, transitions.reshape(k, k), reference, intercept, coef.reshape(k, -1)
+
+    def scale(self) -> Floats:
+        """Return a rough inverse curvature of each parameter: one over how often it is used."""
+        features = self.features
+        sparse = hasattr(features, "multiply")
+        squares = features.multiply(features) if sparse else features**2
+        used = np.asarray(squares.sum(axis=0)).ravel() / self.k
+        total = np.bincount(self.codes, minlength=self.k).astype(np.float64)
+        moves = self.counts.transitions.ravel()
+        sizes = (self.counts.initial, moves, total, total, np.tile(used, self.k))
+        return 1.0 / (np.concatenate(sizes) + 1.0 + 2.0 * self.l2)
+
+    def __call__(self, vector: Floats) -> tuple[float, Floats]:
+        odds = self.parts(vector)
+        initial, transitions = log_softmax(odds[0]), log_softmax(odds[1], axis=1)
+        reference = log_softmax(odds[2])
+        values = np.asarray(self.features @ odds[4].T) + (odds[3] - reference)
+        values = np.ascontiguousarray(values)
+        zero = np.zeros(self.k)
+        found = recursions.forward_backward(values, self.layout.offsets, initial, transitions)
+        chain = (initial, transitions, zero)
+        along = path_scores(values, self.layout, self.codes, chain)
+        value = float(found.log_partition.sum() - along.sum())
+        excess = found.marginals
+        excess[np.arange(len(self.codes)), self.codes] -= 1.0
+        by_state = excess.sum(axis=0)
+        first = found.initial_sums - self.counts.initial
+        moves = found.transition_sums - self.counts.transitions
+        gradient = np.concatenate(
+            [
+                first - np.exp(initial) * first.sum(),
+                (moves - np.exp(transitions) * moves.sum(axis=1, keepdims=True)).ravel(),
+                np.exp(reference) * by_state.sum() - by_state,
+                by_state,
+                np.asarray(self._transposed @ excess).T.ravel(),
+            ]
+        )
+        k = self.k
+        if self.tied:
+            start = slice(k + k * k, 2 * k + k * k)
+            gradient[start] += gradient[:k]
+            gradient[:k] = 0.0
+        penalised = vector.copy()
+        penalised[2 * k + k * k : 3 * k + k * k] = 0.0
+        if self.tied:
+            penalised[:k] = 0.0
+        value += self.l2 * float(penalised @ penalised)
+        return value, gradient + 2.0 * self.l2 * penalised
+
+
+def _are_matrices(X: Any) -> bool:
+    if scipy.sparse.issparse(X):
+        return True
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return bool(X.ndim >= 2)
+    entries = list(X) if hasattr(X, "__iter__") else []
+    return bool(entries) and all(_is_matrix(part) for part in entries)
+
+
+def _is_matrix(part: Any) -> bool:
+    if scipy.sparse.issparse(part):
+        return True
+    return isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype.kind in "fiub"
+
+
+def _stacked(parts: list[Any]) -> Any:
+    if not parts:
+        return np.zeros((0, 0))
+    widths = [part.shape[1] for part in parts]
+    if len(set(widths)) > 1:
+        odd = next(n for n, width in enumerate(widths) if width != widths[0])
+        raise DataError(
+            f"X: expected {widths[0]} columns in every sequence, got {widths[odd]} in another; "
+            "give all sequences the same columns"
+        )
+    if any(scipy.sparse.issparse(part) for part in parts):
+        matrix: Any = scipy.sparse.vstack(parts, format="csr")
+        finite = np.isfinite(matrix.data).all()
+    else:
+        matrix = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        matrix = np.asarray(matrix, dtype=np.float64)
+        finite = np.isfinite(matrix).all()
+    if not finite:
+        raise DataError("X: expected finite features, got NaN or infinity; fill them in first")
+    return matrix
