@@ -46,6 +46,18 @@ def test_full_covariance_of_fifty_columns_and_ten_classes(wide, tradeoff):
     assert peak < 600e6
 
 
+@pytest.mark.parametrize("tradeoff", [0.5, 0.05])
+def test_a_shared_covariance_of_sixty_columns(wide, tradeoff):
+    X, y = wide
+    X = np.hstack([X, X[:, :10] ** 2])
+    rows = LabelledRows(X, y % 3, None, 3)
+    objective = TradeoffObjective(rows, bind(MultivariateGaussian("shared"), rows), tradeoff, 1.0)
+    assert not is_dense(objective)
+    solution = minimise(objective, cold_start(objective))
+    assert solution.converged, solution.message
+    assert solution.gradient_norm < 1e-8
+
+
 def test_the_estimator_fits_it_at_tradeoff_one_and_tells_classes_apart(wide):
     X, y = wide
     model = GaussianDiscriminant("full", tradeoff=1).fit(X, y)

@@ -80,7 +80,8 @@ def minimise(
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
     if not is_dense(objective):
-        return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
+        with single_threaded_blas():  # its threads and those of the blocks would wait in turns
+            return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
     many = objective.rows.n_samples >= _MANY_ROWS
     if objective.exact_labels and not many and is_wide(objective):
         with single_threaded_blas():
