@@ -1,0 +1,196 @@
+"""``crossfade tag``: learn tags from a column file, tag another, and count what is right."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from crossfade.errors import DataError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("tag")(tag)
+
+
+class ModelName(StrEnum):
+    """Models on offer."""
+
+    crf = "crf"
+    hmm = "hmm"
+    efb = "efb"
+
+
+class FeaturesName(StrEnum):
+    """Templates of features on offer."""
+
+    auto = "auto"
+    window = "window"
+    shape = "shape"
+
+
+Sentences = list[list[tuple[str, ...]]]
+
+
+def tag(
+    train: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="Sentences to learn from: a token a line, the last column its tag."
+        ),
+    ],
+    test: Annotated[
+        Path, typer.Option(metavar="FILE", help="Sentences to tag; with or without a tag column.")
+    ],
+    model: Annotated[
+        ModelName,
+        typer.Option(
+            help="Conditional random field, hidden Markov model (words alone), or entropic "
+            "forward-backward."
+        ),
+    ] = ModelName.crf,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the test file with a column of predicted tags."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
+    ] = None,
+    features: Annotated[
+        FeaturesName,
+        typer.Option(
+            help="Of crf and efb: words (and parts of speech) in a window, or spelling. auto: "
+            "window where there is a column between word and tag, else shape."
+        ),
+    ] = FeaturesName.auto,
+    l1: Annotated[float, typer.Option(help="Penalty on absolute weights (crf).")] = 0.0,
+    l2: Annotated[float, typer.Option(help="Penalty on squared weights (crf, efb).")] = 1.0,
+    seen_transitions: Annotated[
+        bool,
+        typer.Option("--seen-transitions", help="Allow only pairs of tags seen in training (crf)."),
+    ] = False,
+    decode: Annotated[
+        str, typer.Option(help="viterbi (the best path) or posterior (each token's best tag).")
+    ] = "viterbi",
+) -> None:
+    """Learn tags from one column file, tag another, and compare with its tags if it has them.
+
+    Columns are apart by tabs or spaces, sentences by a blank line; files may be compressed (.gz).
+    The first column is the word, the second (of three or more) its part of speech. Reported are
+    accuracy, and precision, recall and F1 of each tag and, for tags like B-NP, of chunks as the
+    CoNLL shared tasks count them.
+    """
+    from crossfade.commands.output import check_writable, write_json, write_whole
+    from crossfade.sequences.files import read_columns, write_columns
+    from crossfade.sequences.metrics import evaluate_tags
+
+    if decode not in ("viterbi", "posterior"):
+        raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
+    for path, option in ((out, "--out"), (json, "--json")):
+        if path is not None:
+            check_writable(path, option)
+    learnt, given = read_columns(train), read_columns(test)
+    width = len(learnt[0][0])
+    labelled = _check_columns(width, len(given[0][0]))
+    template = _template(features, width)
+    tagger = _model(model, l1, l2, seen_transitions)
+    prepare = _inputs(model, template, with_tags=width > 2)
+    started = time.perf_counter()
+    tagger.fit(prepare(learnt), [[token[-1] for token in sentence] for sentence in learnt])
+    trained = time.perf_counter()
+    found = [[str(name) for name in path] for path in tagger.predict(prepare(given), decode=decode)]
+    tagged = time.perf_counter()
+    typer.echo(
+        f"{model.value}: trained on {len(learnt)} sentences in {trained - started:.1f} s, "
+        f"tagged {len(given)} in {tagged - trained:.1f} s",
+        err=True,
+    )
+    facts: dict[str, Any] = {
+        "model": model.value,
+        "features": None if model is ModelName.hmm else template.value,
+        "train_sentences": len(learnt),
+        "test_sentences": len(given),
+    }
+    if labelled:
+        truth = [[token[-1] for token in sentence] for sentence in given]
+        report = evaluate_tags(truth, found)
+        typer.echo(str(report))
+        facts |= report.to_dict()
+    if out is not None or not labelled:
+        text = write_columns(
+            [(*token, name) for token, name in zip(sentence, names, strict=True)]
+            for sentence, names in zip(given, found, strict=True)
+        )
+        if out is not None:
+            write_whole(out, text.encode())
+        else:
+            typer.echo(text, nl=False)
+    if json is not None:
+        write_json(json, facts)
+
+
+def _check_columns(train_width: int, test_width: int) -> bool:
+    """Return whether the test file has a tag column."""
+    if train_width < 2:
+        raise DataError(
+            "--train: expected at least two columns, a word and its tag, got one; add the tags"
+        )
+    if test_width not in (train_width, train_width - 1):
+        raise DataError(
+            f"--test: expected the {train_width} columns of the training file, or one less (no "
+            f"tags), got {test_width}; give both files the same columns"
+        )
+    if train_width > 3:
+        typer.echo(f"columns 3 to {train_width - 1} are not used", err=True)
+    return test_width == train_width
+
+
+def _template(features: FeaturesName, width: int) -> FeaturesName:
+    if features is FeaturesName.auto:
+        return FeaturesName.window if width > 2 else FeaturesName.shape
+    return features
+
+
+def _model(model: ModelName, l1: float, l2: float, seen_transitions: bool) -> Any:
+    from crossfade.sequences import (
+        ConditionalRandomField,
+        EntropicMarkovChain,
+        HiddenMarkovModel,
+    )
+    from crossfade.sequences.maximum_entropy import MaximumEntropyClassifier
+
+    if model is ModelName.crf:
+        allowed = "seen" if seen_transitions else None
+        return ConditionalRandomField(l1=l1, l2=l2, allowed_transitions=allowed)
+    if l1 or seen_transitions:
+        raise DataError(
+            f"--model: expected crf with --l1 or --seen-transitions, got {model.value!r}; leave "
+            "them out"
+        )
+    if model is ModelName.hmm:
+        return HiddenMarkovModel(emission="categorical")
+    return EntropicMarkovChain(MaximumEntropyClassifier(l2=l2))
+
+
+def _inputs(model: ModelName, template: FeaturesName, *, with_tags: bool) -> Any:
+    """Return the function that turns sentences of cells into what the model takes."""
+    from crossfade.sequences.features import shape_features, window_features
+
+    def prepare(sentences: Sentences) -> list[Any]:
+        words = [[token[0] for token in sentence] for sentence in sentences]
+        if model is ModelName.hmm:
+            return words
+        if template is FeaturesName.shape:
+            return [shape_features(sentence) for sentence in words]
+        if with_tags:
+            tags = [[token[1] for token in sentence] for sentence in sentences]
+            return [window_features(w, t) for w, t in zip(words, tags, strict=True)]
+        return [window_features(sentence) for sentence in words]
+
+    return prepare

@@ -1,0 +1,518 @@
+"""The linear-chain conditional random field."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.blocks import for_each_block
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import ConvergenceWarning, DataError, MissingExtraError
+from crossfade.sequences import recursions
+from crossfade.sequences.chain_tradeoff import path_scores
+from crossfade.sequences.crf_training import (
+    Objective,
+    TrainingOptions,
+    WeightLayout,
+    choose_weights,
+    pair_layout,
+    train,
+)
+from crossfade.sequences.decoding import ChainDecoding, Potentials
+from crossfade.sequences.features import Attribute, AttributeEncoder, EncodedSequences
+from crossfade.sequences.input import Layout, read_labels
+
+__all__ = ["ConditionalRandomField"]
+
+
+class ConditionalRandomField(ChainDecoding, BaseEstimator):
+    """A linear-chain conditional random field: labels of sequences from any features.
+
+    The probability of labels y given features x is proportional to the exponential of
+
+        start[y_1] + stop[y_T] + Σ_t Σ_a value_a(x_t) · state[a, y_t] + Σ_t transition[y_t, y_{t+1}]
+
+    and training minimises
+
+        -Σ log p(y | x) + l2 · Σ weight² + l1 · Σ |weight|,
+
+    which is CRFsuite's objective with c2 = l2 and c1 = l1. As there, a pair of attribute and label
+    has a weight if it occurs in training, and a transition likewise. CRFsuite has no start and
+    stop weights; ``start_stop=False`` leaves them out (with them, the model is CRFsuite's with two
+    more attributes, one at the first token and one at the last).
+
+    Parameters
+    ----------
+    l1 : float, default=0.0
+        Penalty on absolute weights: makes many of them zero.
+    l2 : float, default=1.0
+        Penalty on squared weights (not halved).
+    allowed_transitions : None, "seen" or iterable of (from, to) pairs, default=None
+        The transitions that may occur, in training and in decoding: all of them; those of the
+        training labels; those listed.
+    start_stop : bool, default=True
+        Whether there are weights for the first and for the last label.
+    unseen_states, unseen_transitions : bool, default=False
+        Whether pairs of attribute and label (transitions, starts, stops) that never occur in
+        training have weights too; they can only become negative.
+    passes : int, default=10
+        Stochastic passes before L-BFGS (fewer evaluations, the same optimum); 0 for none. Skipped
+        with an `l1` penalty and for 50 sequences or fewer.
+    tol : float, default=1e-5
+        Training stops when the objective fell by no more than this share in ten steps.
+    max_iter : int, default=1000
+        Most L-BFGS steps.
+    random_state : int, default=0
+        Seed of the order of sequences in the stochastic passes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_labels,)
+        The labels, sorted.
+    encoder_ : AttributeEncoder
+        The attributes; ``encoder_.names`` lists them.
+    state_weights_ : sparse array of shape (n_attributes, n_labels)
+    transition_weights_ : ndarray of shape (n_labels, n_labels)
+        [from, to]; zero where a transition has no weight, -inf where it is forbidden.
+    start_weights_, stop_weights_ : ndarray of shape (n_labels,)
+    objective_ : float
+        The minimised function at the solution.
+    n_iter_ : int
+        L-BFGS steps.
+    n_evaluations_ : int
+        Evaluations of objective and gradient over all sequences.
+    converged_ : bool
+    message_ : str
+        Why training stopped.
+
+    Raises
+    ------
+    DataError
+        If data or a parameter cannot be used as given.
+
+    See Also
+    --------
+    crossfade.sequences.HiddenMarkovModel : the generative end.
+    crossfade.sequences.features : templates of features for words.
+
+    Notes
+    -----
+    Lafferty, McCallum & Pereira (2001), "Conditional random fields: probabilistic models for
+    segmenting and labeling sequence data"; the weights that exist are those of Okazaki's CRFsuite.
+
+    Examples
+    --------
+    >>> from crossfade.sequences import ConditionalRandomField
+    >>> X = [[{"w": "the"}, {"w": "dog"}, {"w": "runs"}], [{"w": "a"}, {"w": "cat"}]]
+    >>> y = [["D", "N", "V"], ["D", "N"]]
+    >>> model = ConditionalRandomField(l2=0.1).fit(X, y)
+    >>> model.predict([[{"w": "the"}, {"w": "cat"}, {"w": "runs"}]])
+    [array(['D', 'N', 'V'], dtype='<U1')]
+    """
+
+    def __init__(
+        self,
+        *,
+        l1: float = 0.0,
+        l2: float = 1.0,
+        allowed_transitions: str | Iterable[tuple[Any, Any]] | None = None,
+        start_stop: bool = True,
+        unseen_states: bool = False,
+        unseen_transitions: bool = False,
+        passes: int = 10,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        random_state: int = 0,
+    ):
+        self.l1 = l1
+        self.l2 = l2
+        self.allowed_transitions = allowed_transitions
+        self.start_stop = start_stop
+        self.unseen_states = unseen_states
+        self.unseen_transitions = unseen_transitions
+        self.passes = passes
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    # -- training --------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Self:
+        """Train on labelled sequences.
+
+        Parameters
+        ----------
+        X : list of sequences, EncodedSequences, or one array or list with `lengths`
+            Sequences of dicts, strings, lists of strings, or matrices:
+            :mod:`crossfade.sequences.features` says what counts as one attribute.
+        y : list of sequences of labels, or one array
+            A label for every token.
+        lengths : array-like of shape (n_sequences,), int, optional
+            Tokens of each sequence where X is one array.
+
+        Returns
+        -------
+        ConditionalRandomField
+            Itself.
+        """
+        self._check_parameters()
+        encoded = self._encoded_for_fit(X, lengths)
+        labels = read_labels(y, encoded.layout)
+        if encoded.n_tokens == 0:
+            raise DataError("X: expected at least one token to train on, got none; pass sequences")
+        allowed = self._allowed(labels.classes, labels.codes, encoded.layout)
+        layout = choose_weights(
+            encoded,
+            labels.codes,
+            len(labels.classes),
+            start_stop=self.start_stop,
+            unseen_states=self.unseen_states,
+            unseen_transitions=self.unseen_transitions,
+            allowed=allowed,
+        )
+        objective = Objective(encoded, labels.codes, layout, self.l2)
+        options = TrainingOptions(self.l1, self.passes, self.tol, self.max_iter, self.random_state)
+        solution = train(objective, options)
+        if not solution.converged:
+            warnings.warn(
+                f"the random field is not at its optimum: {solution.message}; raise max_iter",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.classes_ = labels.classes
+        self.encoder_ = encoded.encoder
+        self.objective_ = float(solution.value)
+        self.n_iter_, self.n_evaluations_ = solution.n_iter, objective.n_evaluations
+        self.converged_, self.message_ = solution.converged, solution.message
+        self._keep(layout, solution.theta)
+        return self
+
+    def _keep(self, layout: WeightLayout, theta: Floats) -> None:
+        if self.l1 > 0.0:
+            layout, theta = _without_zeros(layout, theta)
+        self._layout, self._theta = layout, theta
+        self.start_weights_, self.transition_weights_, self.stop_weights_ = layout.potentials(theta)
+
+    def _check_parameters(self) -> None:
+        for name in ("l1", "l2", "tol"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float | np.number) and 0.0 <= value < np.inf):
+                raise DataError(f"{name}: expected a finite number >= 0, got {value!r}")
+        for name, least in (("passes", 0), ("max_iter", 1), ("random_state", 0)):
+            value = getattr(self, name)
+            if not (isinstance(value, int | np.integer) and value >= least):
+                raise DataError(f"{name}: expected a whole number >= {least}, got {value!r}")
+
+    def _encoded_for_fit(self, X: Any, lengths: ArrayLike | None) -> EncodedSequences:
+        return (
+            X if isinstance(X, EncodedSequences) else AttributeEncoder().fit_transform(X, lengths)
+        )
+
+    def _allowed(self, classes: NDArray[Any], codes: Integers, layout: Layout) -> NDArray[np.bool_]:
+        """Return which transitions may occur, and refuse labels that contradict it."""
+        n_labels = len(classes)
+        given = self.allowed_transitions
+        if given is None:
+            return np.ones((n_labels, n_labels), dtype=bool)
+        origins = layout.followed()
+        allowed = np.zeros((n_labels, n_labels), dtype=bool)
+        if isinstance(given, str):
+            if given != "seen":
+                raise DataError(
+                    f"allowed_transitions: expected None, 'seen' or pairs of labels, got {given!r}"
+                )
+            allowed[codes[origins], codes[origins + 1]] = True
+            return allowed
+        place = {label: number for number, label in enumerate(classes.tolist())}
+        for pair in given:
+            if isinstance(pair, str) or len(pair) != 2:
+                raise DataError(
+                    f"allowed_transitions: expected (from, to) pairs of labels, got {pair!r}"
+                )
+            # A pair of labels that training lacks can have no weight and no part in a path.
+            if pair[0] in place and pair[1] in place:
+                allowed[place[pair[0]], place[pair[1]]] = True
+        bad = np.flatnonzero(~allowed[codes[origins], codes[origins + 1]])
+        if len(bad):
+            step = int(origins[bad[0]])
+            number = int(np.searchsorted(layout.offsets, step, side="right")) - 1
+            raise DataError(
+                f"y: expected transitions within allowed_transitions, got "
+                f"{classes[codes[step]]!r} to {classes[codes[step + 1]]!r} in sequence {number}; "
+                "allow the pair or correct the labels"
+            )
+        return allowed
+
+    # -- use -------------------------------------------------------------------------------------
+
+    def prepare(self, X: Any, lengths: ArrayLike | None = None) -> EncodedSequences:
+        """Encode sequences once, to be tagged or scored several times.
+
+        Parameters
+        ----------
+        X : list of sequences, or one array or list with `lengths`
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        EncodedSequences
+            Takes the place of X in every method.
+        """
+        check_is_fitted(self, "encoder_")
+        if not isinstance(X, EncodedSequences):
+            return self.encoder_.transform(X, lengths)
+        if not self.encoder_.same_as(X.encoder):
+            raise DataError(
+                "X: expected sequences encoded by this model's encoder_, got another encoder's; "
+                "use model.prepare(X)"
+            )
+        return X
+
+    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
+        encoded = self.prepare(X, lengths)
+        layout = encoded.layout
+        return layout, (
+            self._scores(encoded),
+            layout.offsets,
+            *self._layout.potentials(self._theta),
+        )
+
+    def _scores(self, encoded: EncodedSequences) -> Floats:
+        """Return the state scores of every token, (n_tokens, n_labels)."""
+        from crossfade.sequences.crf_kernels import score_block
+
+        layout = self._layout
+        scores = np.empty((encoded.n_tokens, layout.n_labels))
+        attributes = layout.rank[encoded.attributes]
+        values = np.empty(0) if encoded.values is None else encoded.values
+        rows = layout.dense_rows(self._theta)
+        weights = np.ascontiguousarray(self._theta[: layout.n_pairs])
+
+        def work(tokens: slice) -> None:
+            score_block(
+                tokens.start,
+                tokens.stop,
+                encoded.token_starts,
+                attributes,
+                values,
+                rows,
+                layout.pair_starts,
+                layout.pair_labels,
+                weights,
+                scores,
+            )
+
+        for_each_block(work, encoded.n_tokens)
+        return scores
+
+    def _refuse_impossible(self, values: Floats) -> None:
+        impossible = np.flatnonzero(values == -np.inf)
+        if len(impossible):
+            raise DataError(
+                "X: expected sequences that the allowed transitions can label, got none such for "
+                f"sequence {int(impossible[0])}; widen allowed_transitions"
+            )
+
+    def log_likelihood(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Floats:
+        """Return log p(y | x) of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, EncodedSequences, or one array
+        y : list of sequences of labels, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,)
+            -inf for labels that training never saw and for forbidden transitions.
+        """
+        if y is None:
+            raise DataError(
+                "y: expected labels, got None; a random field models labels given features, not "
+                "the features"
+            )
+        layout, chain = self._scored(X, lengths)
+        codes = read_labels(y, layout, self.classes_).codes
+        along = path_scores(chain[0], layout, codes, chain[2:])
+        return along - recursions.log_partition(*chain)
+
+    def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
+        """Return the share of tokens labelled right on the best paths.
+
+        Parameters
+        ----------
+        X : list of sequences, EncodedSequences, or one array
+        y : list of sequences of labels, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        float
+        """
+        encoded = self.prepare(X, lengths)
+        truth = read_labels(y, encoded.layout, self.classes_).codes
+        found = read_labels(self.predict(encoded), encoded.layout, self.classes_).codes
+        return float((found == truth).mean()) if encoded.n_tokens else float("nan")
+
+    # -- looking inside --------------------------------------------------------------------------
+
+    @property
+    def state_weights_(self) -> Any:
+        """State weights as a sparse array of shape (n_attributes, n_labels)."""
+        check_is_fitted(self, "encoder_")
+        layout = self._layout
+        by_rank = scipy.sparse.csr_array(
+            (self._theta[: layout.n_pairs], layout.pair_labels, layout.pair_starts),
+            shape=(len(layout.rank), layout.n_labels),
+        )
+        return by_rank[layout.rank]
+
+    def state_weights_frame(self) -> Any:
+        """Return the state weights as a polars data frame, largest absolute weight first.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns ``attribute``, ``value`` (null unless the attribute is a (name, value) pair),
+            ``label`` and ``weight``; one row a weight.
+
+        Raises
+        ------
+        MissingExtraError
+            If polars is not installed.
+        """
+        table = self.state_weights_.tocoo()
+        order = np.argsort(-np.abs(table.data), kind="stable")
+        names = self.encoder_.names
+        attributes = [names[number] for number in table.row[order]]
+        return _frame(
+            {
+                **_attribute_columns(attributes),
+                "label": self.classes_[table.col[order]].tolist(),
+                "weight": table.data[order],
+            }
+        )
+
+    def explain(self, sequence: Any) -> Any:
+        """Return why each token of one sequence got its label and not the runner-up.
+
+        For each token the best path is compared with the path that has the token's next most
+        probable label instead, all else equal. The contributions of a token add up to the log of
+        how much more probable the best path is than the other.
+
+        Parameters
+        ----------
+        sequence : list of tokens, or matrix
+            One sequence.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns ``token``, ``label``, ``probability``, ``instead`` (the runner-up), ``kind``
+            ("state", "transition from", "transition to", "start" or "stop"), ``attribute`` and
+            ``value`` (of a state weight; of a transition, the neighbour's label), and
+            ``contribution``; the largest first within a token.
+
+        Raises
+        ------
+        MissingExtraError
+            If polars is not installed.
+        """
+        encoded = self.prepare([sequence])
+        _, chain = self._scored(encoded, None)
+        path, scores = recursions.viterbi(*chain)
+        self._refuse_impossible(scores)
+        marginals = recursions.forward_backward(*chain).marginals
+        _, _, start, edges, stop = chain
+        weights, names = self.state_weights_, self.encoder_.names
+        values = encoded.values
+        rows: list[tuple[int, int, str, Any, float]] = []
+        others = np.empty_like(path)
+        for t, label in enumerate(path):
+            ranked = marginals[t].copy()
+            ranked[label] = -1.0
+            others[t] = other = int(ranked.argmax()) if len(ranked) > 1 else label
+            here: list[tuple[str, Any, float]] = []
+            for e in range(encoded.token_starts[t], encoded.token_starts[t + 1]):
+                number = int(encoded.attributes[e])
+                value = 1.0 if values is None else values[e]
+                gain = value * (weights[number, label] - weights[number, other])
+                here.append(("state", names[number], float(gain)))
+            if t == 0:
+                here.append(("start", None, float(start[label] - start[other])))
+            else:
+                before = path[t - 1]
+                gain = float(edges[before, label] - edges[before, other])
+                here.append(("transition from", str(self.classes_[before]), gain))
+            if t == len(path) - 1:
+                here.append(("stop", None, float(stop[label] - stop[other])))
+            else:
+                after = path[t + 1]
+                gain = float(edges[label, after] - edges[other, after])
+                here.append(("transition to", str(self.classes_[after]), gain))
+            here.sort(key=lambda row: -abs(row[2]))
+            rows.extend((t, other, *row) for row in here)
+        tokens = [row[0] for row in rows]
+        return _frame(
+            {
+                "token": tokens,
+                "label": self.classes_[path[tokens]].tolist(),
+                "probability": marginals[tokens, path[tokens]],
+                "instead": self.classes_[others[tokens]].tolist(),
+                "kind": [row[2] for row in rows],
+                **_attribute_columns([row[3] for row in rows]),
+                "contribution": [row[4] for row in rows],
+            }
+        )
+
+
+def _without_zeros(layout: WeightLayout, theta: Floats) -> tuple[WeightLayout, Floats]:
+    """Return layout and weights without the zero weights, so that tagging need not visit them."""
+    state, transition, start, stop = layout.split(theta)
+    ranks, labels = np.divmod(layout.codes, layout.n_labels)
+    attribute_of = np.argsort(layout.rank)
+    kept = np.flatnonzero(state)
+    codes = attribute_of[ranks[kept]] * layout.n_labels + labels[kept]
+    by_code = np.argsort(codes)
+    rank, pair_starts, pair_labels, n_dense, order = pair_layout(
+        codes[by_code], len(layout.rank), layout.n_labels
+    )
+    smaller = WeightLayout(
+        layout.n_labels,
+        rank,
+        pair_starts,
+        pair_labels,
+        n_dense,
+        layout.transitions[transition != 0.0],
+        layout.starts[start != 0.0],
+        layout.stops[stop != 0.0],
+        layout.allowed,
+    )
+    others = (part[part != 0.0] for part in (transition, start, stop))
+    return smaller, np.concatenate([state[kept][by_code][order], *others])
+
+
+def _attribute_columns(attributes: list[Attribute | None]) -> dict[str, list[str | None]]:
+    pairs = [name if isinstance(name, tuple) else (name, None) for name in attributes]
+    return {
+        "attribute": [None if name is None else str(name) for name, _ in pairs],
+        "value": [value for _, value in pairs],
+    }
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    try:
+        import polars
+    except ImportError:  # pragma: no cover - polars is installed where tests run
+        raise MissingExtraError(
+            "frames need polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
+        ) from None
+    return polars.DataFrame(columns)

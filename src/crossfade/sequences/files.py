@@ -1,0 +1,119 @@
+"""Column files: a token a line, its columns apart by tabs or spaces, a blank line after a sentence.
+
+The form of the CoNLL shared tasks. The last column is usually the label.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from crossfade.errors import DataError
+
+__all__ = ["read_columns", "write_columns"]
+
+
+def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
+    """Read a column file, plain or compressed by gzip (``.gz``).
+
+    Columns are apart by tabs if the first line of data has one (cells may then hold spaces), else
+    by any run of spaces. Lines of white space alone end a sentence.
+
+    Parameters
+    ----------
+    path : str or Path
+        UTF-8 text.
+
+    Returns
+    -------
+    list of sentences
+        Each a list of tokens, each a tuple of cells, the same number throughout the file.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, is no UTF-8 text, has no token, or a line has another number of
+        columns than the first; the line is named.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from crossfade.sequences.files import read_columns
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "train.txt")
+    ...     _ = path.write_text("He PRP B-NP\\nruns VBZ B-VP\\n\\nStop VB B-VP\\n")
+    ...     read_columns(path)
+    [[('He', 'PRP', 'B-NP'), ('runs', 'VBZ', 'B-VP')], [('Stop', 'VB', 'B-VP')]]
+    """
+    sentences: list[list[tuple[str, ...]]] = []
+    sentence: list[tuple[str, ...]] = []
+    separator: str | None = None
+    width = 0
+    for number, line in enumerate(_lines(Path(path)), start=1):
+        if not line.strip():
+            if sentence:
+                sentences.append(sentence)
+                sentence = []
+            continue
+        if not width and "\t" in line:
+            separator = "\t"
+        cells = tuple(line.split(separator))
+        width = width or len(cells)
+        if len(cells) != width or not all(cells):
+            raise DataError(
+                f"{path}, line {number}: expected {width} non-empty columns as in the first line, "
+                f"got {line!r:.80}; separate columns by tabs throughout, or by spaces throughout"
+            )
+        sentence.append(cells)
+    if sentence:
+        sentences.append(sentence)
+    if not sentences:
+        raise DataError(f"{path}: expected at least one token, got an empty file")
+    return sentences
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(
+            f"{path}: expected a column file that can be read ({reason}); check the path"
+        ) from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: expected UTF-8 text, got the byte "
+            f"{content[error.start : error.start + 1]!r}; convert the file to UTF-8"
+        ) from error
+    # Not splitlines: a word may hold a form feed or another of Unicode's line breaks.
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def write_columns(sentences: Iterable[Sequence[Sequence[str]]], separator: str = "\t") -> str:
+    """Return sentences as the text of a column file.
+
+    Parameters
+    ----------
+    sentences : iterable of sentences
+        Each a sequence of tokens, each a sequence of cells.
+    separator : str, default="\\t"
+        Between cells.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from crossfade.sequences.files import write_columns
+    >>> write_columns([[("He", "PRP"), ("runs", "VBZ")], [("Stop", "VB")]], separator=" ")
+    'He PRP\\nruns VBZ\\n\\nStop VB\\n'
+    """
+    blocks = ["".join(separator.join(token) + "\n" for token in s) for s in sentences]
+    return "\n".join(blocks)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from crossfade.commands import tag
+from crossfade.errors import DataError
+from crossfade.sequences.files import read_columns, write_columns
+from crossfade.sequences.metrics import evaluate_tags
+
+
+def run(*arguments):
+    app = typer.Typer()
+    tag.register(app)
+    return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def sentences(n, seed):
+    rng = np.random.default_rng(seed)
+    words = {"DT": ["the", "a"], "NN": ["dog", "cat", "runs"], "VB": ["runs", "sleeps", "sees"]}
+    result = []
+    for _ in range(n):
+        tags = ["DT", "NN", "VB", *(["DT", "NN"] if rng.random() < 0.5 else [])]
+        chunk = {"DT": "B-NP", "NN": "I-NP", "VB": "B-VP"}
+        result.append([(str(rng.choice(words[t])), t, chunk[t]) for t in tags])
+    return result
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tag")
+    for name, n in (("train", 60), ("test", 20)):
+        rows = sentences(n, n)
+        (folder / f"{name}.txt").write_text(write_columns(rows, " "))
+        (folder / f"{name}.pos").write_text(write_columns([[t[:2] for t in s] for s in rows]))
+    return folder
+
+
+@pytest.mark.parametrize("model", ["crf", "hmm", "efb"])
+def test_predictions_and_counts(files, tmp_path, model):
+    out, numbers = tmp_path / "out.txt", tmp_path / "out.json"
+    done = run(
+        *("--train", files / "train.pos", "--test", files / "test.pos", "--model", model),
+        *("--out", out, "--json", numbers),
+    )
+    assert done.exit_code == 0, done.output
+    rows = read_columns(out)
+    assert [[t[:2] for t in s] for s in rows] == read_columns(files / "test.pos")
+    report = evaluate_tags([[t[1] for t in s] for s in rows], [[t[2] for t in s] for s in rows])
+    assert report.accuracy > 0.98
+    assert str(report) in done.stdout
+    written = json.loads(numbers.read_text())
+    assert written["accuracy"] == report.accuracy
+    assert written["model"] == model
+    assert written["features"] == (None if model == "hmm" else "shape")
+
+
+def test_chunks_use_the_part_of_speech(files):
+    done = run("--train", files / "train.txt", "--test", files / "test.txt", "--seen-transitions")
+    assert done.exit_code == 0, done.output
+    assert "overall   100.00%  100.00% 100.00%" in done.stdout
+
+
+def test_a_file_without_tags_is_tagged_on_stdout(files, tmp_path):
+    bare = tmp_path / "bare.txt"
+    bare.write_text("the DT\ncat NN\nsleeps VB\n")
+    done = run("--train", files / "train.txt", "--test", bare, "--decode", "posterior")
+    assert done.stdout == "the\tDT\tB-NP\ncat\tNN\tI-NP\nsleeps\tVB\tB-VP\n"
+    assert done.stderr.startswith("crf: trained on 60 sentences in ")
+
+
+def test_wrong_use_is_refused(files, tmp_path):
+    train = ("--train", files / "train.txt")
+    with pytest.raises(DataError, match="--test: expected the 3 columns of the training file, or"):
+        run(*train, "--test", _file(tmp_path, "a\n"))
+    with pytest.raises(DataError, match="--train: expected at least two columns"):
+        run("--train", _file(tmp_path, "a\n"), "--test", files / "test.txt")
+    with pytest.raises(DataError, match="--model: expected crf with --l1 or --seen-transitions"):
+        run(*train, "--test", files / "test.txt", "--model", "hmm", "--l1", "1")
+    with pytest.raises(DataError, match="--decode: expected viterbi or posterior, got 'best'"):
+        run(*train, "--test", files / "test.txt", "--decode", "best")
+    with pytest.raises(DataError, match="--out: expected a file in a folder that exists"):
+        run(*train, "--test", files / "test.txt", "--out", tmp_path / "no" / "file")
+    with pytest.raises(DataError, match="expected a column file that can be read"):
+        run(*train, "--test", tmp_path / "missing")
+    done = run(*train, "--test", files / "test.txt", "--model", "svm")
+    assert done.exit_code == 2
+
+
+def _file(folder, text):
+    path = folder / "file.txt"
+    path.write_text(text)
+    return path
