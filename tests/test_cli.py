@@ -348,13 +348,12 @@ def test_control_c_prints_what_is_done_and_exits_with_130(table):
     assert "the run was stopped early" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_poor_terminal_gets_question_marks(table, encoding):
+def test_a_poor_terminal_gets_question_marks(table):
     command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default", *QUICK]
     done = subprocess.run(
         command,
         capture_output=True,
-        env={**ENVIRONMENT, "PYTHONIOENCODING": encoding},
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
         timeout=120,
         check=False,
     )

@@ -11,6 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import GaussianDiscriminant, NaiveBayes, SeparationWarning
+from crossfade.fitting.binding import bind
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import minimise
 
 SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
@@ -233,9 +236,6 @@ def test_the_limit_has_the_largest_joint_likelihood_of_that_posterior():
     """No move common to all classes gains joint likelihood: its gradient is zero along them."""
     X, y = load_iris(return_X_y=True)
     model = GaussianDiscriminant("full", tradeoff=0).fit(X, y)
-    from crossfade.fitting.binding import bind
-    from crossfade.fitting.objective import LabelledRows, TradeoffObjective
-
     rows = LabelledRows(X, y.astype(np.int64), None, 3)
     joint = TradeoffObjective(rows, bind(model._density(model.schema_), rows), 1.0, 1.0)
     gradient = joint.value_and_gradient(joint.theta(model.parameters_))[1]

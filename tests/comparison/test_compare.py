@@ -40,7 +40,7 @@ def _table(n: int = 120, seed: int = 0) -> tuple[pl.DataFrame, pl.Series]:
 def result():
     X, y = _table()
     models = blends() | {"guess": DummyClassifier(strategy="prior")}
-    return compare(X, y, models=models, n_splits=6)
+    return compare(X, y, models=models, n_splits=4)
 
 
 def _numbers(result):
@@ -55,7 +55,7 @@ def test_the_table_equals_a_plain_loop(result):
     X, y = _table()
     codes = (y == "yes").to_numpy().astype(int)
     rows = []
-    for split in repeated_splits(codes, n_splits=6, n_train=96, random_state=0):
+    for split in repeated_splits(codes, n_splits=4, n_train=96, random_state=0):
         losses = {}
         for name, model in blends().items():
             fitted = clone(model).fit(X[split.train], y.to_numpy()[split.train])
@@ -67,11 +67,11 @@ def test_the_table_equals_a_plain_loop(result):
         found = result[name].estimates["log_loss"]
         np.testing.assert_allclose(result[name].scores["log_loss"], values, rtol=1e-12)
         np.testing.assert_allclose(found.mean, values.mean(), rtol=1e-12)
-        spread = np.sqrt(values.var(ddof=1) * (1 / 6 + 24 / 96))
+        spread = np.sqrt(values.var(ddof=1) * (1 / 4 + 24 / 96))
         np.testing.assert_allclose(found.standard_error, spread, rtol=1e-12)
         if name != result.best:
             gap = values - [row[result.best] for row in rows]
-            half = stats.t.ppf(0.975, 5) * np.sqrt(gap.var(ddof=1) * (1 / 6 + 24 / 96))
+            half = stats.t.ppf(0.975, 3) * np.sqrt(gap.var(ddof=1) * (1 / 4 + 24 / 96))
             found = result[name].differences["log_loss"]
             np.testing.assert_allclose(found.low, gap.mean() - half, rtol=1e-9, atol=1e-12)
             np.testing.assert_allclose(found.high, gap.mean() + half, rtol=1e-9, atol=1e-12)
@@ -90,9 +90,9 @@ def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads(result):
     models = blends() | {"guess": DummyClassifier(strategy="prior")}
     for number in (1, 3):
         with threads(number):
-            again = compare(X, y, models=models, n_splits=6)
+            again = compare(X, y, models=models, n_splits=4)
         assert _numbers(again) == _numbers(result)
-    other = compare(X, y, models=models, n_splits=6, random_state=1)
+    other = compare(X, y, models=models, n_splits=4, random_state=1)
     assert _numbers(other) != _numbers(result)
 
 
@@ -395,7 +395,7 @@ def test_data_that_cannot_be_used_are_refused(X, y, message):
 
 def test_repr_names_the_next_step(result):
     assert re.fullmatch(
-        r"<ComparisonResult: 4 models on 6 splits of 120 rows; best is 'blend \w+', log-loss "
+        r"<ComparisonResult: 4 models on 4 splits of 120 rows; best is 'blend \w+', log-loss "
         r"0\.\d{3} ± 0\.\d{3}\. See \.verdict\(\), \.frame\(\), \.to_dict\(\)>",
         repr(result),
     )

@@ -14,7 +14,8 @@ from crossfade.densities import (
     Product,
 )
 from crossfade.fitting.binding import bind
-from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.objective import Parameters, TradeoffObjective
 
 COVARIANCES = (
     "full",

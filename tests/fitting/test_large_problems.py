@@ -10,7 +10,8 @@ import pytest
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import MultivariateGaussian
 from crossfade.fitting.binding import bind
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import cold_start, is_dense, minimise
 
 

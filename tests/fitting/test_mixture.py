@@ -10,8 +10,9 @@ from sklearn.mixture import GaussianMixture
 from crossfade.densities import MultivariateGaussian
 from crossfade.fitting import mixture
 from crossfade.fitting.binding import bind
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.mixture import MixtureObjective, expectation_maximisation
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective
+from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import cold_start, follow, minimise
 from tests.fitting.cases import COVARIANCES
 from tests.fitting.test_derivatives import directions, slope, unpinned

@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
-from crossfade.fitting.objective import LabelledRows
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.path import TRADEOFFS
 from crossfade.fitting.selection import folds, losses
 

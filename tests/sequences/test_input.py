@@ -55,6 +55,8 @@ def test_symbols_of_several_kinds_of_array():
     whole, _ = stack_symbols([np.array([7, 3]), np.array([[7]])])
     assert encode(whole, {3: 0, 7: 1}).tolist() == encode([7, 3, 7], {3: 0, 7: 1}).tolist()
     assert encode(whole, {3: 0, "7": 1}).tolist() == [2, 0, 2]
+    assert encode(np.array([10**12, -5, 10**12]), {-5: 0}).tolist() == [1, 0, 1]
+    assert encode(np.array([], dtype=np.int64), {3: 0}).tolist() == []
 
 
 def test_hidden_labels():

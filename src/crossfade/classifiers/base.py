@@ -30,9 +30,10 @@ from crossfade.errors import (
     SeparationWarning,
 )
 from crossfade.fitting.binding import bind, summarise
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.limit import density_limit
 from crossfade.fitting.newton import Solution
-from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective, generative
+from crossfade.fitting.objective import Parameters, TradeoffObjective, generative
 from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
 from crossfade.fitting.scoring import Scorer
 from crossfade.fitting.selection import Selection, check_criterion, select_tradeoff

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
-from crossfade.fitting.objective import log_normalise
+from crossfade.fitting.labelled_rows import log_normalise
 from crossfade.rows import check_finite, check_weights, encode_labels, read_features
 
 __all__ = ["EntropicNaiveBayes"]

@@ -12,8 +12,9 @@ from crossfade.classifiers.base import TradeoffClassifier, check_number
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.mixture import MixtureObjective
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective
+from crossfade.fitting.objective import TradeoffObjective
 from crossfade.rows import Schema
 
 __all__ = ["GaussianDiscriminant"]

@@ -18,12 +18,8 @@ import scipy.linalg
 
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Floats
-from crossfade.fitting.objective import (
-    LabelledRows,
-    Parameters,
-    TradeoffObjective,
-    log_normalise,
-)
+from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
+from crossfade.fitting.objective import Parameters, TradeoffObjective
 
 __all__ = ["MixtureObjective", "expectation_maximisation"]
 

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective, log_normalise
+from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense, is_wide
 from crossfade.fitting.scoring import held_out_scores
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.emissions import Emission
@@ -139,7 +140,9 @@ def expectation_maximisation(
     message, converged = f"stopped after max_iter={max_iter} iterations", False
     step = _best_paths if viterbi_training else _expected_counts
     for _ in range(max_iter):
-        counts, emitted, value = step(emission, observations, layout, parameters, codes)
+        # Blocks are small: BLAS on threads of its own would only get in their way.
+        with single_threaded_blas():
+            counts, emitted, value = step(emission, observations, layout, parameters, codes)
         value += _log_prior(parameters, emission, alpha)
         if not np.isfinite(value):
             raise DataError(
@@ -204,7 +207,12 @@ def _best_paths(
     codes: Integers | None,
 ) -> _Step:
     scorer = restrict(emission.log_likelihoods(parameters.theta), codes)
-    values = scorer(observations, slice(0, layout.n_steps))
+    values = np.empty((layout.n_steps, parameters.n_states))
+
+    def work(steps: slice) -> None:
+        values[steps] = scorer(observations[steps], steps)
+
+    for_each_block(work, layout.n_steps)
     paths, scores = viterbi(values, layout.offsets, *parameters.logs())
     n_states = parameters.n_states
     weight = np.zeros((layout.n_steps, n_states))

@@ -33,13 +33,24 @@ from crossfade.densities.base import Bound, Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.input import Layout, encode, is_missing, stack_numbers, stack_symbols
 
-__all__ = ["DensityEmission", "Emission", "SymbolEmission", "emission_for"]
+__all__ = [
+    "DensityEmission",
+    "Emission",
+    "SymbolEmission",
+    "emission_for",
+    "emission_from",
+    "gaussian_moments",
+    "score_steps",
+]
 
 #: From stacked observations to an array (n_steps, n_states).
 Scorer = Callable[[Any], Floats]
 
 #: Weight of the cell for unseen symbols where smoothing gives it none: scores must stay finite.
 _RESERVE = 1e-10
+
+#: Steps scored at a time.
+_SCORE_ROWS = 8192
 
 #: Rows looked at when starting points are drawn.
 _START_ROWS = 20_000
@@ -138,6 +149,17 @@ class Emission(ABC):
     def normalised(self, theta: Floats) -> Floats:
         """Return the parameters of the same distributions with log-likelihoods read off them."""
         return theta
+
+
+def score_steps(scorer: Scorer, observations: Any, n_states: int) -> Floats:
+    """Return the scores of all steps, block by block on threads, (n_steps, n_states)."""
+    values = np.empty((len(observations), n_states))
+
+    def work(rows: slice) -> None:
+        values[rows] = scorer(observations[rows])
+
+    for_each_block(work, len(observations), block_rows=_SCORE_ROWS)
+    return values
 
 
 def emission_for(emission: Any, alpha: float) -> Emission:

@@ -257,13 +257,13 @@ class AttributeEncoder:
         if learn:
             self._n_columns = int(matrices[0].shape[1])
         for s, matrix in enumerate(matrices):
+            sparse = scipy.sparse.issparse(matrix)
             if matrix.shape[1] != self._n_columns:
                 raise DataError(
                     f"X: expected {self._n_columns} columns in every matrix, got "
                     f"{matrix.shape[1]} in sequence {s}; give all the same columns"
                 )
-            cells: Any = matrix
-            entries = cells.data if scipy.sparse.issparse(matrix) else cells
+            entries = matrix.data if sparse else matrix
             if entries.dtype.kind not in "biuf" or not np.isfinite(entries).all():
                 raise DataError(
                     f"X: expected finite numbers, got dtype {entries.dtype} with NaN, infinity or "

@@ -22,6 +22,7 @@ from crossfade.sequences.emissions import (
     emission_for,
     emission_from,
     gaussian_moments,
+    score_steps,
 )
 from crossfade.sequences.input import Labels, Layout, layout_of, read_labels
 from crossfade.sequences.markov import ChainParameters, stationary
@@ -445,7 +446,8 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         else:
             scorer = self.emission_.potentials(self.weights_.theta)
             chain = (self.weights_.start, self.weights_.transitions, self.weights_.stop)
-        return layout, (np.ascontiguousarray(scorer(observations)), layout.offsets, *chain)
+        values = score_steps(scorer, observations, len(self.classes_))
+        return layout, (values, layout.offsets, *chain)
 
     def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
         """Return log p(x), or log p(x, y), of each sequence.
@@ -472,11 +474,13 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         if y is not None:
             labels = read_labels(y, layout, self.classes_)
             return self._joint(observations, layout, labels.codes)
-        values = self.emission_.log_likelihoods(self.parameters_.theta)(observations)
+        scorer = self.emission_.log_likelihoods(self.parameters_.theta)
+        values = score_steps(scorer, observations, len(self.classes_))
         return recursions.log_partition(values, layout.offsets, *self.parameters_.logs())
 
     def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
-        values = self.emission_.log_likelihoods(self.parameters_.theta)(observations)
+        scorer = self.emission_.log_likelihoods(self.parameters_.theta)
+        values = score_steps(scorer, observations, len(self.classes_))
         return chain_tradeoff.path_scores(values, layout, codes, self.parameters_.logs())
 
     def score(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> float:

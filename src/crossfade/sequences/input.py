@@ -285,15 +285,25 @@ def encode(symbols: Sequence[Any] | Integers, known: dict[Any, int]) -> Integers
     ndarray of shape (n_steps,), int64
     """
     if isinstance(symbols, np.ndarray):
-        # Different integers are few: look each up once.
-        values, where = np.unique(symbols, return_inverse=True)
-        found = np.array([known.get(v, len(known)) for v in values.tolist()], dtype=np.int64)
-        return found[where.ravel()] if len(values) else np.empty(0, dtype=np.int64)
+        return _encode_integers(symbols, known)
     codes = np.empty(len(symbols), dtype=np.int64)
     for step, symbol in enumerate(symbols):
         code = known.get(symbol, -1)
         codes[step] = len(known) if code < 0 and not is_missing(symbol) else code
     return codes
+
+
+def _encode_integers(symbols: Integers, known: dict[Any, int]) -> Integers:
+    """Look each different integer up once: in a table of their range, or a sorted list."""
+    if not len(symbols):
+        return np.empty(0, dtype=np.int64)
+    least, most = int(symbols.min()), int(symbols.max())
+    if most - least <= len(symbols) + 1000:
+        values, where = np.arange(least, most + 1), symbols - least
+    else:
+        values, where = np.unique(symbols, return_inverse=True)
+    found = np.array([known.get(v, len(known)) for v in values.tolist()], dtype=np.int64)
+    return found[where.ravel()]
 
 
 @dataclass(frozen=True)
