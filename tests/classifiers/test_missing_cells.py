@@ -141,16 +141,9 @@ def test_the_discriminant_names_the_columns_and_the_remedy(missing_in):
     model = GaussianDiscriminant(tradeoff=1).fit(table, y)
     table = table.copy()
     table.loc[4, "weight"] = table.loc[7, "age"] = np.nan
-    message = (
-        r"X: expected no missing cells \(Input X contains NaN\), got some in columns 'weight', "
-        r"'age'; GaussianDiscriminant cannot leave a column out of a joint density: use "
-        r"NaiveBayes, or impute the cells"
-    )
-    with pytest.raises(DataError, match=message):
-        if missing_in == "fit":
-            GaussianDiscriminant(tradeoff=0).fit(table, y)
-        else:
-            model.predict(table)
+    use = model.predict if missing_in == "predict" else lambda X: GaussianDiscriminant().fit(X, y)
+    with pytest.raises(DataError, match=r"columns 'weight', 'age'.*use NaiveBayes"):
+        use(table)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
@@ -163,11 +156,10 @@ def test_infinite_values_are_refused(make, where, value):
     model = make(tradeoff=1).fit(X, y)
     X = X.copy()
     X[5, 1] = value
-    with pytest.raises(DataError, match="x1"):
-        if where in ("fit", "partial_fit"):
-            getattr(make(tradeoff=1), where)(X, y)
-        else:
-            getattr(model, where)(X)
+    use = getattr(make(tradeoff=1) if "fit" in where else model, where)
+    labels = (y,) if "fit" in where else ()
+    with pytest.raises(DataError, match="'x1'"):
+        use(X, *labels)
 
 
 def test_infinite_values_are_refused_next_to_missing_ones_and_in_every_density():
@@ -179,7 +171,7 @@ def test_infinite_values_are_refused_next_to_missing_ones_and_in_every_density()
             with pytest.raises(DataError):
                 NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(bad, y)
     model = NaiveBayes(tradeoff=0).fit(X[:, :1], y)
-    with pytest.raises(DataError, match="infinite|finite"):
+    with pytest.raises(DataError, match="finite"):
         model.predict(np.array([[np.inf], [np.nan]]))
 
 

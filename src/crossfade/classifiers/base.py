@@ -507,7 +507,9 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         coefficients are the same in all classes (the square under a shared variance) are left out.
         """
         matrix = self._encoded(X)
-        return self.density_.column_units_statistics(np.asarray(matrix, dtype=np.float64))
+        statistics = self.density_.column_units_statistics(np.asarray(matrix, dtype=np.float64))
+        # T(x) may be x itself, which is the user's.
+        return statistics.copy() if np.may_share_memory(statistics, matrix) else statistics
 
     @property
     def coef_(self) -> Floats:

@@ -6,6 +6,7 @@ import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossfade.densities import kernels
 from crossfade.densities.base import Bound, Floats, Integers
@@ -30,10 +31,10 @@ class Gaussian(Univariate):
     units. They are laid out as all z first, then all z²; with a shared variance the second half
     is tied.
 
-    A column without variation says nothing about the class: its z is 0 whatever comes later, its
-    density is constant 1, and draws return its value. A variance that would be zero otherwise (one
-    row in a class and no smoothing) is raised to 1e-14 of the class's mean square in z, so that
-    everything stays finite.
+    A column without variation is a point mass: its z is 0 whatever comes later, it has no part in A,
+    says nothing about the class, and draws return its value. A variance that would be zero
+    otherwise (one row in a class and no smoothing) is raised to 1e-14 of the class's mean square
+    in z, so that everything stays finite.
 
     Parameters
     ----------
@@ -61,6 +62,7 @@ class Gaussian(Univariate):
     _location: Floats
     _scale: Floats
     _inverse_scale: Floats
+    _still: NDArray[np.bool_]
 
     def __init__(self, shared_variance: bool = False, var_smoothing: float = 1e-9):
         if not (np.isfinite(var_smoothing) and var_smoothing >= 0):
@@ -81,6 +83,7 @@ class Gaussian(Univariate):
         empty = np.isnan(finite).all(axis=0)
         new._shift = np.nanmedian(np.where(empty, 0.0, finite), axis=0)
         new.tied = np.repeat([False, self.shared_variance], d)
+        new._still = np.zeros(d, dtype=bool)
         return new
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
@@ -126,7 +129,7 @@ class Gaussian(Univariate):
             powers = PowerSums(total, first.sum(axis=0), second.sum(axis=0), third, fourth)
             squares = fourth_moments(powers, offset) * inverse**4
             scales[new.n_features :] = statistic_scales(squares, mean[new.n_features :])
-        smoothing = np.where(constant, 1.0, self.var_smoothing)
+        smoothing = np.where(constant, 0.0, self.var_smoothing)
         return Bound(
             density=new,
             counts=counts,
@@ -141,6 +144,7 @@ class Gaussian(Univariate):
         new = copy.copy(self)
         new._location, new._scale = location, scale
         new._inverse_scale = np.where(constant, 0.0, 1.0 / scale)
+        new._still = constant
         return new
 
     # -- the exponential family, in z ------------------------------------------------------------
@@ -150,23 +154,35 @@ class Gaussian(Univariate):
 
     def column_log_partition(self, eta: Floats) -> Floats:
         linear, square = eta[..., 0], eta[..., 1]
-        return -(linear**2) / (4 * square) - 0.5 * np.log(-2 * square)
+        values = -(linear**2) / (4 * square) - 0.5 * np.log(-2 * square)
+        return np.where(self._still, 0.0, values)
 
     def column_mean(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
-        return np.stack([mean, variance + mean**2], axis=-1)
+        means = np.stack([mean, variance + mean**2], axis=-1)
+        return np.where(self._still[:, None], 0.0, means)
 
     def column_covariance(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
         cross = 2 * mean * variance
         last = 2 * variance**2 + 4 * mean**2 * variance
-        return np.stack([np.stack([variance, cross], -1), np.stack([cross, last], -1)], -1)
+        blocks = np.stack([np.stack([variance, cross], -1), np.stack([cross, last], -1)], -1)
+        return np.where(self._still[:, None, None], 0.0, blocks)
+
+    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            blocks = self.column_covariance(self.by_column(eta))
+        blocks = blocks + self._still[:, None, None] * np.eye(2)
+        right = np.where(self._still[:, None], 0.0, self.by_column(vector))
+        solved: Any = np.linalg.solve(blocks, right[..., None])
+        return self.flattened(solved[..., 0])
 
     def column_natural(self, mean: Floats) -> Floats:
         m, square = mean[..., 0], mean[..., 1]
         variance = np.maximum(square - m**2, 1e-14 * np.maximum(square, 1.0))
+        variance = np.where(self._still, 1.0, variance)
         return np.stack([m / variance, -0.5 / variance], axis=-1)
 
     def estimate(self, counts: Floats, sums: Floats) -> Floats:
@@ -179,12 +195,13 @@ class Gaussian(Univariate):
         seen = np.where(total > 0, counts, 1.0)  # a column without cells: any weights do
         within = (seen * (square - m**2)).sum(axis=0) / seen.sum(axis=0)
         floor = 1e-14 * np.maximum((seen * square).sum(axis=0) / seen.sum(axis=0), 1.0)
-        variance = np.maximum(within, floor)
+        variance = np.where(self._still, 1.0, np.maximum(within, floor))
         return np.hstack([m / variance, np.broadcast_to(-0.5 / variance, m.shape)])
 
     def column_sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
-        variance = -0.5 / eta[:, 1]
-        z = eta[:, 0] * variance + np.sqrt(variance) * rng.standard_normal((size, len(eta)))
+        linear = np.where(self._still, 0.0, eta[:, 0])
+        variance = -0.5 / np.where(self._still, -0.5, eta[:, 1])
+        z = linear * variance + np.sqrt(variance) * rng.standard_normal((size, len(eta)))
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
     # -- the linear view, in the columns' own units ----------------------------------------------

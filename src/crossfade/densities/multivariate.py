@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossfade.densities.base import Bound, Density, Floats, Integers, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
@@ -35,7 +37,8 @@ class MultivariateGaussian(Density):
     only the total over classes has a meaning (the classes get equal shares a row). All columns are
     one factor, and none may be missing.
 
-    A column without variation has z = 0 whatever comes later: it is harmless. A covariance that is
+    A column without variation has z = 0 whatever comes later: it is a point mass, has no part in A
+    and says nothing about the class. A covariance that is
     singular, or next to it (collinear columns, no more rows than columns: some direction has less
     than 1e-12 of the pooled variance), gets 1e-9 of the pooled within-class variances added to its
     diagonal, as a prior; others are the plain maximum-likelihood estimates.
@@ -79,6 +82,7 @@ class MultivariateGaussian(Density):
     _scale: Floats
     _inverse_scale: Floats
     _structure: Structure
+    _varies: NDArray[np.bool_] | None
     _scales: bool
 
     def __init__(self, covariance: str = "shared_full", shrinkage: float = 0.0):
@@ -119,6 +123,12 @@ class MultivariateGaussian(Density):
         new.factors = np.zeros(new.n_statistics, np.int64)
         new.feature_factors = np.zeros(d, np.int64)
         new.tied = np.repeat([False, self.shared], [d, new._structure.size])
+        # Statistics that vary at all: those of a column that does not are zero.
+        new._varies = None
+        if not active.all():
+            structure, seen = new._structure, active.astype(np.float64)
+            pairs = structure.flat(structure.outer(seen, seen))
+            new._varies = np.concatenate([seen, pairs]) > 0.0
         return new
 
     def check(self, X: Floats) -> None:
@@ -242,10 +252,7 @@ class MultivariateGaussian(Density):
         pseudo = counts * self.shrinkage / (1.0 - self.shrinkage)
         target = structure.outer(means, means) + structure.from_diagonal(reference)
         second = pseudo[:, None] * structure.flat(target)
-        # A column that does not vary has z = 0: it is given the variance 1, which touches nothing.
         still = np.where(structure.active, 0.0, 1.0)
-        second = second + counts[:, None] * structure.flat(structure.from_diagonal(still))
-
         shrunk = (1.0 - self.shrinkage) * C
         shrunk = shrunk + structure.from_diagonal(self.shrinkage * reference + still)
         if self.shared:
@@ -253,9 +260,33 @@ class MultivariateGaussian(Density):
         ridge = structure.flat(structure.from_diagonal(_RIDGE * reference))
         singular = structure.singular(shrunk, reference)
         second = second + np.where(singular, (counts + pseudo), 0.0)[:, None] * ridge
-        return pseudo[:, None], np.hstack([pseudo[:, None] * means, second])
+        prior = np.hstack([pseudo[:, None] * means, second])
+        return pseudo[:, None], self._varying(prior)
 
     # -- the exponential family, in z ------------------------------------------------------------
+
+    def _varying(self, flat: Floats) -> Floats:
+        """Return the same with zeros for statistics that do not vary."""
+        return flat if self._varies is None else np.where(self._varies, flat, 0.0)
+
+    def _filled(self, flat: Floats, unit: Callable[[], Floats]) -> Floats:
+        """Return the same with the standard Gaussian's values for statistics that do not vary."""
+        return flat if self._varies is None else np.where(self._varies, flat, unit())
+
+    def _standard_mean(self) -> Floats:
+        structure = self._structure
+        second = structure.flat(structure.from_diagonal(np.ones(self.n_features)))
+        return np.concatenate([np.zeros(self.n_features), second])
+
+    def _standard_natural(self) -> Floats:
+        structure = self._structure
+        variances = structure.from_diagonal(np.ones((1, self.n_features)))
+        parts = structure.natural(np.zeros((1, self.n_features)), variances)
+        return np.hstack(parts)[0]
+
+    def _moments_of(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return means and covariances in z; those of columns that do not vary are 0 and 1."""
+        return self._structure.moments(*self._split(self._filled(eta, self._standard_natural)))
 
     def _split(self, flat: Floats) -> tuple[Floats, Floats]:
         return flat[..., : self.n_features], flat[..., self.n_features :]
@@ -264,16 +295,9 @@ class MultivariateGaussian(Density):
         """Return mean statistics by class; a class without rows gets those of all classes."""
         total = counts.sum()
         if not total > 0:
-            default = np.concatenate([np.zeros(self.n_features), self._unit])
-            return self._split(np.broadcast_to(default, sums.shape))
+            return self._split(np.broadcast_to(self._standard_mean(), sums.shape))
         means = np.where(counts > 0, safe_mean(sums, counts), sums.sum(axis=0) / total)
         return self._split(means)
-
-    @property
-    def _unit(self) -> Floats:
-        """Second statistics of the standard Gaussian."""
-        structure = self._structure
-        return structure.flat(structure.from_diagonal(np.ones(self.n_features)))
 
     def moments(self, eta: Floats) -> tuple[Floats, Floats]:
         """Return means and covariances by class, in the columns' own units.
@@ -288,7 +312,7 @@ class MultivariateGaussian(Density):
         covariances : ndarray of shape (n_classes, n_features, n_features)
             NaN outside the domain. Columns without variation have mean their value, variance 0.
         """
-        m, C = self._structure.moments(*self._split(eta))
+        m, C = self._moments_of(eta)
         scale = np.where(self._inverse_scale > 0, self._scale, 0.0)
         if C.ndim == 2:
             C = C[:, :, None] * np.eye(self.n_features)
@@ -304,38 +328,52 @@ class MultivariateGaussian(Density):
         return np.full((X.shape[0], 1), value)
 
     def log_partition(self, eta: Floats) -> Floats:
+        eta = self._filled(eta, self._standard_natural)
         with np.errstate(all="ignore"):
             values = self._structure.log_partition(*self._split(eta))
         return np.where(np.isnan(values), np.inf, values)[:, None]
 
     def mean(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            m, C = self._structure.moments(*self._split(eta))
-            return np.hstack([m, self._structure.flat(C + self._structure.outer(m, m))])
+            m, C = self._moments_of(eta)
+            return self._varying(
+                np.hstack([m, self._structure.flat(C + self._structure.outer(m, m))])
+            )
 
     def hessian(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return self._structure.hessian(*self._structure.moments(*self._split(eta)))
+            dense = self._structure.hessian(*self._moments_of(eta))
+        if self._varies is not None:
+            dense = dense * np.outer(self._varies, self._varies)
+        return dense
 
     def free_hessian(self, eta: Floats) -> Floats:
         if not self.shared:
             return self.hessian(eta)
         with np.errstate(all="ignore"):
-            C = self._structure.moments(*self._split(eta))[1]
-        return C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
+            C = self._moments_of(eta)[1]
+        dense = C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
+        if self._varies is not None:
+            active = self._structure.active
+            dense = dense * np.outer(active, active)
+        return dense
 
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
+        direction = self._varying(direction)
         with np.errstate(all="ignore"):
-            m, C = self._structure.moments(*self._split(eta))
-            return np.hstack(self._structure.hessian_product(m, C, *self._split(direction)))
+            m, C = self._moments_of(eta)
+            bent = np.hstack(self._structure.hessian_product(m, C, *self._split(direction)))
+        return self._varying(bent)
 
     def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        vector = self._varying(vector)
         with np.errstate(all="ignore"):
-            m, C = self._structure.moments(*self._split(eta))
-            return np.hstack(self._structure.inverse_product(m, C, *self._split(vector)))
+            m, C = self._moments_of(eta)
+            solved = np.hstack(self._structure.inverse_product(m, C, *self._split(vector)))
+        return self._varying(solved)
 
     def natural(self, mean: Floats) -> Floats:
-        m, squares = self._split(mean)
+        m, squares = self._split(self._filled(mean, self._standard_mean))
         return np.hstack(self._structure.natural(m, self._structure.covariance(m, squares)))
 
     def estimate(self, counts: Floats, sums: Floats) -> Floats:
@@ -345,12 +383,16 @@ class MultivariateGaussian(Density):
             share = np.ravel(counts / max(counts.sum(), np.finfo(float).tiny))
             pooled = np.tensordot(share, C, axes=1) if share.any() else C[0]
             C = np.broadcast_to(pooled, C.shape)
+        if self._varies is not None:
+            C = C + self._structure.from_diagonal(
+                np.where(self._structure.active, 0.0, 1.0 - self._structure.diagonal(C))
+            )
         return np.hstack(self._structure.natural(m, C))
 
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
         if not np.isfinite(self.log_partition(eta[None])).all():
             raise not_a_density()
-        m, C = self._structure.moments(*self._split(eta[None]))
+        m, C = self._moments_of(eta[None])
         root = self._structure.root(C[0])
         noise = rng.standard_normal((size, self.n_features))
         z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
