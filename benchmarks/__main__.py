@@ -7,10 +7,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import selection
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
-SUITES = ("classifiers", "sequences")
+SUITES = ("classifiers", "glm", "sequences")
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -45,9 +46,15 @@ def main(arguments: list[str] | None = None) -> int:
                 megabytes = peak_memory(suite, case.name, options.scale)
             timed = measure(case, options.scale, options.rounds, say)
             results.append(Result(case, timed.ours, timed.rivals, megabytes))
-    rounds = f"medians of {options.rounds} rounds (smallest-largest), contenders in turn"
-    rows = "" if options.scale == 1.0 else f"; {options.scale:g} of the full number of rows"
-    text = f"{environment()}\n{rounds}{rows}\n\n{markdown(results)}\n"
+    parts = [environment()]
+    if results:
+        rows = "" if options.scale == 1.0 else f"; {options.scale:g} of the rows the names say"
+        parts[0] += f"\nmedians of {options.rounds} rounds (smallest-largest), in turn{rows}"
+        parts.append(markdown(results))
+    if options.only.lower() in selection.TITLE:
+        say(selection.TITLE)
+        parts.append(selection.table(max(2, round(20 * min(options.scale, 1.0)))))
+    text = "\n\n".join(parts) + "\n"
     print(text)
     if options.out is not None:
         options.out.write_text(text, encoding="utf-8")

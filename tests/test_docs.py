@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -47,6 +48,15 @@ def test_public_names_are_documented(name: str):
     assert re.search(rf"`{name}\b", (ROOT / "README.md").read_text(encoding="utf-8"))
     reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     assert f"::: {crossfade._HOMES[name]}.{name}\n" in reference
+
+
+@pytest.mark.parametrize("package", ["glm", "sequences"])
+def test_names_of_packages_are_documented(package: str):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert f"`crossfade.{package}`" in readme
+    for name in importlib.import_module(f"crossfade.{package}").__all__:
+        assert f"::: crossfade.{package}.{name}\n" in reference
 
 
 def test_make_targets_named_in_the_readme_exist():

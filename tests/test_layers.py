@@ -23,7 +23,8 @@ LAYERS = (
     ("theory", "curves", "datasets"),
     ("comparison", "experiments"),
     ("commands",),
-    ("cli", "__main__"),
+    ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import json
 import subprocess
@@ -111,8 +112,10 @@ def test_public_docstrings_are_complete(name: str):
     assert ">>> " in text.split("\nExamples\n--------\n")[1]
     parameters = [p for p in inspect.signature(thing).parameters if p not in {"self", "cls"}]
     if parameters:
-        assert "\nParameters\n----------\n" in text, f"{name} lists no parameters"
-        block = text.split("\nParameters\n----------\n")[1].split("\n\n\n")[0]
+        # A result made by Crossfade itself lists its attributes, which are its parameters.
+        heading = "Attributes" if dataclasses.is_dataclass(thing) else "Parameters"
+        assert f"\n{heading}\n----------\n" in text, f"{name} lists no {heading.lower()}"
+        block = text.split(f"\n{heading}\n----------\n")[1].split("\n\n\n")[0]
         # numpydoc: each is named at the left margin, alone or among others ("a, b : float").
         named = {
             part.strip().lstrip("*")

@@ -19,28 +19,36 @@ if TYPE_CHECKING:
         GaussianDiscriminant as GaussianDiscriminant,
     )
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
+    from crossfade.comparison.compare import compare as compare
+    from crossfade.comparison.results import ComparisonResult as ComparisonResult
+    from crossfade.errors import AliasedColumnsWarning as AliasedColumnsWarning
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
     from crossfade.errors import DataError as DataError
     from crossfade.errors import DomainError as DomainError
+    from crossfade.errors import IgnoredRowsWarning as IgnoredRowsWarning
     from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
 
 #: The module each public name lives in.
 _HOMES = {
+    "AliasedColumnsWarning": "crossfade.errors",
     "CellTypeError": "crossfade.errors",
+    "ComparisonResult": "crossfade.comparison.results",
     "ConvergenceWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
     "DomainError": "crossfade.errors",
     "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
+    "IgnoredRowsWarning": "crossfade.errors",
     "MissingExtraError": "crossfade.errors",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",
+    "compare": "crossfade.comparison.compare",
 }
 
 __all__ = sorted(_HOMES)

@@ -26,7 +26,15 @@ import joblib
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["BLOCK_ROWS", "add_sums", "block_sum", "for_each_block", "n_threads", "single_threaded_blas", "threads"]
+__all__ = [
+    "BLOCK_ROWS",
+    "add_sums",
+    "block_sum",
+    "for_each_block",
+    "n_threads",
+    "single_threaded_blas",
+    "threads",
+]
 
 #: Rows in a block: 2,048 rows of 50 doubles are 800 kB, which stays in a second-level cache.
 BLOCK_ROWS = 2048
@@ -78,7 +86,9 @@ def threads(number: int) -> Iterator[None]:
         If `number` is not a positive integer.
     """
     if number != int(number) or number < 1:
-        raise ValueError(f"number: expected a positive integer, got {number!r}; use 1 for no threads")
+        raise ValueError(
+            f"number: expected a positive integer, got {number!r}; use 1 for no threads"
+        )
     token = _requested.set(int(number))
     try:
         yield

@@ -1,7 +1,8 @@
 """The command line: commands assembled, errors turned into one line and an exit code.
 
 Exit codes: 0 done; 1 a fault of the program; 2 an input that cannot be used; 130 stopped by
-Ctrl-C. A traceback is shown only with the environment variable ``CROSSFADE_DEBUG=1``.
+Ctrl-C; 141 the output was closed. A traceback is shown only with the environment variable
+``CROSSFADE_DEBUG=1``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ __all__ = ["build_app", "main"]
 #: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
 #: what is heavy inside the command, so that ``--help`` stays quick.
 _COMMANDS: Final = ("compare", "glm")
+
+#: Exit codes as a shell has them: 128 and the signal's number.
+_STOPPED: Final = 130
+_CLOSED_PIPE: Final = 141
 
 _EXTRA: Final = ("typer", "rich", "polars")
 
@@ -74,9 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python would complain once more at exit.
+        code = _CLOSED_PIPE
+    if code == _CLOSED_PIPE:
+        # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
     sys.exit(code)
 
 
@@ -95,11 +101,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     )
     try:
         code = app(args=arguments, prog_name="crossfade", standalone_mode=False)
+        if code == _STOPPED:
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("stopped by the keyboard", 130)
+    except (KeyboardInterrupt, typer.Abort):  # which of them, or the code, depends on typer
+        return _fail("stopped by the keyboard", _STOPPED)
     except BrokenPipeError:
-        raise
+        return _CLOSED_PIPE
     except usage_error as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(str(error))
@@ -117,6 +125,8 @@ def _run(arguments: Sequence[str] | None) -> int:
             return _fail(_missing_extra(error.name), 2, error)
         return _unexpected(error)
     except Exception as error:  # the last resort of a program that people see
+        if type(error).__name__ == "ClosedPipeError":
+            return _CLOSED_PIPE
         return _unexpected(error)
 
 
@@ -146,7 +156,7 @@ def _fail(message: str, code: int, error: Exception | None = None) -> int:
         import traceback
 
         traceback.print_exception(error)
-    prefix = "" if code == 130 else "error: "
+    prefix = "" if code == _STOPPED else "error: "
     print(prefix + one_line(message), file=sys.stderr)
     return code
 

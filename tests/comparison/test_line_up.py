@@ -5,7 +5,6 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from standins import Blend, blends
 
 from crossfade.comparison.models import (
     choose_models,
@@ -14,6 +13,7 @@ from crossfade.comparison.models import (
     reference_models,
 )
 from crossfade.errors import DataError
+from tests.comparison.standins import Blend, blends
 
 LINE_UP = blends() | reference_models()
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -72,7 +74,7 @@ def test_every_row_is_tested_about_equally_often():
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "half", True, 0.0, 1.0, float("nan")])
 def test_bad_training_sizes_are_refused(bad):
-    with pytest.raises(DataError, match="train_size: expected .* got "):
+    with pytest.raises(DataError, match=r"train_size: expected .* got "):
         training_rows(bad, 100, 2)
 
 
@@ -93,4 +95,4 @@ def test_curve_sizes_rise_to_all_training_rows(n_classes, n_train):
     sizes = curve_sizes(n_train, n_classes)
     assert sizes[-1] == n_train
     assert sizes[0] >= n_classes
-    assert all(a < b for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(a < b for a, b in pairwise(sizes))

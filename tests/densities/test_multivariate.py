@@ -58,6 +58,17 @@ def test_only_what_is_singular_is_touched():
     assert_allclose(got[1], expected, rtol=1e-6)
 
 
+def test_shrinkage_alone_mends_what_is_singular():
+    X, y = gaussian_columns(120), labels(120)
+    X[:, 2] = X[:, 0]
+    bound = bound_to(MultivariateGaussian("full", shrinkage=0.1), X, y)
+    within = [((X[y == k] - X[y == k].mean(axis=0)) ** 2).sum(axis=0) for k in range(3)]
+    raw = np.array([np.cov(X[y == k].T, bias=True) for k in range(3)])
+    got = bound.density.moments(estimate(bound))[1]
+    expected = 0.9 * raw + 0.1 * np.diag(sum(within) / 120)
+    assert_allclose(got, expected, rtol=1e-11)
+
+
 def test_outside_the_domain():
     bound, eta, X, _ = case("full")
     density = bound.density

@@ -130,6 +130,16 @@ def test_zero_tolerance_ends_at_the_rounding_floor():
         assert fit.gradient_norm < 1e-13
 
 
+@pytest.mark.parametrize("solver", [newton, sampled_newton])
+def test_a_start_outside_the_domain_is_said(solver):
+    X, y = data(n=100, d=2)
+    X[3, 1] = np.nan
+    fit = solver(Logistic(X, y), np.zeros(3))
+    assert not fit.converged
+    assert fit.message == "the function or its gradient is not finite at the start"
+    assert fit.n_iter == 0
+
+
 def test_sample_rows_are_spread_and_repeatable():
     rows = sample_rows(10_000, 0.1)
     assert len(rows) == 1000

@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade.blocks import add_sums, block_sum
+from crossfade.blocks import add_sums, block_sum, single_threaded_blas
 from crossfade.densities.base import Bound, Density, Floats
 from crossfade.errors import (
     ConvergenceWarning,
@@ -30,9 +30,10 @@ from crossfade.errors import (
     SeparationWarning,
 )
 from crossfade.fitting.binding import bind, summarise
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.limit import density_limit
 from crossfade.fitting.newton import Solution
-from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective, generative
+from crossfade.fitting.objective import Parameters, TradeoffObjective, generative
 from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
 from crossfade.fitting.scoring import Scorer
 from crossfade.fitting.selection import Selection, check_criterion, select_tradeoff
@@ -51,7 +52,7 @@ def _only_generative(estimator: Any) -> bool:
     )
 
 
-class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
     """Parent of the classifiers with a tradeoff between the joint and conditional likelihood."""
 
     tradeoff: float | str
@@ -162,8 +163,9 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
             # What partial_fit adds to.
             self._started, self._summary = started, summary
         else:
-            vars(self).pop("_started", None)
-            vars(self).pop("_summary", None)
+            for stale in ("_started", "_summary"):
+                if hasattr(self, stale):
+                    delattr(self, stale)
         missing = _has_missing(rows, bound.counts)
         rows = replace(rows, has_missing=missing)
         if missing and not density.allows_missing:
@@ -215,7 +217,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
                 SeparationWarning,
                 stacklevel=4,
             )
-        elif not solution.converged:
+        elif not solution.converged and solution.gradient_norm > 1e-8:
             warnings.warn(
                 f"the solver {solution.message}; expected a gradient norm of 1e-8 a row, got "
                 f"{solution.gradient_norm:.1e}; raise l2 or standardise the columns",
@@ -397,6 +399,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         posterior = self.predict_proba(X)
         if not isinstance(self.selection, str):
             _, costs = check_criterion(self.selection, self.classes_.size)
+            assert costs is not None
             return self.classes_[(posterior @ costs).argmin(axis=1)]
         return self.classes_[posterior.argmax(axis=1)]
 
@@ -467,7 +470,9 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[m
         check_is_fitted(self)
         self._check_density()
         if int(n_samples) != n_samples or n_samples < 1:
-            raise DataError(f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more")
+            raise DataError(
+                f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more"
+            )
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         rng = np.random.default_rng(seed)
         codes = rng.choice(self.classes_.size, size=int(n_samples), p=self.class_prior_)
@@ -604,7 +609,9 @@ class ClassDensity:
 def check_number(name: str, value: Any, least: float, remedy: str) -> None:
     number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not number or not np.isfinite(value) or value < least:
-        raise DataError(f"{name}: expected a finite number of at least {least:g}, got {value!r}; {remedy}")
+        raise DataError(
+            f"{name}: expected a finite number of at least {least:g}, got {value!r}; {remedy}"
+        )
 
 
 def _bad_prior(k: int, got: Any) -> DataError:
@@ -632,5 +639,8 @@ def _has_missing_cells(X: NDArray[Any]) -> bool:
 
 def _with_density(objective: TradeoffObjective, theta: Floats) -> Floats:
     """Return the limit of the path with this posterior, or `theta` where there is no density."""
-    limit = density_limit(objective, theta) if is_dense(objective) else None
+    if not is_dense(objective):
+        return theta
+    with single_threaded_blas():
+        limit = density_limit(objective, theta)
     return theta if limit is None else limit

@@ -12,8 +12,9 @@ from crossfade.classifiers.base import TradeoffClassifier, check_number
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.mixture import MixtureObjective
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective
+from crossfade.fitting.objective import TradeoffObjective
 from crossfade.rows import Schema
 
 __all__ = ["GaussianDiscriminant"]
@@ -52,8 +53,9 @@ class GaussianDiscriminant(TradeoffClassifier):
 
     Attributes
     ----------
-    classes_, class_count_, class_prior_, tradeoff_, tradeoff_path_, selection_, schema_, density_, \
-parameters_, solution_, coef_, intercept_, class_densities_, n_features_in_, feature_names_in_
+    classes_, class_count_, class_prior_, tradeoff_, tradeoff_path_, selection_, schema_, \
+density_, parameters_, solution_, coef_, intercept_, class_densities_, n_features_in_, \
+feature_names_in_
         As in :class:`~crossfade.NaiveBayes`.
     means_ : ndarray of shape (n_classes * components, n_features)
         Means in the columns' own units.
@@ -118,7 +120,9 @@ parameters_, solution_, coef_, intercept_, class_densities_, n_features_in_, fea
         for name in ("components", "n_init"):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-                raise DataError(f"{name}: expected a positive integer, got {value!r}; 1 is the least")
+                raise DataError(
+                    f"{name}: expected a positive integer, got {value!r}; 1 is the least"
+                )
         if not isinstance(self.random_state, (int, np.integer)):
             raise DataError(
                 f"random_state: expected an integer, got {self.random_state!r}; fits are always "

@@ -8,7 +8,15 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from crossfade.classifiers.base import TradeoffClassifier, check_number
-from crossfade.densities import DENSITIES, Bernoulli, Categorical, Density, Gaussian, Poisson, Product
+from crossfade.densities import (
+    DENSITIES,
+    Bernoulli,
+    Categorical,
+    Density,
+    Gaussian,
+    Poisson,
+    Product,
+)
 from crossfade.errors import DataError
 from crossfade.rows import Schema
 
@@ -142,8 +150,8 @@ default="auto"
             known = isinstance(one, str) and (one == "auto" or one in DENSITIES)
             if not known and not isinstance(one, Density):
                 raise DataError(
-                    f"density: expected 'auto', one of {', '.join(map(repr, DENSITIES))}, a Density "
-                    f"or a mapping of columns to these, got {one!r}; name a density"
+                    f"density: expected 'auto', one of {', '.join(map(repr, DENSITIES))}, a "
+                    f"Density or a mapping of columns to these, got {one!r}; name a density"
                 )
 
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
@@ -202,5 +210,3 @@ def _kind(density: str | Density) -> str:
     if isinstance(density, str):
         return _KIND_OF_DENSITY[density]
     return density.kind
-
-

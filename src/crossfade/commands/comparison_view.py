@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich import box
@@ -72,10 +73,11 @@ def _item(mark: str, text: str) -> Table:
 def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
     data = result.data
     title = Text()
-    title.append(shortened(table.name, 50), style="bold")
-    title.append(f"  {data.n_rows:,} rows, {_count(data.n_columns, 'column')}; ")
-    title.append(f"{shortened(table.target, 30)} = ")
-    title.append(_classes(data.classes, data.class_counts))
+    title.append(shortened(Path(table.name).name or table.name, 36), style="bold")
+    title.append(f"  {data.n_rows:,} rows, {_count(data.n_columns, 'column')}, ")
+    title.append(f"{len(data.classes):,} classes")
+    target = Text(f"{shortened(table.target, 30)}: ", style="dim")
+    target.append(_classes(data.classes, data.class_counts))
     kinds = Text("columns: ", style="dim")
     kinds.append(_kinds(data.column_names, data.column_kinds))
     splits = Text(
@@ -83,7 +85,7 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
         f"{result.n_test:,} test rows, seed {result.random_state}",
         style="dim",
     )
-    return [title, kinds, splits]
+    return [title, target, kinds, splits]
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.errors import DataError, MissingExtraError
-
 __all__ = ["register"]
 
 
@@ -110,6 +108,7 @@ def glm(
 
 def _read(file: Path) -> Any:
     """Return a table file as pandas frame, which is what formulas are evaluated on."""
+    from crossfade.errors import MissingExtraError
     from crossfade.rows.reading import read_table
 
     try:
@@ -136,6 +135,7 @@ def _fit(
     method: MethodName,
     l2: float,
 ) -> Any:
+    from crossfade.errors import DataError
     from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
     from crossfade.glm.formulas import column, read_formula
 
@@ -172,6 +172,8 @@ def _fit(
 
 
 def _refuse(family: FamilyName, **options: Any) -> None:
+    from crossfade.errors import DataError
+
     for name, value in options.items():
         if value is not None:
             raise DataError(

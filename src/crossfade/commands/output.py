@@ -17,6 +17,7 @@ from rich.text import Text
 from crossfade.errors import DataError
 
 __all__ = [
+    "ClosedPipeError",
     "check_writable",
     "console",
     "live_progress",
@@ -30,9 +31,21 @@ __all__ = [
 Progress = Callable[[int, int, str], None]
 
 
+class ClosedPipeError(Exception):
+    """Whoever read the output (head, less) has seen enough.
+
+    Not an OSError, which would look like an input that cannot be read.
+    """
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise ClosedPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that never interprets text: names from data files are data."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def plain(text: str) -> str:

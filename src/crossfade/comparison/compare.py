@@ -78,7 +78,7 @@ def compare(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklearn.naive_bayes import GaussianNB
-    >>> from crossfade.comparison import compare
+    >>> from crossfade import compare
     >>> X, y = load_iris(return_X_y=True)
     >>> result = compare(X, y, models={"normal": GaussianNB(), "guess": DummyClassifier()})
     >>> result.best, result["guess"].differences["log_loss"].excludes_zero

@@ -63,14 +63,14 @@ class Evaluator:
     codes : ndarray of shape (n_rows,), int64
         Position of each label in `classes`.
     warnings : dict
-        (model name, warning class, message) → in how many fits it was raised.
+        (model name, warning class) → in how many fits it was raised, and the first message.
     """
 
     X: Any
     y: NDArray[Any]
     classes: NDArray[Any]
     codes: Integers
-    warnings: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     def rows(self, index: Integers) -> Any:
         """Return some rows of the table, in its own type."""
@@ -147,8 +147,9 @@ class Evaluator:
                 result = work()
             except Exception as error:  # whatever a model does, the others go on
                 result = Failure(_first_line(error))
-        for key in {(name, w.category.__name__, _shorten(str(w.message))) for w in caught}:
-            self.warnings[key] = self.warnings.get(key, 0) + 1
+        for category, message in {w.category.__name__: str(w.message) for w in caught}.items():
+            times, first = self.warnings.get((name, category), (0, _shorten(message, 160)))
+            self.warnings[name, category] = (times + 1, first)
         return result
 
 

@@ -27,7 +27,11 @@ __all__ = [
     "fitted_tradeoff",
 ]
 
-_VARIANTS: Final = {"generative": 1.0, "discriminative": 0.0, "auto": "auto"}
+_VARIANTS: Final[dict[str, float | str]] = {
+    "generative": 1.0,
+    "discriminative": 0.0,
+    "auto": "auto",
+}
 
 #: What a reader of the default table must know about its models.
 MODEL_NOTES: Final = {

@@ -173,9 +173,9 @@ class EndsResult:
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult:
-    """What :func:`crossfade.compare` found.
+    """What :func:`crossfade.compare` found; it makes these, you read them.
 
-    Attributes
+    Parameters
     ----------
     models : tuple of ModelResult
         In the order given, failed ones included.
@@ -201,6 +201,17 @@ class ComparisonResult:
         What else the reader should know: failures, warnings, rows dropped.
     seconds : float
         Wall-clock time of the whole comparison.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from crossfade import compare
+    >>> result = compare(*load_iris(return_X_y=True), models={"normal": GaussianNB()})
+    >>> result["normal"].estimates["error"].mean < 0.1
+    True
+    >>> result.frame()["model"].to_list()
+    ['normal']
     """
 
     models: tuple[ModelResult, ...]

@@ -293,9 +293,10 @@ class Run:
         notes = list(self.problem.notes)
         for name, reason in self.failures.items():
             notes.append(f"{name} could not be fitted: {reason}")
-        for (name, category, message), times in self.evaluator.warnings.items():
+        for (name, category), (times, message) in self.evaluator.warnings.items():
             if name not in self.failures and name in self.models:
-                notes.append(f"{name}: {category} in {times} fits ({message})")
+                fits = "1 fit" if times == 1 else f"{times} fits, the first"
+                notes.append(f"{name}: {category} in {fits}: {message}")
         for start, note in MODEL_NOTES.items():
             if any(name.startswith(start) and name not in self.failures for name in self.models):
                 notes.append(note)

@@ -93,7 +93,6 @@ def _which_end(result: ComparisonResult) -> str:
         return f"Generative and discriminative fits were not compared, because {reason}."
     gap = ends.difference[result.criterion]
     label = METRIC_LABELS[result.criterion]
-    size = f"{figure(abs(gap.mean), gap.standard_error)} in {label}"
     if not gap.excludes_zero:
         text = (
             f"For {ends.family}, the generative and the discriminative fit cannot be told apart "
@@ -102,8 +101,13 @@ def _which_end(result: ComparisonResult) -> str:
         )
     else:
         winner, loser = ("discriminative", "generative")[:: 1 if gap.mean < 0 else -1]
-        text = f"For {ends.family}, the {winner} fit beats the {loser} one by {size} " + (
-            f"({_interval(gap)} for discriminative minus generative)"
+        low, high = (
+            figure(end, gap.standard_error) for end in sorted((abs(gap.low), abs(gap.high)))
+        )
+        text = (
+            f"For {ends.family}, the {winner} fit beats the {loser} one by "
+            f"{figure(abs(gap.mean), gap.standard_error)} in {label} "
+            f"(95 % interval {low} to {high})"
         )
     return f"{text}; {_crossing(ends.crossing[result.criterion])}{_choice(result, ends)}."
 

@@ -187,6 +187,14 @@ class Density(ABC):
     def hessian(self, eta: Floats) -> Floats:
         """Return ∇²A(η) = cov(T), shape (n_classes, n_statistics, n_statistics)."""
 
+    def free_hessian(self, eta: Floats) -> Floats:
+        """Return the part of ∇²A(η) between statistics that are not tied.
+
+        Override where the rest is large.
+        """
+        free = np.flatnonzero(~self.tied)
+        return self.hessian(eta)[:, free[:, None], free]
+
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
         """Return ∇²A(η) v for each class, shape (n_classes, n_statistics).
 

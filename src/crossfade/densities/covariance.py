@@ -8,7 +8,6 @@ representation: (n_classes, d, d) for :class:`Full`, (n_classes, d) for the othe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,13 +68,13 @@ class Structure(ABC):
 
     @staticmethod
     @abstractmethod
-    def products(U: Floats, bounds: Any) -> Floats:
-        """Return second moments of each group of rows: (n_groups, d, d) or (n_groups, d)."""
+    def product(U: Floats) -> Floats:
+        """Return the rows' summed second moments, shape (d, d) or (d,)."""
 
     @staticmethod
     @abstractmethod
     def higher(U: Floats, weights: Floats | None) -> tuple[Floats, ...]:
-        """Return Σ w u_i² u_j and Σ w u_i² u_j² (and Σ w u_i u_j if `products` lacks pairs)."""
+        """Return Σ w u_i² u_j and Σ w u_i² u_j² (and Σ w u_i u_j if `product` lacks pairs)."""
 
     @abstractmethod
     def mean_squares(self, sums: PowerSums, offset: Floats, inverse: Floats) -> Floats:
@@ -215,12 +214,8 @@ class Full(Structure):
         return b * factor[self._i] * factor[self._j]
 
     @staticmethod
-    def products(U: Floats, bounds: Any) -> Floats:
-        sums = np.empty((len(bounds) - 1, U.shape[1], U.shape[1]))
-        for k, (start, stop) in enumerate(pairwise(bounds)):
-            group = U[start:stop]
-            np.matmul(group.T, group, out=sums[k])
-        return sums
+    def product(U: Floats) -> Floats:
+        return U.T @ U
 
     @staticmethod
     def higher(U: Floats, weights: Floats | None) -> tuple[Floats, ...]:
@@ -280,15 +275,27 @@ class Full(Structure):
         cross = C[:, :, i] * m[:, None, j] + C[:, :, j] * m[:, None, i]
         dense[:, :d, d:] = cross
         dense[:, d:, :d] = cross.swapaxes(1, 2)
-        # cov(z_i z_j, z_k z_l) by Isserlis: second moments S = C + m mᵀ pair up with C.
-        second = C + self.outer(m, m)
-        pairs = [(i, i, j, j), (i, j, j, i)]
-        block = sum(
-            C[:, p[:, None], q] * second[:, r[:, None], s]
-            + self.outer(m[:, p], m[:, q]) * C[:, r[:, None], s]
-            for p, q, r, s in pairs
-        )
-        dense[:, d:, d:] = block
+        # cov(z_i z_j, z_k z_l) by Isserlis, C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with
+        # S = C + m mᵀ; by the symmetry of C it is C_ik C_jl + C_ik m_j m_l + m_i m_k C_jl + ….
+        block = dense[:, d:, d:]
+        for c in range(m.shape[0]):
+            rows_i, rows_j = C[c][i], C[c][j]
+            mi, mj = m[c][i], m[c][j]
+            ik, jl = rows_i[:, i], rows_j[:, j]
+            il, jk = rows_i[:, j], rows_j[:, i]
+            np.multiply(ik, jl, out=block[c])
+            block[c] += il * jk
+            if m[c].any():
+                # Each covariance times the means of the two columns it leaves out.
+                for covariance, row, column in (
+                    (ik, mj, mj),
+                    (jl, mi, mi),
+                    (il, mj, mi),
+                    (jk, mi, mj),
+                ):
+                    covariance *= row[:, None]
+                    covariance *= column
+                    block[c] += covariance
         return dense
 
     def hessian_product(self, m: Floats, C: Floats, u: Floats, w: Floats) -> tuple[Floats, Floats]:
@@ -343,10 +350,8 @@ class Diagonal(Structure):
         return self.spread(b) * factor**2
 
     @staticmethod
-    def products(U: Floats, bounds: Any) -> Floats:
-        squares = U * U
-        groups = pairwise(bounds)
-        return np.array([squares[start:stop].sum(axis=0) for start, stop in groups])
+    def product(U: Floats) -> Floats:
+        return (U * U).sum(axis=0)
 
     @staticmethod
     def higher(U: Floats, weights: Floats | None) -> tuple[Floats, ...]:

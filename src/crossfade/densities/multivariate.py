@@ -10,7 +10,7 @@ import numpy as np
 
 from crossfade.densities.base import Bound, Density, Floats, Integers, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
-from crossfade.densities.univariate import safe_mean, statistic_scales
+from crossfade.densities.univariate import class_weights, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 
 __all__ = ["COVARIANCES", "MultivariateGaussian"]
@@ -134,7 +134,11 @@ class MultivariateGaussian(Density):
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             sums = self._moments(X, codes, weights, n_classes)
-        if not all(np.isfinite(part).all() for part in sums):
+        # A value that is not finite, or too large to be squared, shows in its own column's square.
+        squares = [self._structure.diagonal(sums[2])]
+        if self._scales:
+            squares.append(np.atleast_1d(np.diagonal(sums[4]) if sums[4].ndim == 2 else sums[4]))
+        if not all(np.isfinite(part).all() for part in squares):
             self.check(X)
             column = int(np.argmax(np.abs(X).max(axis=0)))
             largest = float(np.abs(X[:, column]).max())
@@ -145,26 +149,32 @@ class MultivariateGaussian(Density):
     def _moments(
         self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int
     ) -> tuple[Floats, ...]:
-        # Rows sorted by class make each class's sums one matrix product over consecutive rows.
-        small = codes.astype(np.uint8 if n_classes <= 256 else np.int64)
-        order = np.argsort(small, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(small, minlength=n_classes))])
-        U = X[order]
-        U -= self._shift
-        sorted_weights = None if weights is None else weights[order]
-        W = U if sorted_weights is None else U * sorted_weights[:, None]
-        groups = list(pairwise(bounds))
-        counts = np.diff(bounds).astype(np.float64)
-        if sorted_weights is not None:
-            counts = np.array([sorted_weights[start:stop].sum() for start, stop in groups])
-        first = np.array([W[start:stop].sum(axis=0) for start, stop in groups])
-        rooted = U if sorted_weights is None else U * np.sqrt(sorted_weights)[:, None]
+        structure = self._structure
         if self.shared:
-            bounds = bounds[[0, -1]]
-        second = self._structure.products(rooted, bounds)
-        if not self._scales:
-            return counts, first, second
-        return counts, first, second, *self._structure.higher(U, sorted_weights)
+            U = X - self._shift
+            onehot = class_weights(codes, weights, n_classes)
+            rooted = U if weights is None else U * np.sqrt(weights)[:, None]
+            sums = onehot.sum(axis=0), onehot.T @ U, structure.product(rooted)[None]
+            return (*sums, *structure.higher(U, weights)) if self._scales else sums
+        # One class after the other: its rows fit in a first-level cache or close to it.
+        small = codes.astype(np.uint16) if n_classes <= 65_536 else codes  # sorts in linear time
+        order = np.argsort(small, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=n_classes))
+        counts = np.bincount(codes, weights, n_classes).astype(np.float64)
+        first = np.empty((n_classes, X.shape[1]))
+        second, higher = [], []
+        for k, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
+            rows = order[start:end]
+            U = np.take(X, rows, axis=0)
+            U -= self._shift
+            w = None if weights is None else weights[rows]
+            rooted = U if w is None else U * np.sqrt(w)[:, None]
+            np.matmul(np.ones(end - start) if w is None else w, U, out=first[k])
+            second.append(structure.product(rooted))
+            if self._scales:
+                higher.append(structure.higher(U, w))
+        sums = counts, first, np.array(second)
+        return (*sums, *(sum(parts) for parts in zip(*higher, strict=True)))
 
     def bind(self, summary: Any) -> Bound:
         counts, first, second = summary[:3]
@@ -306,6 +316,13 @@ class MultivariateGaussian(Density):
     def hessian(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
             return self._structure.hessian(*self._structure.moments(*self._split(eta)))
+
+    def free_hessian(self, eta: Floats) -> Floats:
+        if not self.shared:
+            return self.hessian(eta)
+        with np.errstate(all="ignore"):
+            C = self._structure.moments(*self._split(eta))[1]
+        return C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
 
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
         with np.errstate(all="ignore"):

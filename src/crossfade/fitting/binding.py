@@ -6,7 +6,7 @@ from typing import Any
 
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density, reference_rows
-from crossfade.fitting.objective import LabelledRows
+from crossfade.fitting.labelled_rows import LabelledRows
 
 __all__ = ["bind", "summarise"]
 

@@ -65,9 +65,7 @@ def approximate_leave_one_out(
     then counts as three equal rows.
     """
     lam, k = objective.tradeoff, objective.n_classes
-    H, joint, log_z_gradient = objective.curvature_parts(theta)
-    if lam > 0.0:
-        H -= (lam / objective.n_rows) * joint
+    H, log_z_gradient = objective.leave_one_out_curvature(theta)
     inverse = scipy.linalg.cho_solve(factorise(H), np.eye(H.shape[0]), check_finite=False)
     maps = objective.coefficient_maps(theta)
     eta, offset, absent = objective.row_coefficients(theta)
@@ -77,6 +75,10 @@ def approximate_leave_one_out(
     forms = {(a, b): half[a] @ contrasts[b].T for a in range(k - 1) for b in range(a, k - 1)}
     towards_last = [half[a] @ last.T for a in range(k - 1)]
     normaliser = np.array([half[a] @ log_z_gradient for a in range(k - 1)])
+    # The scores leave out what is tied, all classes having it in common; the joint part of a
+    # row's gradient does not.
+    with_tied = lam > 0.0 and objective.n_tied > 0
+    towards_tied = [h[:, h.shape[1] - objective.n_tied :] for h in half]
     n = objective.rows.n_samples if index is None else index.size
     scores = np.zeros((n, k))
     leverage = np.empty(n)
@@ -96,9 +98,15 @@ def approximate_leave_one_out(
             for a in range(k - 1):
                 change[:, a] += lam * np.einsum("ij,ij->i", Z @ towards_last[a], Z)
             change -= lam * (Z @ normaliser.T)
+        if with_tied:
+            statistics = objective.tied_statistics(rows)
+            for a in range(k - 1):
+                change[:, a] += lam * np.einsum("ij,ij->i", Z @ towards_tied[a], statistics)
         kept = (1.0 - lam) * unit
         change, leverage[span] = _without(Q, tau, kept, change)
-        differences = np.log(np.maximum(tau, 1e-300)) - np.log(np.maximum(posterior[:, -1:], 1e-300))
+        differences = np.log(np.maximum(tau, 1e-300)) - np.log(
+            np.maximum(posterior[:, -1:], 1e-300)
+        )
         scores[span, :-1] = differences - unit[:, None] * change
 
     for_each_block(block, n, block_rows=objective.block_rows)

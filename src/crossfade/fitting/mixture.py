@@ -18,12 +18,8 @@ import scipy.linalg
 
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Floats
-from crossfade.fitting.objective import (
-    LabelledRows,
-    Parameters,
-    TradeoffObjective,
-    log_normalise,
-)
+from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
+from crossfade.fitting.objective import Parameters, TradeoffObjective
 
 __all__ = ["MixtureObjective", "expectation_maximisation"]
 
@@ -113,7 +109,7 @@ class MixtureObjective(TradeoffObjective):
         Steps then go downhill along every eigenvector, by about the right length, and away from
         saddle points (Dauphin et al. 2014).
         """
-        exact = self.curvature_parts(theta, share)[0] - self._label_curvature(theta)
+        exact = super().curvature(theta, share) - self._label_curvature(theta)
         try:
             scipy.linalg.cho_factor(exact, lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:
@@ -142,9 +138,7 @@ class MixtureObjective(TradeoffObjective):
 
         blocks = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
         H = np.zeros((self.n_parameters, self.n_parameters))
-        index = np.concatenate(
-            [np.append(c * p + np.arange(p), k * p + c) for c in range(k)]
-        )
+        index = np.concatenate([np.append(c * p + np.arange(p), k * p + c) for c in range(k)])
         H[np.ix_(index, index)] = blocks.reshape(k * (p + 1), k * (p + 1))
         return H
 
@@ -237,7 +231,7 @@ def _run(
             shares[span] = q
             weights = rows.block_weights(span)
             weighted = log_sum if weights is None else log_sum * weights
-            return np.bincount(codes, weighted, minlength=k)
+            return np.bincount(codes, weighted, minlength=k).astype(np.float64)
 
         likelihood = block_sum(expectation, rows.n_samples)
         penalty = (natural * prior_sums).sum() - float(partition @ prior_counts[:, 0])
@@ -248,9 +242,7 @@ def _run(
     return likelihood, parameters, *moments(shares)
 
 
-def _starting_shares(
-    rows: LabelledRows, n_components: int, rng: np.random.Generator
-) -> Floats:
+def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
     """Return hard assignments to spread-out rows of the class (k-means++ seeding)."""
     shares = np.zeros((rows.n_samples, rows.n_classes * n_components))
     X = np.asarray(rows.X, dtype=np.float64)

@@ -173,6 +173,7 @@ def sampled_newton(
     max_iter: int = 100,
     share: float = 0.1,
     near: float = 1e-3,
+    worthwhile: float = 0.05,
     sample: Problem | None = None,
     monitor: Monitor | None = None,
 ) -> Solution:
@@ -199,6 +200,10 @@ def sampled_newton(
         What ``problem.curvature`` is asked for; :func:`sample_rows` chooses rows well.
     near : float, default=1e-3
         Gradient norm below which the curvature is kept.
+    worthwhile : float, default=0.05
+        A kept curvature must lower the squared gradient (in its own metric) to this share a step,
+        or is made anew. By default a step is taken to cost a third of a curvature, which would
+        gain far more; where curvature is dear (many parameters, few rows) allow more.
     sample : Problem, optional
         The same function over a share of its rows, scaled up to all. Where given, it is minimised
         first (to `near`) and all rows are read only from there on.
@@ -260,16 +265,11 @@ def sampled_newton(
             break
         before = float(at.gradient @ direction)
         after = float(new.gradient @ model.solve(new.gradient))
-        if after > _WORTHWHILE * before and at.gradient_norm <= near:
+        if after > worthwhile * before and at.gradient_norm <= near:
             trusted, model = False, None
         else:
             model.learn(new.theta - at.theta, new.gradient - at.gradient)
     return path.solution()
-
-
-#: A kept curvature must lower the squared gradient (in its own metric) to this share a step.
-#: A step costs about a third of a curvature of all rows, which would gain far more.
-_WORTHWHILE = 0.05
 
 
 def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
@@ -302,7 +302,9 @@ def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
     edges = np.linspace(0, n_rows, number + 1)
     jitter = np.random.default_rng(seed).random(number)
     drawn = np.floor(edges[:-1] + jitter * np.diff(edges)).astype(np.int64)
-    return np.unique(np.minimum(drawn, n_rows - 1))
+    # Rising already; a run shorter than one row may repeat its neighbour's.
+    drawn = np.minimum(drawn, n_rows - 1)
+    return drawn[np.append(True, np.diff(drawn) > 0)]
 
 
 def _rough_start(problem: Problem, start: Floats, near: float, sample: Problem | None) -> Iterate:
@@ -369,6 +371,9 @@ class _Path:
         if self.converged:
             return True
         norm = self.last.gradient_norm
+        if not (np.isfinite(self.last.value) and np.isfinite(norm)):
+            self.message = "the function or its gradient is not finite at the start"
+            return True
         if norm <= tol:
             self.message = f"gradient norm {norm:.1e} is within the tolerance {tol:.1e}"
             self.converged = True
@@ -423,7 +428,7 @@ def line_search(
     """Return the first point on the step's halvings that lowers the function enough, or None.
 
     Near the optimum the function changes by less than it can be computed to; there a step is
-    taken when it lowers the gradient.
+    taken when it lowers the slope along itself.
 
     Parameters
     ----------
@@ -444,17 +449,20 @@ def line_search(
     shortest = 1e-16 * (1.0 + float(np.abs(theta).max(initial=0.0)))
     largest = float(np.abs(step).max(initial=0.0))
     length = 1.0
-    for _ in range(max_trials):
+    for trial in range(max_trials):
         candidate = theta + length * step
         new_value, new_gradient = problem.value_and_gradient(candidate)
         if np.isfinite(new_value) and np.isfinite(new_gradient).all():
             if -length * slope > noise:
                 better = new_value <= value + 1e-4 * length * slope
             else:
-                lower = np.abs(new_gradient).max() < np.abs(gradient).max()
-                better = bool(lower) and new_value <= value + noise
+                # The value is rounding there; the slope along the step is not yet.
+                flatter = abs(float(new_gradient @ step)) < 0.9 * abs(slope)
+                better = flatter and new_value <= value + noise
             if better:
                 return candidate, new_value, new_gradient
+        if -slope <= noise and trial >= 3:
+            break  # what the full step could gain is rounding; shorter ones gain less
         length *= 0.5 if np.isfinite(new_value) else 0.25
         if length * largest < shortest:
             break

@@ -20,72 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Self
 
 import numpy as np
 
-from crossfade.blocks import block_sum, for_each_block
-from crossfade.densities.base import Bound, Floats, Integers
+from crossfade.blocks import block_sum
+from crossfade.densities.base import Bound, Floats
+from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.newton import sample_rows
+from crossfade.fitting.passes import RowPasses
 
-__all__ = ["LabelledRows", "Parameters", "TradeoffObjective", "generative", "log_normalise"]
+__all__ = ["Parameters", "TradeoffObjective", "generative"]
 
 #: What stands for λ = 0 where cells are missing.
 SMALLEST_WITH_MISSING = 1e-4
-
-#: Doubles in a block's statistics: 1 MB, which stays in a second-level cache.
-_BLOCK_DOUBLES = 131_072
-
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """Rows, their classes and weights, as every pass over the data needs them.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features), float64 or float32
-        NaN marks a missing cell.
-    codes : ndarray of shape (n_samples,), int64
-        Class of each row, 0 … n_classes-1.
-    weights : ndarray of shape (n_samples,) or None
-        Row weights, None for all one.
-    n_classes : int
-    has_missing : bool
-        Whether any cell is NaN.
-    """
-
-    X: Floats
-    codes: Integers
-    weights: Floats | None
-    n_classes: int
-    has_missing: bool = False
-
-    @property
-    def n_samples(self) -> int:
-        """Return the number of rows, whatever their weights."""
-        return int(self.X.shape[0])
-
-    @cached_property
-    def class_weights(self) -> Floats:
-        """Return the summed weight of each class, shape (n_classes,)."""
-        return np.bincount(self.codes, self.weights, minlength=self.n_classes).astype(np.float64)
-
-    def block(self, rows: slice | Integers) -> Floats:
-        """Return one block of rows as C-ordered doubles."""
-        return np.ascontiguousarray(self.X[rows], dtype=np.float64)
-
-    def block_weights(self, rows: slice | Integers) -> Floats | None:
-        """Return one block's weights, None for all one."""
-        return None if self.weights is None else self.weights[rows]
-
-    def take(self, index: Integers) -> LabelledRows:
-        """Return the rows at these positions."""
-        return replace(
-            self,
-            X=self.X[index],
-            codes=self.codes[index],
-            weights=None if self.weights is None else self.weights[index],
-        )
 
 
 @dataclass(frozen=True)
@@ -104,46 +52,6 @@ class Parameters:
     offset: Floats
 
 
-def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
-    """Return log Σ_k exp(s_k) by row and the posteriors, written over `scores`.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Overwritten with the posteriors.
-
-    Returns
-    -------
-    log_sum : ndarray of shape (n_samples,)
-    posterior : ndarray of shape (n_samples, n_classes)
-    """
-    top = scores.max(axis=1)
-    scores -= top[:, None]
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=1)
-    scores /= total[:, None]
-    return top + np.log(total), scores
-
-
-def _normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
-    """Like :func:`log_normalise` for scores minus the last class's, which is left out.
-
-    One exponential a row and class less: for two classes half of the work.
-    """
-    if differences.shape[1] == 1:
-        d = differences[:, 0]
-        e = np.exp(-np.abs(d))
-        log_sum = np.maximum(d, 0.0) + np.log1p(e)
-        posterior = np.where(d > 0.0, 1.0, e) / (1.0 + e)
-        return log_sum, posterior[:, None]
-    top = np.maximum(differences.max(axis=1), 0.0)
-    differences -= top[:, None]
-    np.exp(differences, out=differences)
-    total = differences.sum(axis=1) + np.exp(-top)
-    differences /= total[:, None]
-    return top + np.log(total), differences
-
-
 def generative(bound: Bound, class_weights: Floats) -> Parameters:
     """Return the maximiser of the (smoothed) joint likelihood, in closed form.
 
@@ -157,16 +65,14 @@ def generative(bound: Bound, class_weights: Floats) -> Parameters:
     -------
     Parameters
     """
-    eta = bound.density.estimate(
-        bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
-    )
+    eta = bound.density.estimate(bound.counts + bound.prior_counts, bound.sums + bound.prior_sums)
     partition = bound.density.log_partition(eta).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_prior = np.log(class_weights / class_weights.sum())
     return Parameters(eta, log_prior - partition)
 
 
-class TradeoffObjective:
+class TradeoffObjective(RowPasses):
     """Φ_λ as a :class:`~crossfade.fitting.newton.Problem` over standardised parameters.
 
     Parameters
@@ -182,8 +88,8 @@ class TradeoffObjective:
     Notes
     -----
     A row's class may be a mixture of several *states* (a subclass says which); all that is said
-    here of classes is then true of states. A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets
-    c (n_classes,) and the tied weights V (n_tied,).
+    here of classes is then true of states. A parameter vector holds, in this order, the free
+    weights W (n_classes, n_free), the offsets c (n_classes,) and the tied weights V (n_tied,).
     """
 
     #: Whether a row's own term is linear in the parameters: one state a class.
@@ -229,16 +135,20 @@ class TradeoffObjective:
         """Return the total weight of the rows."""
         return self._total
 
-    @property
-    def n_parameters(self) -> int:
-        """Return the length of a parameter vector."""
-        return self.n_classes * (self.n_free + 1) + self.n_tied
-
-    def with_tradeoff(self, tradeoff: float) -> TradeoffObjective:
+    def with_tradeoff(self, tradeoff: float) -> Self:
         """Return the same objective at another λ; the data are shared."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.tradeoff = self._attainable(tradeoff)
+        return other
+
+    def without_tied(self) -> Self:
+        """Return the function at λ = 0 without the tied parameters, which it does not depend on.
+
+        Its parameter vectors are those of this objective cut off before the tied weights.
+        """
+        other = self.with_tradeoff(0.0)
+        other.n_tied = 0
         return other
 
     def _attainable(self, tradeoff: float) -> float:
@@ -272,22 +182,9 @@ class TradeoffObjective:
         bound = replace(self.bound, counts=counts, sums=sums)
         return type(self)(rows, bound, self.tradeoff, self.l2)
 
-    def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
-        k, p = self.n_classes, self.n_free
-        return theta[: k * p].reshape(k, p), theta[k * p : k * p + k], theta[k * p + k :]
-
     def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:
         """Return the parameter vector made of these parts."""
         return np.concatenate([weights.ravel(), offsets, tied])
-
-    def natural(self, theta: Floats) -> Floats:
-        """Return η, shape (n_classes, n_statistics)."""
-        weights, _, tied = self.split(theta)
-        eta = np.empty((self.n_classes, self.tied.size))
-        eta[:, self.free] = weights / self._free_scale
-        eta[:, self.tied] = tied / self._scale[self.tied]
-        return eta
 
     def parameters(self, theta: Floats) -> Parameters:
         """Return the parameters in the statistics' own scale, priors summing to one if they can."""
@@ -311,123 +208,6 @@ class TradeoffObjective:
     def generative(self) -> Parameters:
         """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
         return generative(self.bound, self._class_weights)
-
-    # -- passes over the rows --------------------------------------------------------------------
-
-    @property
-    def block_rows(self) -> int:
-        """Return how many rows make a block whose statistics stay in cache."""
-        return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 2048))
-
-    @property
-    def _forms_statistics(self) -> bool:
-        return self.density.forms_statistics
-
-    def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
-        """Return η of the free statistics, the offset and the missing factors' terms, by class.
-
-        s_ik = offset_k + η_k·T_i + Σ_f missing_if absent_kf, up to a term common to all classes.
-        """
-        weights, offsets, _ = self.split(theta)
-        eta = weights / self._free_scale
-        offset = offsets - eta @ self._free_mean
-        if not self._has_missing:
-            return eta, offset, None
-        centred = self._log_partition(self.natural(theta))
-        absent = centred + _by_factor(eta * self._free_mean, self._free_factors, self.density.n_factors)
-        return eta, offset, absent
-
-    @cached_property
-    def _free_factors(self) -> Integers:
-        return self._factors[self.free]
-
-    def _log_partition(self, eta: Floats) -> Floats:
-        """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""
-        centre = _by_factor(eta * self._mean, self._factors, self.density.n_factors)
-        return self.density.log_partition(eta) - centre
-
-    def _full(self, free: Floats) -> Floats:
-        """Return coefficients of all statistics, zero where tied."""
-        if not self.n_tied:
-            return free
-        full = np.zeros((free.shape[0], self.tied.size))
-        full[:, self.free] = free
-        return full
-
-    def _block_scores(
-        self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
-    ) -> tuple[Floats, Floats | None, Floats]:
-        """Return the block's statistics (or its columns), which factors are missing, and scores."""
-        X = self.rows.block(rows)
-        if self._forms_statistics:
-            carrier = self.density.free_statistics(X)
-            scores = carrier @ eta.T
-        else:
-            carrier = X
-            scores = self.density.scores(X, self._full(eta))
-        scores += offset
-        missing = None
-        if absent is not None:
-            mask = self.density.missing_factors(X)
-            if mask is not None:
-                missing = mask.astype(np.float64)
-                scores += missing @ absent.T
-        return carrier, missing, scores
-
-    def _block_sums(self, carrier: Floats, missing: Floats | None, R: Floats) -> Floats:
-        """Return Σ_i R_ik T̃_i over the free statistics, shape (R.shape[1], n_free)."""
-        if self._forms_statistics:
-            sums = R.T @ carrier
-        else:
-            sums = self.density.weighted_sums(carrier, R)[:, self.free]
-        present = R.sum(axis=0)[:, None]
-        if missing is not None:
-            present = (present - R.T @ missing)[:, self._free_factors]
-        return (sums - present * self._free_mean) / self._free_scale
-
-    def _row_terms(self, theta: Floats, gradient: bool) -> tuple[float, Floats, Floats, Floats]:
-        """Return Σ w log Σ exp s and Σ w τ of T̃, of one and of the missing factors, by class.
-
-        Scores are taken relative to the last class: its sums follow from the totals.
-        """
-        eta, offset, absent = self.row_coefficients(theta)
-        eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
-        difference = None if absent is None else absent[:-1] - absent[-1]
-        last_absent = (
-            None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
-        )
-
-        def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
-            carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
-            log_sum, posterior = _normalise_differences(scores)
-            weights = self.rows.block_weights(rows)
-            if missing is not None and last_absent is not None:
-                # The last class's own term was left out of the differences.
-                log_sum = log_sum + missing @ last_absent
-            value = float(log_sum.sum() if weights is None else log_sum @ weights)
-            if not gradient:
-                return value, np.zeros(0), np.zeros(0), np.zeros(0)
-            if weights is not None:
-                posterior = posterior * weights[:, None]
-            lost = np.zeros((0, 0)) if absent is None else np.zeros((posterior.shape[1], absent.shape[1]))
-            if missing is not None:
-                lost = posterior.T @ missing
-            return value, self._block_sums(carrier, missing, posterior), posterior.sum(axis=0), lost
-
-        value, sums, mass, lost = block_sum(
-            block, self.rows.n_samples, block_rows=self.block_rows
-        )
-        # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
-        weights_last = self.split(theta)[0][-1]
-        value += float(self.split(theta)[1][-1]) * self._total
-        value += float(weights_last @ self._sums[:, self.free].sum(axis=0))
-        if not gradient:
-            return value, sums, mass, lost
-        sums = np.vstack([sums, self._sums[:, self.free].sum(axis=0) - sums.sum(axis=0)])
-        mass = np.append(mass, self._total - mass.sum())
-        if absent is not None:
-            lost = np.vstack([lost, self._missing_counts.sum(axis=0) - lost.sum(axis=0)])
-        return value, sums, mass, lost
 
     # -- value, gradient -------------------------------------------------------------------------
 
@@ -495,10 +275,6 @@ class TradeoffObjective:
         value = float(offsets @ self._class_weights) + float((weights * sums).sum())
         return value, sums, self._class_weights
 
-    def _partition_slope(self, eta: Floats) -> Floats:
-        """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""
-        return (self.density.mean(eta) - self._mean) / self._scale
-
     # -- curvature -------------------------------------------------------------------------------
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
@@ -510,23 +286,30 @@ class TradeoffObjective:
         share : float, default=1.0
             Share of the rows to take the (1-λ) part from, evenly spread, scaled up to all.
         """
-        return self.curvature_parts(theta, share)[0]
+        return self._curvature(theta, share)[0]
 
-    def curvature_parts(self, theta: Floats, share: float = 1.0) -> tuple[Floats, Floats, Floats]:
-        """Return the Hessian, that of n log Z, and the gradient of log Z (for leave-one-out)."""
+    def leave_one_out_curvature(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the Hessian less one row's share of λ n log Z, and the gradient of log Z."""
+        return self._curvature(theta, 1.0, self.tradeoff)
+
+    def _curvature(
+        self, theta: Floats, share: float, rows_less: float = 0.0
+    ) -> tuple[Floats, Floats]:
+        """Return the Hessian, log Z counted for `rows_less`/λ rows less, and ∇ log Z."""
         lam, k, p = self.tradeoff, self.n_classes, self.n_free
         size = self.n_parameters
         H = np.zeros((size, size))
         needs_density = lam > 0.0
         by_class = H[: k * p, : k * p].reshape(k, p, k, p)
-        joint = np.zeros((0, 0))
         log_z_gradient = np.zeros(size)
         partition_weight = np.zeros_like(self._missing_counts)
         if needs_density:
             eta = self.natural(theta)
             partition = self._log_partition(eta)
             slope = self._partition_slope(eta)
-            inner = self.density.hessian(eta) / np.outer(self._scale, self._scale)
+            inner = self.density.hessian(eta)
+            inner /= self._scale
+            inner /= self._scale[:, None]
             partition_weight -= self._missing_counts
         if lam < 1.0:
             lost = self._add_row_curvature(H, theta, share)
@@ -539,20 +322,14 @@ class TradeoffObjective:
             _, offsets, _ = self.split(theta)
             log_terms = offsets + partition.sum(axis=1)
             weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-            partition_weight += lam * (self._total * weight[:, None] + self.bound.prior_counts)
-            columns = self._class_columns(slope)
-            log_z_gradient = columns.T @ weight
-            spread = np.einsum("ka,k,kb->ab", columns, weight, columns)
-            spread -= np.outer(log_z_gradient, log_z_gradient)
-            joint = np.zeros_like(H)
-            joint += spread
-            self._add_partition_curvature(joint, inner, np.broadcast_to(weight[:, None], partition_weight.shape))
-            joint *= self._total
-            H += lam * self._total * spread
+            total = self._total * lam - rows_less
+            partition_weight += total * weight[:, None] + lam * self.bound.prior_counts
+            self._add_class_spread(H, slope, weight, total)
+            log_z_gradient = self._class_columns(slope).T @ weight
         if needs_density:
             self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
         self._pin(H)
-        return H, joint, log_z_gradient
+        return H, log_z_gradient
 
     def _class_columns(self, slope: Floats) -> Floats:
         """Return the gradients of c_k + A(η_k), one row a class, shape (K, n_parameters)."""
@@ -563,20 +340,30 @@ class TradeoffObjective:
         columns[:, k * p + k :] = slope[:, self.tied]
         return columns
 
+    def _add_class_spread(self, H: Floats, slope: Floats, weight: Floats, total: float) -> None:
+        """Add total times the covariance over classes of the gradients of c_k + A(η_k)."""
+        columns = self._class_columns(slope)
+        columns -= weight @ columns
+        columns *= np.sqrt(total * weight)[:, None]
+        H += columns.T @ columns
+
     def _add_partition_curvature(self, H: Floats, inner: Floats, weight: Floats) -> None:
         """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
         k, p = self.n_classes, self.n_free
-        root = np.sqrt(weight)[:, self._factors]
-        scaled = inner * root[:, :, None] * root[:, None, :]
         free, tied = self.free, self.tied
         for c in range(k):
             own = slice(c * p, c * p + p)
-            H[own, own] += scaled[c][np.ix_(free, free)]
-            if self.n_tied:
-                cross = scaled[c][np.ix_(free, tied)]
-                H[own, k * p + k :] += cross
-                H[k * p + k :, own] += cross.T
-                H[k * p + k :, k * p + k :] += scaled[c][np.ix_(tied, tied)]
+            root = np.sqrt(weight[c])[self._factors]
+            scaled = inner[c] * root
+            scaled *= root[:, None]
+            if not self.n_tied:
+                H[own, own] += scaled
+                continue
+            H[own, own] += scaled[np.ix_(free, free)]
+            cross = scaled[np.ix_(free, tied)]
+            H[own, k * p + k :] += cross
+            H[k * p + k :, own] += cross.T
+            H[k * p + k :, k * p + k :] += scaled[np.ix_(tied, tied)]
 
     def _pin(self, H: Floats) -> None:
         """Give the directions that change nothing a curvature, so that H can be factorised.
@@ -592,102 +379,6 @@ class TradeoffObjective:
             H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += size / k
             tied = np.arange(k * p + k, H.shape[0])
             H[tied, tied] += size
-
-    def _add_row_curvature(self, H: Floats, theta: Floats, share: float) -> Floats:
-        """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
-        lam, k, p = self.tradeoff, self.n_classes, self.n_free
-        eta, offset, absent = self.row_coefficients(theta)
-        n_rows = self.rows.n_samples
-        index = None
-        if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
-            index = sample_rows(n_rows, share)
-            n_rows = index.size
-        extra = 0 if absent is None else self.density.n_factors
-        width = p + extra + 1
-        pairs = [(a, b) for a in range(k) for b in range(a + 1, k)]
-
-        def block(span: slice) -> tuple[Floats, Floats, float]:
-            grams = np.empty((len(pairs), width, width))
-            lost = np.zeros((k, extra))
-            Z, posterior, weights = self.design(
-                span if index is None else index[span], eta, offset, absent
-            )
-            if extra:
-                w = posterior if weights is None else posterior * weights[:, None]
-                lost += w.T @ Z[:, p : p + extra]
-            for number, (a, b) in enumerate(pairs):
-                v = posterior[:, a] * posterior[:, b]
-                if weights is not None:
-                    v *= weights
-                scaled = Z * np.sqrt(v)[:, None]
-                np.matmul(scaled.T, scaled, out=grams[number])
-            return grams, lost, float(Z.shape[0] if weights is None else weights.sum())
-
-        grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
-        if index is not None:
-            scale_up = self._total / max(seen, 1e-300)
-            grams, lost = grams * scale_up, lost * scale_up
-        blocks = np.zeros((k, k, width, width))
-        for number, (a, b) in enumerate(pairs):
-            blocks[a, b] = blocks[b, a] = -grams[number]
-            blocks[a, a] += grams[number]
-            blocks[b, b] += grams[number]
-        blocks *= 1.0 - lam
-        if extra:
-            maps = self.coefficient_maps(theta)
-            H += np.einsum("aiu,abij,bjv->uv", maps, blocks, maps, optimize=True)
-            return lost
-        H[: k * p, : k * p].reshape(k, p, k, p)[...] += blocks[:, :, :p, :p].transpose(0, 2, 1, 3)
-        cross = blocks[:, :, :p, p]
-        offsets = slice(k * p, k * p + k)
-        H[: k * p, offsets].reshape(k, p, k)[...] += cross.transpose(0, 2, 1)
-        H[offsets, : k * p].reshape(k, k, p)[...] += cross.transpose(1, 0, 2)
-        H[offsets, offsets] += blocks[:, :, p, p]
-        return lost
-
-    def coefficient_maps(self, theta: Floats) -> Floats:
-        """Return d(coefficients of a row's design, class k)/dθ, shape (K, width, n_parameters).
-
-        A missing factor's coefficient is A_f(η_k), whose derivative is the slope of A_f.
-        """
-        k, p = self.n_classes, self.n_free
-        m = self.density.n_factors if self._has_missing else 0
-        maps = np.zeros((k, p + m + 1, self.n_parameters))
-        own = np.arange(p)
-        free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
-        slope = self._partition_slope(self.natural(theta)) if m else None
-        for c in range(k):
-            maps[c, own, c * p + own] = 1.0
-            maps[c, p + m, k * p + c] = 1.0
-            if slope is not None:
-                maps[c, p + self._factors[free_index], c * p + own] = slope[c, free_index]
-                columns = k * p + k + np.arange(tied_index.size)
-                maps[c, p + self._factors[tied_index], columns] = slope[c, tied_index]
-        return maps
-
-    def design(
-        self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
-    ) -> tuple[Floats, Floats, Floats | None]:
-        """Return a block's design (T̃, missing factors, 1), its posteriors and its weights."""
-        p = self.n_free
-        X = self.rows.block(rows)
-        statistics = self.density.free_statistics(X)
-        scores = statistics @ eta.T
-        scores += offset
-        extra = 0 if absent is None else absent.shape[1]
-        Z = np.empty((X.shape[0], p + extra + 1))
-        np.subtract(statistics, self._free_mean, out=Z[:, :p])
-        Z[:, :p] /= self._free_scale
-        Z[:, -1] = 1.0
-        if absent is not None:
-            mask = self.density.missing_factors(X)
-            if mask is None:
-                Z[:, p:-1] = 0.0
-            else:
-                Z[:, p:-1] = mask
-                Z[:, :p][mask[:, self._free_factors]] = 0.0
-                scores += Z[:, p:-1] @ absent.T
-        return Z, log_normalise(scores)[1], self.rows.block_weights(rows)
 
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
@@ -739,47 +430,3 @@ class TradeoffObjective:
             return out
 
         return product
-
-    def _row_product(
-        self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return Σ w J'(diag τ - ττ')J v over the free weights and the offsets."""
-        step = v_weights / self._free_scale
-        step_offset = v_offsets - step @ self._free_mean
-
-        def block(rows: slice) -> tuple[Floats, Floats]:
-            carrier, _, scores = self._block_scores(rows, eta, offset, None)
-            posterior = log_normalise(scores)[1]
-            if self._forms_statistics:
-                change = carrier @ step.T
-            else:
-                change = self.density.scores(carrier, self._full(step))
-            change += step_offset
-            change -= (posterior * change).sum(axis=1)[:, None]
-            change *= posterior
-            weights = self.rows.block_weights(rows)
-            if weights is not None:
-                change *= weights[:, None]
-            return self._block_sums(carrier, None, change), change.sum(axis=0)
-
-        return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
-
-    # -- scores ----------------------------------------------------------------------------------
-
-    def scores(self, theta: Floats) -> Floats:
-        """Return s_ik for all rows, up to a term common to the classes, (n_samples, n_classes)."""
-        eta, offset, absent = self.row_coefficients(theta)
-        out = np.empty((self.rows.n_samples, self.n_classes))
-
-        def block(rows: slice) -> None:
-            out[rows] = self._block_scores(rows, eta, offset, absent)[2]
-
-        for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
-        return out
-
-
-def _by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
-    """Sum (n_classes, n_statistics) values within factors, shape (n_classes, n_factors)."""
-    out = np.zeros((values.shape[0], n_factors))
-    np.add.at(out.T, factors, values.T)
-    return out

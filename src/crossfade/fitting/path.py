@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.linalg
 
 from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats
 from crossfade.fitting.conjugate_gradient import newton_cg
-from crossfade.fitting.newton import Solution, newton, sampled_newton
+from crossfade.fitting.newton import Solution, factorise, newton, sampled_newton
 from crossfade.fitting.objective import TradeoffObjective
 
 __all__ = ["TRADEOFFS", "PathPoint", "cold_start", "follow", "is_separated", "minimise"]
@@ -19,6 +20,9 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05
 
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
+
+#: Number of parameters from which a Hessian costs many gradients, and is kept for several steps.
+_WIDE = 150
 
 #: Rows from which curvature is taken from a share of them.
 _MANY_ROWS = 20_000
@@ -44,6 +48,11 @@ def is_dense(objective: TradeoffObjective) -> bool:
     return objective.n_parameters <= _DENSE and objective.density.forms_statistics
 
 
+def is_wide(objective: TradeoffObjective) -> bool:
+    """Return whether a Hessian costs so much more than a gradient that it is kept for steps."""
+    return objective.n_parameters > _WIDE
+
+
 def minimise(
     objective: TradeoffObjective, start: Floats, *, tol: float | None = None, max_iter: int = 200
 ) -> Solution:
@@ -56,7 +65,7 @@ def minimise(
         Inside the domain.
     tol : float, optional
         Largest gradient entry allowed, per unit of total weight. By default 1e-10 where steps are
-        Newton's (one more of them gets there from 1e-6), else 1e-8.
+        Newton's with the exact Hessian (one more of them gets there from 1e-6), else 1e-8.
     max_iter : int, default=200
 
     Returns
@@ -68,17 +77,35 @@ def minimise(
         value, gradient = objective.value_and_gradient(theta)
         norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+    if objective.tradeoff == 0.0 and objective.n_tied:
+        free = objective.without_tied()
+        solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter)
+        return replace(solution, theta=np.append(solution.theta, np.zeros(objective.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
+    newton_tol = tol or (1e-8 if objective.rows.has_missing else 1e-10)
     if not is_dense(objective):
-        return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
-    if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
+        with single_threaded_blas():  # its threads and those of the blocks would wait in turns
+            return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
+    many = objective.rows.n_samples >= _MANY_ROWS
+    if objective.exact_labels and not many and is_wide(objective):
+        with single_threaded_blas():
+            return sampled_newton(
+                objective,
+                start,
+                tol=newton_tol,
+                max_iter=max_iter,
+                share=1.0,
+                near=np.inf,
+                worthwhile=0.5,
+            )
+    if objective.exact_labels and many:
         share = max(0.1, 20 * objective.n_parameters / objective.rows.n_samples)
         return sampled_newton(
             objective, start, tol=tol or 1e-8, max_iter=max_iter, share=min(share, 1.0)
         )
     with single_threaded_blas():
-        return newton(objective, start, tol=tol or 1e-10, max_iter=max_iter)
+        return newton(objective, start, tol=newton_tol, max_iter=max_iter)
 
 
 def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:
@@ -154,15 +181,44 @@ def follow(
 
 
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
-    """Return whether an unpenalised discriminative fit has no finite optimum.
+    """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.
 
-    At an optimum a further Newton step is as good as zero. Where columns separate classes, the
-    gradient vanishes only because the scores run away: every further step moves some row's score
-    by about one, for ever.
+    Where the scores put every row on its own class's side, growing them forever is better still.
+    Where only some rows are separated, the gradient vanishes because their scores run away: a
+    further Newton step moves them by about one, however often, and at an optimum by nothing. Once
+    they are so far out that their gradient is lost in rounding, so is the curvature along them.
     """
-    finite = objective.tradeoff > 0.0 or objective.l2 > 0.0 or not objective.exact_labels
-    if finite or not is_dense(objective):
+    if objective.tradeoff > 0.0 or objective.l2 > 0.0:
         return False
-    one_more = newton(objective, theta, tol=0.0, max_iter=1)
-    moved = objective.scores(one_more.theta) - objective.scores(theta)
-    return bool(np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05)
+    scores = objective.scores(theta)
+    if _all_on_their_side(objective, scores):
+        return True
+    if not is_dense(objective) or not objective.exact_labels:
+        return False
+    # The whole step, without a line search: the value no longer tells what is an improvement.
+    gradient, H = objective.value_and_gradient(theta)[1], objective.curvature(theta)
+    step = -scipy.linalg.cho_solve(factorise(H), gradient)
+    moved = objective.scores(theta + step) - scores
+    runs_away = np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05
+    return bool(runs_away) or _is_flat(objective, H)
+
+
+def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
+    """Return whether there is no curvature in a direction that does change the scores.
+
+    What a direction could change is told by the curvature where all classes are equally probable;
+    columns that repeat each other are flat there too.
+    """
+    values, vectors = scipy.linalg.eigh(objective.curvature(np.zeros(objective.n_parameters)))
+    matters = values > 1e-6 * values.max()
+    root = vectors[:, matters] / np.sqrt(values[matters])
+    return bool(scipy.linalg.eigvalsh(root.T @ H @ root).min() < 1e-9)
+
+
+def _all_on_their_side(objective: TradeoffObjective, scores: Floats) -> bool:
+    """Return whether every row's largest score is one of its own class's, by a clear margin."""
+    n, k = objective.rows.n_samples, objective.rows.n_classes
+    by_class = scores.reshape(n, k, -1).max(axis=2)
+    own = by_class[np.arange(n), objective.rows.codes]
+    by_class[np.arange(n), objective.rows.codes] = -np.inf
+    return bool((own - by_class.max(axis=1)).min() > 1e-6)

@@ -6,7 +6,8 @@ import numpy as np
 
 from crossfade.blocks import for_each_block
 from crossfade.densities.base import Density, Floats
-from crossfade.fitting.objective import LabelledRows, Parameters, TradeoffObjective, log_normalise
+from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
+from crossfade.fitting.objective import Parameters, TradeoffObjective
 
 __all__ = ["Scorer", "held_out_scores"]
 

@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective, log_normalise
-from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense
+from crossfade.fitting.objective import TradeoffObjective
+from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense, is_wide
 from crossfade.fitting.scoring import held_out_scores
 
 __all__ = ["CRITERIA", "Losses", "Selection", "folds", "losses", "select_tradeoff"]
@@ -34,9 +35,9 @@ _FEWEST_ROWS = 400
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
 _MOST_ROWS = 20_000
 
-#: Folds where refits are cheap, and where a fit takes many passes.
+#: Folds, and folds where a refit is dear.
 _N_FOLDS = 10
-_N_FOLDS_LARGE = 3
+_N_FOLDS_WIDE = 3
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,8 @@ def select_tradeoff(
     points = follow(objective, tradeoffs)
     rows = objective.rows
     varying = (objective.n_classes - 1) * (objective.n_free + 1)
-    enough = rows.n_samples >= max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
+    # By weight, so that a weight of three and three equal rows are the same thing here, too.
+    enough = objective.n_rows >= max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
     if enough and objective.exact_labels and is_dense(objective):
         index = None
         if rows.n_samples > _MOST_ROWS:
@@ -197,7 +199,7 @@ def select_tradeoff(
         ]
         method = f"approximate leave-one-out over {scored.n_samples} rows"
     else:
-        n_folds = _N_FOLDS if is_dense(objective) else _N_FOLDS_LARGE
+        n_folds = _N_FOLDS_WIDE if is_wide(objective) else _N_FOLDS
         fold = folds(rows, n_folds)
         scores = _fold_scores(objective, fold, refit, points)
         kept = np.flatnonzero(fold >= 0)
@@ -274,5 +276,3 @@ def _fold_scores(
             own = part.with_tradeoff(at.tradeoff)
             out[held] = held_out_scores(own, at.solution.theta, test)
     return scores
-
-

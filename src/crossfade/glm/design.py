@@ -180,21 +180,30 @@ class Design:
         return Z
 
     def cross_products(self, rows: slice, weights: Floats) -> Floats:
-        """Return Zᵀ diag(w) Z for a block, by one symmetric product of √w Z with itself."""
+        """Return Zᵀ diag(w) Z for a block, by one symmetric product of √w Z with itself.
+
+        Where no column is far from zero, it is centred afterwards: one pass over the block less.
+        """
         center, scale = self.units()
         block = self.block(rows)
-        first = int(self.intercept)
         root = np.sqrt(weights)
-        half = np.empty((block.shape[0], self.n_parameters))
-        np.subtract(block, center, out=half[:, first:])
-        half[:, first:] *= root[:, None]
-        units = scale
-        if first:
-            half[:, 0] = root
-            units = np.concatenate([[1.0], scale])
+        near = not self.doubtful and bool((np.abs(center) <= 100.0 * scale).all())
+        half = (block if near else block - center) * root[:, None]
         products = half.T @ half
-        products /= np.outer(units, units)
-        return products
+        if near or self.intercept:
+            total, sums = float(root @ root), root @ half
+        if near:
+            shift = np.outer(center, sums)
+            products -= shift + shift.T - total * np.outer(center, center)
+        products /= np.outer(scale, scale)
+        if not self.intercept:
+            return products
+        size = len(scale) + 1
+        bordered = np.empty((size, size))
+        bordered[0, 0] = total
+        bordered[0, 1:] = bordered[1:, 0] = (sums - (total * center if near else 0.0)) / scale
+        bordered[1:, 1:] = products
+        return bordered
 
     def with_rows(self, X: NDArray[Any]) -> Design:
         """Return the same coordinates for other rows."""
@@ -249,10 +258,11 @@ def _moments(X: NDArray[Any], intercept: bool, weights: Floats | None) -> tuple[
     head = np.where(np.isfinite(head), head, 0.0)
 
     def sums(rows: slice) -> tuple[Floats, Floats]:
-        shifted = X[rows] - head
-        if weights is None:
-            return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
-        return weights[rows] @ shifted, weights[rows] @ np.square(shifted)
+        with np.errstate(invalid="ignore", over="ignore"):
+            shifted = X[rows] - head
+            if weights is None:
+                return shifted.sum(axis=0), np.square(shifted).sum(axis=0)
+            return weights[rows] @ shifted, weights[rows] @ np.square(shifted)
 
     total = X.shape[0] if weights is None else weights.sum()
     with np.errstate(invalid="ignore", over="ignore"):

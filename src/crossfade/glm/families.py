@@ -113,8 +113,13 @@ class Binomial(Family):
     def loss(self, eta: Floats, y: Floats, size: Floats) -> tuple[Floats, Floats]:
         odds = self.link.odds(eta)
         failures = size - y
-        value = -_times(y, odds.log_success) - _times(failures, odds.log_failure)
-        slope = _times(failures, odds.failure_hazard) - _times(y, odds.success_hazard)
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = -y * odds.log_success - failures * odds.log_failure
+            slope = failures * odds.failure_hazard - y * odds.success_hazard
+            finite = np.isfinite(value.sum() + slope.sum())
+        if not finite:
+            value = -_times(y, odds.log_success) - _times(failures, odds.log_failure)
+            slope = _times(failures, odds.failure_hazard) - _times(y, odds.success_hazard)
         return value, slope
 
     def information(self, eta: Floats, size: Floats) -> Floats:

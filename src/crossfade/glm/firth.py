@@ -47,12 +47,12 @@ class FirthProblem(GlmProblem):
         log_determinant = 2.0 * float(np.log(np.diagonal(factor)).sum())
 
         def pull(rows: slice) -> Floats:
-            leverage = self.leverage(rows, theta, factor)
-            slopes = self.family.information_slope(self.predictor(rows, theta))
-            return self.design.transposed(rows, leverage * slopes)
+            with np.errstate(invalid="ignore", over="ignore"):
+                leverage = self.leverage(rows, theta, factor)
+                slopes = self.family.information_slope(self.predictor(rows, theta))
+                return self.design.transposed(rows, leverage * slopes)
 
-        with np.errstate(invalid="ignore"):
-            shift = block_sum(pull, self.data.n_rows)
+        shift = block_sum(pull, self.data.n_rows)
         return value - 0.5 * log_determinant, gradient - 0.5 * shift
 
     def leverage(self, rows: slice, theta: Floats, factor: Floats) -> Floats:

@@ -147,7 +147,7 @@ def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats
         terms = list(parsed)
     except Exception as error:
         raise DataError(
-            f"formula: cannot read {text!r}: {error}; see formulaic's grammar"
+            f"formula: cannot read {text!r}: {_first_line(error)}; check its terms"
         ) from None
     kept, offsets = [], []
     for term in terms:
@@ -164,11 +164,19 @@ def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats
             table, context=_context(), na_action="raise", output="pandas"
         )
     except Exception as error:
-        raise DataError(f"formula: cannot evaluate {text!r}: {error}; check its terms") from None
+        raise DataError(
+            f"formula: cannot evaluate {text!r}: {_first_line(error)}; check its terms"
+        ) from None
     intercept = "Intercept" in matrix.columns
     matrix = matrix.drop(columns="Intercept") if intercept else matrix
     frame = matrix.astype(np.float64)
     return frame, intercept, sum(offsets[1:], offsets[0]) if offsets else None
+
+
+def _first_line(error: Exception) -> str:
+    """Return what an error says, without the picture that formulaic draws below it."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].strip().rstrip(".")
 
 
 def _formulaic() -> Any:

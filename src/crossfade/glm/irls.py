@@ -184,17 +184,17 @@ class GlmProblem:
         data = self.data
 
         def sums(rows: slice) -> tuple[float, Floats]:
-            eta = self.predictor(rows, theta)
-            loss, slope = self.family.loss(eta, data.y[rows], data.size[rows])
-            if data.weights is not None:
-                loss = loss * data.weights[rows]
-                slope = slope * data.weights[rows]
-            return float(loss.sum()), self.design.transposed(rows, slope)
+            # Set here and not around the sum: threads do not inherit it.
+            with np.errstate(invalid="ignore", over="ignore"):
+                eta = self.predictor(rows, theta)
+                loss, slope = self.family.loss(eta, data.y[rows], data.size[rows])
+                if data.weights is not None:
+                    loss = loss * data.weights[rows]
+                    slope = slope * data.weights[rows]
+                return float(loss.sum()), self.design.transposed(rows, slope)
 
-        with np.errstate(invalid="ignore", over="ignore"):
-            value, gradient = block_sum(sums, data.n_rows)
-            if np.isnan(value):
-                value = np.inf
+        value, gradient = block_sum(sums, data.n_rows)
+        value = np.inf if np.isnan(value) else value
         pull = self.penalty * theta
         return value + 0.5 * float(pull @ theta), gradient + pull
 

@@ -125,17 +125,16 @@ class MultinomialProblem:
         weights = self.data.weights
 
         def sums(rows: slice) -> tuple[float, Floats]:
-            loss = -self.log_probabilities(rows, theta)
-            residual = self.residuals(rows, theta)
-            if weights is not None:
-                loss = loss * weights[rows]
-                residual = residual * weights[rows, None]
-            return float(loss.sum()), self.design.transposed(rows, residual).T.ravel()
+            with np.errstate(invalid="ignore", over="ignore"):
+                loss = -self.log_probabilities(rows, theta)
+                residual = self.residuals(rows, theta)
+                if weights is not None:
+                    loss = loss * weights[rows]
+                    residual = residual * weights[rows, None]
+                return float(loss.sum()), self.design.transposed(rows, residual).T.ravel()
 
-        with np.errstate(invalid="ignore", over="ignore"):
-            value, gradient = block_sum(sums, self.data.n_rows)
-            if np.isnan(value):
-                value = np.inf
+        value, gradient = block_sum(sums, self.data.n_rows)
+        value = np.inf if np.isnan(value) else value
         pull = self.penalty * theta
         return value + 0.5 * float(pull @ theta), gradient + pull
 

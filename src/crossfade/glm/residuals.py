@@ -228,7 +228,7 @@ def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
         remedy = "use summary(dispersion='pearson') (quasi-binomial errors)"
     p_value = float(scipy.stats.norm.sf(statistic))
     suggestion = "no sign of overdispersion" if p_value > 0.05 else remedy
-    return DispersionTest(float(dispersion), statistic, p_value, suggestion)
+    return DispersionTest(float(dispersion), float(statistic), p_value, suggestion)
 
 
 def _count_remedy(excess: Floats, mean: Floats, weights: Floats) -> str:

@@ -293,6 +293,13 @@ def normalisers(data: Data, family: Family) -> tuple[float, float]:
     if family.name == "binomial" and data.size.max() == 1.0:
         return 0.0, 0.0
 
+    if data.size.strides == (0,) and data.weights is None and data.y.max(initial=0.0) < 1e5:
+        # Counts repeat: the functions are taken once for each value that occurs.
+        often = np.bincount(data.y.astype(np.int64)).astype(np.float64)
+        values, one = np.arange(len(often), dtype=np.float64), np.ones(len(often))
+        constant, saturated = family.constant(values, one), family.saturated(values, one)
+        return float(often @ constant), float(often @ saturated)
+
     def sums(rows: slice) -> tuple[float, float]:
         y, size = data.y[rows], data.size[rows]
         constant, saturated = family.constant(y, size), family.saturated(y, size)

@@ -291,7 +291,9 @@ class Objective:
         edges = np.bincount(codes[origins] * n_labels + codes[origins + 1], minlength=n_labels**2)
         first = np.bincount(codes[encoded.layout.firsts()], minlength=n_labels)
         last = np.bincount(codes[encoded.layout.lasts()], minlength=n_labels)
-        return np.concatenate([state, layout.select(first, edges, last)]).astype(np.float64)
+        return np.concatenate(
+            [state, layout.select(*(part.astype(np.float64) for part in (first, edges, last)))]
+        )
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Return F and its gradient at θ."""

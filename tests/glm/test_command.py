@@ -1,0 +1,141 @@
+"""``crossfade glm``: the table printed, the JSON, one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from crossfade.glm import BinomialRegression, PoissonRegression
+
+typer = pytest.importorskip("typer")
+pytest.importorskip("formulaic")
+
+DOSE = [1.6907, 1.7242, 1.7552, 1.7842, 1.8113, 1.8369, 1.8610, 1.8839]
+DEAD = [6, 13, 18, 28, 52, 53, 61, 60]
+TRIALS = [59, 60, 62, 56, 63, 59, 62, 60]
+
+
+@pytest.fixture
+def beetles(tmp_path):
+    path = tmp_path / "beetles.csv"
+    lines = [f"{d},{k},{n}" for d, k, n in zip(DOSE, DEAD, TRIALS, strict=True)]
+    path.write_text("\n".join(["dose,dead,n", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def run(capsys, *arguments):
+    from crossfade import cli
+
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["glm", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return caught.value.code, out, err
+
+
+FORMULA = "cbind(dead, n - dead) ~ dose"
+
+
+def test_the_issues_example(beetles, capsys, tmp_path):
+    written = tmp_path / "fit.json"
+    code, out, err = run(
+        capsys, beetles, "--family", "binomial", "--formula", FORMULA, "--json", written
+    )
+    assert (code, err) == (0, "")
+    fit = BinomialRegression().fit(np.array(DOSE)[:, None], DEAD, trials=TRIALS)
+    assert out.splitlines()[0] == "Binomial regression, logit link"
+    assert f"{fit.coef_[0]:.4f}" in out
+    result = json.loads(written.read_text(encoding="utf-8"))
+    assert [row["term"] for row in result["coefficients"]] == ["Intercept", "dose"]
+    np.testing.assert_allclose(result["coefficients"][1]["estimate"], fit.coef_[0], rtol=1e-12)
+    np.testing.assert_allclose(
+        [row["standard_error"] for row in result["coefficients"]], fit.standard_errors_, rtol=1e-9
+    )
+    for name in ("deviance", "log_likelihood", "aic", "bic", "pseudo_r2", "null_deviance"):
+        np.testing.assert_allclose(result[name], getattr(fit, f"{name}_"), rtol=1e-9)
+
+
+def test_links_trials_and_profile(beetles, capsys):
+    options = ("--family", "binomial", "--link", "cloglog", "--profile")
+    code, one, _ = run(capsys, beetles, "--formula", FORMULA, *options)
+    assert code == 0
+    assert "cloglog link" in one
+    assert "Intervals by profile likelihood." in one
+    code, two, _ = run(capsys, beetles, "--formula", "dead ~ dose", "--trials", "n", *options)
+    assert code == 0
+    assert one == two
+
+
+def test_counts_with_exposure(beetles, capsys):
+    options = ("--family", "poisson", "--formula", "dead ~ dose")
+    code, one, _ = run(capsys, beetles, *options, "--exposure", "n", "--errors", "quasi")
+    assert code == 0
+    fit = PoissonRegression().fit(np.array(DOSE)[:, None], DEAD, exposure=TRIALS)
+    assert f"{fit.coef_[0]:.4f}" in one
+    assert "quasi fit" in one
+    code, two, _ = run(
+        capsys, beetles, *options[:3], "dead ~ dose + offset(log(n))", "--errors", "HC1"
+    )
+    assert code == 0
+    assert f"{fit.coef_[0]:.4f}" in two
+    assert "robust (HC1)" in two
+
+
+def test_separation_multinomial_and_firth(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y,w\n1,a,1\n2,a,2\n3,b,1\n4,b,1\n", encoding="utf-8")
+    written = tmp_path / "fit.json"
+    with pytest.warns(UserWarning, match="separate the responses"):
+        code, out, _ = run(
+            capsys, path, "--family", "binomial", "--formula", "y ~ x", "--json", written
+        )
+    assert code == 0
+    assert "Separated: no finite estimate exists along Intercept, x." in out
+    result = json.loads(written.read_text(encoding="utf-8"))
+    assert result["separated"] == ["Intercept", "x"]
+    assert result["coefficients"][1]["estimate"] == "inf"
+    assert result["coefficients"][1]["p_value"] is None
+    code, out, _ = run(
+        capsys, path, "--family", "binomial", "--formula", "y ~ x", "--method", "firth"
+    )
+    assert code == 0
+    assert "Firth's penalised likelihood" in out
+    options = ("--family", "multinomial", "--formula", "y ~ x", "--l2", "1", "--weights", "w")
+    code, out, _ = run(capsys, path, *options)
+    assert code == 0
+    assert "b: x" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--formula", "cbind(dead, n - dead) ~ dosis"), "did you mean 'dose'?"),
+        (("--formula", FORMULA, "--link", "log"), "link: expected one of 'logit'"),
+        (
+            ("--formula", FORMULA, "--exposure", "n"),
+            "exposure: expected none for family 'binomial'",
+        ),
+        (("--formula", FORMULA, "--trials", "n"), "trials: expected none beside cbind()"),
+        (("--formula", "dead ~ dose"), "y: Only binary classification is supported here"),
+        (("--formula", "dead ~ dose", "--trials", "m"), "got 'm'; the columns are dose, dead, n"),
+        (
+            ("--formula", FORMULA, "--json", "/nowhere/x.json"),
+            "--json: expected a file in a folder",
+        ),
+        (("--formula", "open('x') ~ dose"), "got \"open('x')\""),
+    ],
+)
+def test_one_line_for_what_is_wrong(beetles, capsys, arguments, message):
+    code, out, err = run(capsys, beetles, "--family", "binomial", *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_file_that_is_not_there(capsys, tmp_path):
+    code, _, err = run(capsys, tmp_path / "no.csv", "--family", "poisson", "--formula", "a ~ b")
+    assert code == 2
+    assert err.count("\n") == 1

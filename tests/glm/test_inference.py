@@ -1,0 +1,283 @@
+"""Tests and intervals against each other, against brute force, and against simulation's truth."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+from crossfade.errors import DataError, SeparationWarning
+from crossfade.glm import (
+    BinomialRegression,
+    MultinomialRegression,
+    PoissonRegression,
+    compare_nested,
+)
+from tests.glm.designs import MODELS, design, fit, respond, truth
+
+
+def model_of(family, link, seed=40, **options):
+    X = design(seed)
+    y, size = respond(family, link, X, truth(family, link, X, seed), seed)
+    return fit(family, link, X, y, size, tol_digits=11, **options), X, y, size
+
+
+@pytest.mark.parametrize(("family", "link"), MODELS)
+def test_profile_intervals_by_direct_root_finding(family, link):
+    """Refit with a coefficient fixed (as an offset) until twice the loss is the χ² quantile."""
+    model, X, y, size = model_of(family, link)
+    low, high = model.confidence_intervals(0.9, kind="profile", columns="x1")[0]
+    quantile = scipy.stats.chi2.ppf(0.9, 1)
+
+    def lost(value):
+        rest = fit(family, link, X[:, [0, 2]], y, size, offset=value * X[:, 1], tol_digits=11)
+        return 2.0 * (model.log_likelihood_ - rest.log_likelihood_) - quantile
+
+    error = model.standard_errors_[2]
+    for found, sign in ((low, -1.0), (high, 1.0)):
+        edge = scipy.optimize.brentq(
+            lost,
+            model.coef_[1] + sign * 0.8 * error,
+            model.coef_[1] + sign * 2.4 * error,
+            xtol=1e-11,
+        )
+        np.testing.assert_allclose(found, edge, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("family", "link"), MODELS)
+def test_likelihood_ratio_is_the_nested_comparison(family, link):
+    model, X, y, size = model_of(family, link)
+    small = fit(family, link, X[:, :1], y, size, tol_digits=11)
+    by_name = model.likelihood_ratio_test(["x1", "x2"])
+    by_fits = compare_nested(small, model)
+    np.testing.assert_allclose(by_name.statistic, by_fits.statistic, rtol=1e-8)
+    assert by_name.df == by_fits.df == 2
+    np.testing.assert_allclose(by_fits.statistic, small.deviance_ - model.deviance_, rtol=1e-8)
+    np.testing.assert_allclose(
+        model.likelihood_ratio_test([1, 2, 3]).statistic,
+        model.null_deviance_ - model.deviance_,
+        rtol=1e-8,
+    )
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_score_test_by_name_is_that_of_added_columns(family):
+    link = "probit" if family == "binomial" else "log"
+    model, X, y, size = model_of(family, link)
+    small = fit(family, link, X[:, :1], y, size, tol_digits=11)
+    by_name = model.score_test(["x1", "x2"])
+    added = small.score_test(added=X[:, 1:])
+    np.testing.assert_allclose(by_name.statistic, added.statistic, rtol=1e-6)
+    assert by_name.df == added.df == 2
+
+
+def test_the_three_tests_agree_where_there_is_much_data():
+    X = design(41, n=4000)
+    beta = truth("binomial", "logit", X, 41)
+    beta[2] = 0.0
+    y, size = respond("binomial", "logit", X, beta, 41)
+    model = fit("binomial", "logit", X, y, size)
+    statistics = [
+        test("x1").statistic
+        for test in (model.wald_test, model.score_test, model.likelihood_ratio_test)
+    ]
+    np.testing.assert_allclose(statistics, statistics[0], rtol=0.02)
+
+
+def test_wald_test_of_values():
+    model, *_ = model_of("poisson", "log")
+    at_estimate = model.wald_test("x0", model.coef_[0])
+    np.testing.assert_allclose(at_estimate.statistic, 0.0, atol=1e-20)
+    z = model.summary().statistics[1]
+    np.testing.assert_allclose(model.wald_test("x0").statistic, z**2, rtol=1e-10)
+    assert str(model.wald_test("x0")).startswith("Wald test, no effect of x0: χ²(1) = ")
+
+
+def test_multinomial_profile_and_tests():
+    X = design(42, n=90, d=2)
+    y = np.random.default_rng(0).choice(["a", "b", "c"], 90)
+    model = MultinomialRegression(reference="b", tol_digits=11).fit(X, y)
+    assert model.reference_ == "b"
+    assert model.contrasts_.tolist() == ["a", "c"]
+    small = MultinomialRegression(reference="b", tol_digits=11).fit(X[:, :1], y)
+    assert model.names_[:3] == ("a: Intercept", "a: x0", "a: x1")
+    compared = compare_nested(small, model)
+    named = model.likelihood_ratio_test("x1")
+    np.testing.assert_allclose(compared.statistic, named.statistic, rtol=1e-8)
+    assert named.df == 2
+    for low, high in model.confidence_intervals(kind="profile", columns=["a: x0", "c: x1"]):
+        assert low < high
+    np.testing.assert_allclose(model.wald_test("x1").statistic, named.statistic, rtol=0.2)
+    np.testing.assert_allclose(model.score_test("x1").statistic, named.statistic, rtol=0.2)
+    # The reference changes names, not the model.
+    other = MultinomialRegression(tol_digits=11).fit(X, y)
+    np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), rtol=1e-8)
+    np.testing.assert_allclose(model.residuals().sum(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(
+        (model.residuals("deviance") ** 2).sum(), model.deviance_, rtol=1e-12
+    )
+    assert "pseudo R²" in str(model.summary())
+
+
+def test_deviance_residuals_and_leverage_add_up():
+    model, _, y, size = model_of("binomial", "cloglog")
+    np.testing.assert_allclose((model.residuals() ** 2).sum(), model.deviance_, rtol=1e-10)
+    influence = model.influence()
+    np.testing.assert_allclose(influence.leverage.sum(), 4.0, rtol=1e-10)
+    likelihood = model.residuals("likelihood")
+    deviance, pearson = (
+        np.abs(influence.standardized_deviance),
+        np.abs(influence.standardized_pearson),
+    )
+    between = (np.abs(likelihood) >= np.minimum(deviance, pearson) - 1e-12) & (
+        np.abs(likelihood) <= np.maximum(deviance, pearson) + 1e-12
+    )
+    assert between.all()
+    assert len(y) == len(size)
+
+
+def test_cooks_distance_is_a_step_without_the_row():
+    model, X, y, size = model_of("poisson", "log")
+    distances = model.influence().cooks_distance
+    row = int(distances.argmax())
+    kept = np.arange(len(y)) != row
+    without = fit("poisson", "log", X[kept], y[kept], size[kept], tol_digits=11)
+    moved = np.concatenate([[without.intercept_ - model.intercept_], without.coef_ - model.coef_])
+    exact = moved @ np.linalg.solve(model.covariance_, moved) / 4
+    np.testing.assert_allclose(distances[row], exact, rtol=0.2)
+
+
+def test_robust_covariance_where_the_variance_is_wrong():
+    """Twice every row: the model's errors shrink by √2, those clustered by row do not."""
+    X = design(43)
+    y = np.random.default_rng(1).poisson(2.0, len(X))
+    once = PoissonRegression().fit(X, y)
+    twice = PoissonRegression().fit(np.vstack([X, X]), np.concatenate([y, y]))
+    groups = np.tile(np.arange(len(X)), 2)
+    np.testing.assert_allclose(
+        twice.standard_errors_, once.standard_errors_ / np.sqrt(2), rtol=1e-7
+    )
+    g, n = len(X), len(X)
+    factor = g / (g - 1) * (2 * n - 1) / (2 * n - 4)
+    np.testing.assert_allclose(
+        twice.robust_covariance("cluster", groups),
+        factor * once.robust_covariance("HC0"),
+        rtol=1e-7,
+    )
+
+
+def test_overdispersion_is_recognised():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3000, 1))
+    mean = np.exp(1.5 + 0.9 * X[:, 0])
+    plain = PoissonRegression().fit(X, rng.poisson(mean)).dispersion_test()
+    assert plain.p_value > 0.01
+    assert 0.9 < plain.dispersion < 1.1
+    assert "no sign" in plain.suggestion
+    gamma = rng.poisson(mean * rng.gamma(2.0, 0.5, 3000))
+    assert "negative binomial" in PoissonRegression().fit(X, gamma).dispersion_test().suggestion
+    shares = rng.negative_binomial(mean / 2.0, 1.0 / 3.0)
+    found = PoissonRegression().fit(X, shares).dispersion_test()
+    np.testing.assert_allclose(found.dispersion, 3.0, rtol=0.2)
+    assert found.suggestion.startswith("use summary(dispersion='pearson')")
+    p = rng.beta(2.0, 3.0, 500)
+    trials = np.full(500, 12)
+    model = BinomialRegression().fit(X[:500], rng.binomial(trials, p), trials=trials)
+    assert model.dispersion_test().p_value < 1e-6
+    assert "quasi-binomial" in str(model.dispersion_test())
+    y = rng.binomial(12, 0.4, 500)
+    even = BinomialRegression().fit(X[:500], y, trials=trials)
+    assert even.dispersion_test().p_value > 0.01
+
+
+def test_ridge_errors_say_what_they_mean():
+    model, X, _, size = model_of("binomial", "logit", l2=3.0)
+    X1 = np.column_stack([np.ones(len(X)), X])
+    p = model.predict_proba(X)[:, 1]
+    information = X1.T @ (X1 * (size * p * (1 - p))[:, None])
+    posterior = np.linalg.inv(information + np.diag([0.0, 3.0, 3.0, 3.0]))
+    np.testing.assert_allclose(model.covariance_, posterior, rtol=1e-8)
+    assert "posterior under a normal prior of variance 1/l2" in str(model.summary())
+    with pytest.raises(DataError, match="expected a maximum-likelihood fit, got a penalised one"):
+        model.score_test("x0")
+    np.testing.assert_allclose(
+        model.penalised_log_likelihood_,
+        model.log_likelihood_ - 1.5 * (model.coef_**2).sum(),
+        rtol=1e-12,
+    )
+
+
+def test_summary_in_all_its_forms():
+    model, *_ = model_of("poisson", "log")
+    summary = model.summary(intervals="profile")
+    assert repr(summary) == str(summary)
+    assert summary._repr_html_().count("<tr>") == 7 + 5
+    frame = summary.frame()
+    assert type(frame).__module__.startswith("polars")
+    assert frame.columns == [
+        "term",
+        "estimate",
+        "standard_error",
+        "statistic",
+        "p_value",
+        "lower",
+        "upper",
+    ]
+    assert frame["term"].to_list() == ["Intercept", "x0", "x1", "x2"]
+    limits = model.confidence_intervals(kind="profile")
+    np.testing.assert_allclose(frame.select("lower", "upper").to_numpy(), limits, rtol=1e-12)
+
+
+def test_prediction_intervals_of_counts():
+    model, X, *_ = model_of("poisson", "log")
+    one = model.predict_interval(X[:3], exposure=[1.0, 2.0, 4.0])
+    rates = model.predict_interval(X[:3])
+    np.testing.assert_allclose(one.upper, rates.upper * [1.0, 2.0, 4.0])
+    np.testing.assert_allclose(one.mean, model.predict(X[:3], [1.0, 2.0, 4.0]))
+    robust = model.predict_interval(X[:3], covariance="HC1")
+    assert not np.allclose(robust.standard_error, rates.standard_error)
+
+
+def test_compare_nested_refuses_what_it_cannot_compare():
+    model, X, y, size = model_of("binomial", "logit")
+    small = fit("binomial", "logit", X[:, :1], y, size)
+    other = fit("binomial", "logit", X[:, 1:], y, size)
+    with pytest.raises(DataError, match="expected a model that contains the other"):
+        compare_nested(model, small)
+    with pytest.raises(DataError, match="expected a model that contains the other"):
+        compare_nested(small, other)
+    with pytest.raises(DataError, match="compare fits of one family and link"):
+        compare_nested(small, fit("binomial", "probit", X, y, size))
+    with pytest.raises(DataError, match="expected the same responses"):
+        compare_nested(fit("binomial", "logit", X[:, :1], y * 0 + 1, size), model)
+    with pytest.raises(DataError, match="got a penalised one"):
+        compare_nested(small, fit("binomial", "logit", X, y, size, l2=1.0))
+    # Nested by span, not by name: the same columns in other units.
+    moved = fit("binomial", "logit", X[:, :1] * 3.0 + 1.0, y, size)
+    np.testing.assert_allclose(
+        compare_nested(moved, model).statistic, compare_nested(small, model).statistic, rtol=1e-8
+    )
+
+
+def test_a_pickle_predicts_and_summarises_without_the_training_rows():
+    model, X, *_ = model_of("binomial", "logit")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.summary().p_values, model.summary().p_values)
+    assert len(pickle.dumps(model)) < 20_000
+    with pytest.raises(DataError, match="pickles leave the training rows out"):
+        again.residuals()
+
+
+def test_likelihood_ratio_with_separation():
+    """The supremum of the likelihood is what is compared; Wald's test has nothing to say."""
+    x = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]])
+    with pytest.warns(SeparationWarning):
+        model = BinomialRegression().fit(x, [0, 0, 0, 1, 1, 1])
+    test = model.likelihood_ratio_test("x0")
+    np.testing.assert_allclose(test.statistic, 12.0 * np.log(2.0), rtol=1e-9)
+    with pytest.raises(DataError, match="expected estimable coefficients"):
+        model.wald_test("x0")
