@@ -62,7 +62,7 @@ def test_value_gradient_and_hessian(covariance, weighted):
         theta = theta + 0.02 * np.random.default_rng(1).normal(size=theta.size)
         value, gradient = objective.value_and_gradient(theta)
         assert value == pytest.approx(definition(objective, theta), rel=1e-10)
-        exact = objective.curvature_parts(theta)[0] - objective._label_curvature(theta)
+        exact = TradeoffObjective.curvature(objective, theta) - objective._label_curvature(theta)
         for v in directions(objective, theta, 4):
             assert gradient @ v == pytest.approx(
                 slope(objective.value, theta, v), rel=1e-5, abs=1e-5

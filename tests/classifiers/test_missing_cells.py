@@ -1,0 +1,194 @@
+"""A missing cell's factor is left out of the product, in fit and predict, at every tradeoff."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import log_softmax, logsumexp
+
+from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.errors import DataError
+from tests.classifiers.models import DENSITIES, TRADEOFFS, continuous, mixed
+
+
+def by_hand(model, row):
+    """Return log p_k ∏_{j present} f_kj(x_j), each factor by its own formula."""
+    log_joint = np.log(model.class_prior_)
+    density = model.density_
+    mean = np.array([d.mean_parameters[0] for d in model.class_densities_.values()])
+    for (part, columns), statistics in zip(density.parts, density._statistics, strict=True):
+        own = mean[:, statistics]
+        for position, column in enumerate(columns):
+            x = row[column]
+            if np.isnan(x):
+                continue
+            kind = type(part).__name__
+            if kind == "Gaussian":
+                z = (x - part._location[position]) * part._inverse_scale[position]
+                m = own[:, position]
+                v = own[:, len(columns) + position] - m**2
+                log_f = -0.5 * (z - m) ** 2 / v - 0.5 * np.log(2 * np.pi * v)
+                log_f = log_f + np.log(part._inverse_scale[position])
+            elif kind == "Bernoulli":
+                log_f = np.log(own[:, position] if x else 1 - own[:, position])
+            elif kind == "Poisson":
+                rate = own[:, position]
+                log_f = x * np.log(rate) - rate - sum(np.log(np.arange(1, x + 1)))
+            else:
+                eta = model.parameters_.natural[:, statistics]
+                log_f = np.log(part.level_probabilities(eta)[:, int(x)])
+            log_joint = log_joint + log_f
+    return log_joint
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("in_fit", [0.0, 0.2])
+def test_the_factor_is_left_out_by_hand(in_fit, tradeoff):
+    X, y = mixed(missing=in_fit)
+    model = NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(X, y)
+    rows = mixed(seed=1, missing=0.4)[0][:40]
+    expected = np.array([by_hand(model, row) for row in rows])
+    np.testing.assert_allclose(model.joint_log_likelihood(rows), expected, rtol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_log_proba(rows), log_softmax(expected, axis=1), atol=1e-8
+    )
+    np.testing.assert_allclose(model.score_samples(rows), logsumexp(expected, axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("in_fit", [0.0, 0.2])
+def test_a_row_without_any_cell_gets_the_prior(in_fit, tradeoff):
+    X, y = mixed(missing=in_fit)
+    model = NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(X, y)
+    empty = np.full((2, 4), np.nan)
+    np.testing.assert_allclose(model.predict_proba(empty), [model.class_prior_] * 2, rtol=1e-9)
+    np.testing.assert_allclose(model.score_samples(empty), 0.0, atol=1e-12)
+    if tradeoff == 1:
+        np.testing.assert_allclose(model.class_prior_, np.bincount(y) / len(y), rtol=1e-12)
+
+
+def test_in_fit_each_factor_uses_the_cells_that_are_there():
+    """At tradeoff 1 every column is estimated from its own present cells."""
+    X, y = continuous()
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    model = NaiveBayes(tradeoff=1, var_smoothing=0).fit(X, y)
+    for code in range(3):
+        own = X[y == code]
+        mean, variance = np.nanmean(own, axis=0), np.nanvar(own, axis=0)
+        point = np.array([[0.3, -1.0, 2.0]])
+        log_f = -0.5 * (point - mean) ** 2 / variance - 0.5 * np.log(2 * np.pi * variance)
+        found = model.joint_log_likelihood(point)[0, code] - np.log((y == code).mean())
+        assert found == pytest.approx(log_f.sum(), rel=1e-10)
+
+
+def test_no_missing_cell_in_the_limit_of_few():
+    """One missing cell among many changes the fit at tradeoff 0 by little only."""
+    X, y = continuous(n=600)
+    full = NaiveBayes(tradeoff=0).fit(X, y)
+    X[0, 0] = np.nan
+    one = NaiveBayes(tradeoff=0).fit(X, y)
+    np.testing.assert_allclose(one.predict_proba(X[1:]), full.predict_proba(X[1:]), atol=0.02)
+
+
+def test_missing_marks_of_all_libraries():
+    X, y = continuous(n=60)
+    expected = X.copy()
+    expected[3, 0] = expected[10, 2] = np.nan
+    reference = NaiveBayes(tradeoff=0.5).fit(expected, y).predict_proba(expected)
+    lists = [[None if np.isnan(v) else v for v in row] for row in expected]
+    names = ["a", "b", "c"]
+    pandas = pd.DataFrame(expected, columns=names)
+    tables = {
+        "None in lists": lists,
+        "pandas NaN": pandas,
+        "pandas NA": pandas.convert_dtypes(),
+        "polars null": pl.DataFrame(lists, schema=names, orient="row"),
+        "polars NaN": pl.DataFrame(expected, schema=names),
+        "pyarrow": pl.DataFrame(lists, schema=names, orient="row").to_arrow(),
+    }
+    for name, table in tables.items():
+        model = NaiveBayes(tradeoff=0.5).fit(table, y)
+        np.testing.assert_allclose(model.predict_proba(table), reference, rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_a_category_not_seen_in_fit_is_left_out(tradeoff):
+    city = np.array(["Bern", "Oslo", "Rome"])
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=120)
+    table = pl.DataFrame(
+        {"city": city[(rng.integers(3, size=120) + y) % 3], "x": rng.normal(size=120) + y}
+    )
+    model = NaiveBayes(tradeoff=tradeoff).fit(table, y)
+    new = pl.DataFrame({"city": ["Paris", "Oslo"], "x": [0.5, 0.5]})
+    absent = pl.DataFrame({"city": [None, "Oslo"], "x": [0.5, 0.5]})
+    np.testing.assert_array_equal(model.predict_proba(new), model.predict_proba(absent))
+    strict = NaiveBayes(tradeoff=tradeoff, unknown="error").fit(table, y)
+    np.testing.assert_array_equal(strict.predict_proba(absent), model.predict_proba(absent))
+    with pytest.raises(
+        DataError,
+        match=r"'city': expected only categories seen in fit, got 'Paris' \(1 new, in 1 rows\)",
+    ):
+        strict.predict_proba(new)
+
+
+@pytest.mark.parametrize("missing_in", ["fit", "predict"])
+def test_the_discriminant_names_the_columns_and_the_remedy(missing_in):
+    X, y = continuous()
+    table = pd.DataFrame(X, columns=["height", "weight", "age"])
+    model = GaussianDiscriminant(tradeoff=1).fit(table, y)
+    table = table.copy()
+    table.loc[4, "weight"] = table.loc[7, "age"] = np.nan
+    message = (
+        r"X: expected no missing cells \(Input X contains NaN\), got some in columns 'weight', "
+        r"'age'; GaussianDiscriminant cannot leave a column out of a joint density: use "
+        r"NaiveBayes, or impute the cells"
+    )
+    with pytest.raises(DataError, match=message):
+        if missing_in == "fit":
+            GaussianDiscriminant(tradeoff=0).fit(table, y)
+        else:
+            model.predict(table)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "where", ["fit", "predict", "predict_proba", "score_samples", "partial_fit"]
+)
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+def test_infinite_values_are_refused(make, where, value):
+    X, y = continuous()
+    model = make(tradeoff=1).fit(X, y)
+    X = X.copy()
+    X[5, 1] = value
+    with pytest.raises(DataError, match="x1"):
+        if where in ("fit", "partial_fit"):
+            getattr(make(tradeoff=1), where)(X, y)
+        else:
+            getattr(model, where)(X)
+
+
+def test_infinite_values_are_refused_next_to_missing_ones_and_in_every_density():
+    X, y = mixed(missing=0.1)
+    for column in range(4):
+        bad = X.copy()
+        bad[9, column] = np.inf
+        for tradeoff in (1, 0):
+            with pytest.raises(DataError):
+                NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(bad, y)
+    model = NaiveBayes(tradeoff=0).fit(X[:, :1], y)
+    with pytest.raises(DataError, match="infinite|finite"):
+        model.predict(np.array([[np.inf], [np.nan]]))
+
+
+def test_a_column_missing_in_one_class_tells_nothing_about_it():
+    """Its cells there are estimated from all classes, so the column does not exclude the class."""
+    X, y = continuous(k=2)
+    X[y == 1, 2] = np.nan
+    for tradeoff in TRADEOFFS:
+        posterior = NaiveBayes(tradeoff=tradeoff).fit(X, y).predict_proba(X)
+        assert np.isfinite(posterior).all()
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    assert np.isfinite(model.predict_proba([[0.0, 0.0, 1.0]])).all()
