@@ -148,7 +148,8 @@ CASES = [
     Case(
         name="CRF, CoNLL-2000: training, 450,000 weights",
         make=corpus,
-        ours=lambda data: lambda: ours(data),
+        # Stopped earlier than by default, and still beyond what CRFsuite reaches.
+        ours=lambda data: lambda: ours(data, tol=1e-3),
         rivals={
             f"CRFsuite ({_ITERATIONS} iterations)": lambda data: lambda: crfsuite(data),
         },

@@ -5,7 +5,8 @@ Three kinds of fenced blocks are run, in order, each file from a fresh start:
 ``python``
     Executed; what it defines is there for the blocks after it.
 ``pycon``
-    A session: every ``>>>`` statement is executed and its output replaced.
+    A session (so is ``python`` that starts with a prompt): every ``>>>`` statement is executed
+    and its output replaced.
 ``console``
     Every line that starts with ``$`` is run in a shell and its output replaced.
 
@@ -121,7 +122,8 @@ def _walk(path: Path, replace: Callable[[str, str, dict[str, Any], str], str]) -
 
     def block(match: re.Match[str]) -> str:
         line = text.count("\n", 0, match.start()) + 1
-        body = replace(match[1], match[2], names, f"{path.name}, line {line}")
+        kind = "pycon" if match[2].startswith(">>> ") else match[1]
+        body = replace(kind, match[2], names, f"{path.name}, line {line}")
         return f"```{match[1]}\n{body}```"
 
     return _FENCE.sub(block, text)

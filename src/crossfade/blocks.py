@@ -133,7 +133,8 @@ def _slices(n_rows: int, block_rows: int) -> list[list[slice]]:
 def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[Any]:
     number = min(n_threads(), len(chunks))
     if number <= 1 or getattr(_inside, "active", False):
-        return [work(chunk) for chunk in chunks]
+        with single_threaded_blas():
+            return [work(chunk) for chunk in chunks]
 
     def guarded(chunk: list[slice]) -> Any:
         _inside.active = True

@@ -10,7 +10,12 @@ import scipy.optimize
 
 from crossfade.densities import Gaussian
 from crossfade.errors import DataError, NotADensityError
-from crossfade.sequences import HiddenMarkovModel, chain_tradeoff, reference
+from crossfade.sequences import (
+    ConditionalRandomField,
+    HiddenMarkovModel,
+    chain_tradeoff,
+    reference,
+)
 from crossfade.sequences.chain_tradeoff import ChainObjective, Settings
 from crossfade.sequences.emissions import DensityEmission, emission_for
 from crossfade.sequences.input import read_labels
@@ -191,6 +196,21 @@ def test_the_discriminative_end_is_the_random_field(kind):
     np.testing.assert_allclose(model.weights_.transitions, w, atol=2e-3)
     np.testing.assert_allclose(model.weights_.stop, e, atol=2e-3)
     np.testing.assert_allclose(model.weights_.theta[:, : theta.shape[1]], theta, atol=2e-3)
+
+
+@pytest.mark.parametrize("l2", [0.1, 1.0])
+def test_the_discriminative_end_is_this_packages_random_field(l2):
+    X, y = labelled("categorical", n_sequences=80)
+    words = [[f"w{symbol}" for symbol in x] for x in X]
+    model = HiddenMarkovModel(tradeoff=0.0, l2=l2, tol=1e-9, max_iter=3000).fit(words, y)
+    field = ConditionalRandomField(
+        l2=l2, unseen_states=True, unseen_transitions=True, passes=0, tol=1e-13, max_iter=3000
+    ).fit(words, y)
+    ours = model.log_likelihood(words, y) - model.log_likelihood(words)
+    assert ours.sum() == pytest.approx(field.log_likelihood(words, y).sum(), rel=1e-6)
+    for one, other in zip(model.predict_proba(words), field.predict_proba(words), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    np.testing.assert_allclose(model.weights_.transitions, field.transition_weights_, atol=1e-3)
 
 
 def test_a_crossing_read_as_a_model_has_the_same_posteriors():

@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade.blocks import add_sums, block_sum
+from crossfade.blocks import add_sums, block_sum, single_threaded_blas
 from crossfade.densities.base import Bound, Density, Floats
 from crossfade.errors import (
     ConvergenceWarning,
@@ -217,7 +217,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
                 SeparationWarning,
                 stacklevel=4,
             )
-        elif not solution.converged:
+        elif not solution.converged and solution.gradient_norm > 1e-8:
             warnings.warn(
                 f"the solver {solution.message}; expected a gradient norm of 1e-8 a row, got "
                 f"{solution.gradient_norm:.1e}; raise l2 or standardise the columns",
@@ -641,5 +641,8 @@ def _has_missing_cells(X: NDArray[Any]) -> bool:
 
 def _with_density(objective: TradeoffObjective, theta: Floats) -> Floats:
     """Return the limit of the path with this posterior, or `theta` where there is no density."""
-    limit = density_limit(objective, theta) if is_dense(objective) else None
+    if not is_dense(objective):
+        return theta
+    with single_threaded_blas():
+        limit = density_limit(objective, theta)
     return theta if limit is None else limit

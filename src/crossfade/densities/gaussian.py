@@ -31,8 +31,8 @@ class Gaussian(Univariate):
     units. They are laid out as all z first, then all z²; with a shared variance the second half
     is tied.
 
-    A column without variation is a point mass: its z is 0 whatever comes later, it has no part in A,
-    says nothing about the class, and draws return its value. A variance that would be zero
+    A column without variation is a point mass: its z is 0 whatever comes later, it has no part in
+    A, says nothing about the class, and draws return its value. A variance that would be zero
     otherwise (one row in a class and no smoothing) is raised to 1e-14 of the class's mean square
     in z, so that everything stays finite.
 

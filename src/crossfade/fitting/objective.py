@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -134,11 +135,20 @@ class TradeoffObjective(RowPasses):
         """Return the total weight of the rows."""
         return self._total
 
-    def with_tradeoff(self, tradeoff: float) -> TradeoffObjective:
+    def with_tradeoff(self, tradeoff: float) -> Self:
         """Return the same objective at another λ; the data are shared."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.tradeoff = self._attainable(tradeoff)
+        return other
+
+    def without_tied(self) -> Self:
+        """Return the function at λ = 0 without the tied parameters, which it does not depend on.
+
+        Its parameter vectors are those of this objective cut off before the tied weights.
+        """
+        other = self.with_tradeoff(0.0)
+        other.n_tied = 0
         return other
 
     def _attainable(self, tradeoff: float) -> float:

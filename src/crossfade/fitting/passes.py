@@ -19,6 +19,9 @@ from crossfade.fitting.newton import sample_rows
 
 __all__ = ["RowPasses"]
 
+#: Standard deviations from zero beyond which a column is standardised before it is used.
+_FAR_FROM_ZERO = 1e3
+
 #: Doubles in a block's statistics: 1 MB, which stays in a second-level cache.
 _BLOCK_DOUBLES = 131_072
 
@@ -44,6 +47,36 @@ class RowPasses:
     _total: float
     _has_missing: bool
 
+    @cached_property
+    def _standardisation(self) -> tuple[bool, Floats, Floats]:
+        """Return whether columns serve as they are, and x0 and 1/s with T̃ = (carried - x0)/s.
+
+        Blocks carry their free statistics. Where these are the columns up to scale and origin, the
+        columns themselves serve, and no copy of a block is made; but not where a column lies so
+        far from zero, against its spread, that digits would be lost.
+        """
+        inverse = 1.0 / self._free_scale
+        as_formed = False, self._free_mean, inverse
+        if not self.density.linear_in_columns or self._has_missing:
+            return as_formed
+        slopes, constants = self.density.column_units_coefficients(np.eye(self.n_free))
+        moved = (self._free_mean - constants) * inverse
+        inverse = np.diagonal(slopes) * inverse
+        if np.abs(moved).max(initial=0.0) > _FAR_FROM_ZERO:
+            return as_formed
+        origin = np.divide(moved, inverse, out=np.zeros_like(moved), where=inverse > 0.0)
+        return True, origin, inverse
+
+    def _carried(self, X: Floats) -> Floats:
+        """Return what scores and sums of a block are taken from."""
+        return X if self._standardisation[0] else self.density.free_statistics(X)
+
+    def _coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
+        """Return weights of T̃ as weights of what blocks carry, and what that adds to offsets."""
+        _, origin, inverse = self._standardisation
+        slopes = standardised * inverse
+        return slopes, -(slopes @ origin)
+
     @property
     def n_parameters(self) -> int:
         """Return the length of a parameter vector."""
@@ -59,7 +92,7 @@ class RowPasses:
         weights, _, tied = self.split(theta)
         eta = np.empty((self.n_classes, self.tied.size))
         eta[:, self.free] = weights / self._free_scale
-        eta[:, self.tied] = tied / self._scale[self.tied]
+        eta[:, self.tied] = tied / self._scale[self.tied] if self.n_tied else 0.0
         return eta
 
     @property
@@ -67,7 +100,7 @@ class RowPasses:
         """Return how many rows make a block whose statistics stay in cache."""
         return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 2048))
 
-    @property
+    @cached_property
     def _forms_statistics(self) -> bool:
         return self.density.forms_statistics
 
@@ -81,13 +114,13 @@ class RowPasses:
         return self.density.log_partition(eta) - centre
 
     def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
-        """Return η of the free statistics, the offset and the missing factors' terms, by class.
+        """Return slopes of what blocks carry, the offset and the missing factors' terms, by class.
 
-        s_ik = offset_k + η_k·T_i + Σ_f missing_if absent_kf, up to a term common to all classes.
+        s_ik = offset_k + slopes_k·T_i + Σ_f missing_if absent_kf, up to a term common to classes.
         """
         weights, offsets, _ = self.split(theta)
-        eta = weights / self._free_scale
-        offset = offsets - eta @ self._free_mean
+        eta, moved = self._coefficients(weights)
+        offset = offsets + moved
         if not self._has_missing:
             return eta, offset, None
         centred = self._log_partition(self.natural(theta))
@@ -98,7 +131,7 @@ class RowPasses:
 
     def _full(self, free: Floats) -> Floats:
         """Return coefficients of all statistics, zero where tied."""
-        if not self.n_tied:
+        if not self.tied.any():
             return free
         full = np.zeros((free.shape[0], self.tied.size))
         full[:, self.free] = free
@@ -110,7 +143,7 @@ class RowPasses:
         """Return the block's statistics (or its columns), which factors are missing, and scores."""
         X = self.rows.block(rows)
         if self._forms_statistics:
-            carrier = self.density.free_statistics(X)
+            carrier = self._carried(X)
             scores = carrier @ eta.T
         else:
             carrier = X
@@ -133,7 +166,8 @@ class RowPasses:
         present = R.sum(axis=0)[:, None]
         if missing is not None:
             present = (present - R.T @ missing)[:, self._free_factors]
-        return (sums - present * self._free_mean) / self._free_scale
+        _, origin, inverse = self._standardisation
+        return (sums - present * origin) * inverse
 
     def design(
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
@@ -141,13 +175,14 @@ class RowPasses:
         """Return a block's design (T̃, missing factors, 1), its posteriors and its weights."""
         p = self.n_free
         X = self.rows.block(rows)
-        statistics = self.density.free_statistics(X)
-        scores = statistics @ eta.T
+        carrier = self._carried(X)
+        scores = carrier @ eta.T
         scores += offset
         extra = 0 if absent is None else absent.shape[1]
         Z = np.empty((X.shape[0], p + extra + 1))
-        np.subtract(statistics, self._free_mean, out=Z[:, :p])
-        Z[:, :p] /= self._free_scale
+        _, origin, inverse = self._standardisation
+        np.subtract(carrier, origin, out=Z[:, :p])
+        Z[:, :p] *= inverse
         Z[:, -1] = 1.0
         if absent is not None:
             mask = self.density.missing_factors(X)
@@ -295,8 +330,8 @@ class RowPasses:
         self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats
     ) -> tuple[Floats, Floats]:
         """Return Σ w J'(diag τ - ττ')J v over the free weights and the offsets."""
-        step = v_weights / self._free_scale
-        step_offset = v_offsets - step @ self._free_mean
+        step, moved = self._coefficients(v_weights)
+        step_offset = v_offsets + moved
 
         def block(rows: slice) -> tuple[Floats, Floats]:
             carrier, _, scores = self._block_scores(rows, eta, offset, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -65,7 +65,7 @@ def minimise(
         Inside the domain.
     tol : float, optional
         Largest gradient entry allowed, per unit of total weight. By default 1e-10 where steps are
-        Newton's (one more of them gets there from 1e-6), else 1e-8.
+        Newton's with the exact Hessian (one more of them gets there from 1e-6), else 1e-8.
     max_iter : int, default=200
 
     Returns
@@ -77,8 +77,13 @@ def minimise(
         value, gradient = objective.value_and_gradient(theta)
         norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+    if objective.tradeoff == 0.0 and objective.n_tied:
+        free = objective.without_tied()
+        solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter)
+        return replace(solution, theta=np.append(solution.theta, np.zeros(objective.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
+    newton_tol = tol or (1e-8 if objective.rows.has_missing else 1e-10)
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
@@ -88,7 +93,7 @@ def minimise(
             return sampled_newton(
                 objective,
                 start,
-                tol=tol or 1e-10,
+                tol=newton_tol,
                 max_iter=max_iter,
                 share=1.0,
                 near=np.inf,
@@ -100,7 +105,7 @@ def minimise(
             objective, start, tol=tol or 1e-8, max_iter=max_iter, share=min(share, 1.0)
         )
     with single_threaded_blas():
-        return newton(objective, start, tol=tol or 1e-10, max_iter=max_iter)
+        return newton(objective, start, tol=newton_tol, max_iter=max_iter)
 
 
 def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,16 @@ from crossfade.errors import DataError
 from crossfade.sequences import recursions
 from crossfade.sequences.input import Layout, layout_of, read_labels
 
-__all__ = ["ChainDecoding", "Potentials"]
+__all__ = ["ChainDecoding", "ChainLogs", "Potentials", "StepScorer"]
 
 #: Arguments of the recursions: emissions, offsets, initial, transitions, final.
 Potentials = tuple[Floats, Integers, Floats, Floats, Floats]
+
+#: Initial, transition and final log-potentials.
+ChainLogs = tuple[Floats, Floats, Floats]
+
+#: From a slice of steps to their log-potentials (n_rows, n_states).
+StepScorer = Callable[[slice], Floats]
 
 
 class ChainDecoding:
@@ -26,6 +33,14 @@ class ChainDecoding:
     def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
         """Return the layout and the potentials that posteriors come from."""
         raise NotImplementedError
+
+    def _steps(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, StepScorer, ChainLogs]:
+        """Return the same with emissions as a function of a slice of steps.
+
+        A model that can score steps block by block overrides this: blocks stay in cache.
+        """
+        layout, (values, _, initial, transitions, final) = self._scored(X, lengths)
+        return layout, values.__getitem__, (initial, transitions, final)
 
     def predict(self, X: Any, lengths: ArrayLike | None = None, *, decode: str = "viterbi") -> Any:
         """Return the states of each sequence.
@@ -44,18 +59,23 @@ class ChainDecoding:
         """
         if decode not in ("viterbi", "posterior"):
             raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
-        layout, chain = self._scored(X, lengths)
+        layout, scorer, chain = self._steps(X, lengths)
         if decode == "viterbi":
-            codes, scores = recursions.viterbi(*chain)
+            codes, scores = recursions.best_paths(scorer, layout.offsets, *chain)
             self._refuse_impossible(scores)
         else:
-            codes = self._posteriors(chain).argmax(axis=1)
+            codes = self._posteriors(layout, scorer, chain).argmax(axis=1)
         return layout.restore(self.classes_[codes])
 
-    def _posteriors(self, chain: Any) -> Floats:
-        result = recursions.forward_backward(*chain)
+    def _posteriors(self, layout: Layout, scorer: StepScorer, chain: ChainLogs) -> Floats:
+        marginals = np.empty((layout.n_steps, len(self.classes_)))
+
+        def keep(steps: slice, block: Floats) -> None:
+            marginals[steps] = block
+
+        result = recursions.expectations(scorer, layout.offsets, *chain, consume=keep)
         self._refuse_impossible(result.log_partition)
-        return result.marginals
+        return marginals
 
     def _refuse_impossible(self, values: Floats) -> None:
         impossible = np.flatnonzero(values == -np.inf)
@@ -77,8 +97,8 @@ class ChainDecoding:
         -------
         list of ndarray, or ndarray
         """
-        layout, chain = self._scored(X, lengths)
-        return layout.restore(self._posteriors(chain))
+        layout, scorer, chain = self._steps(X, lengths)
+        return layout.restore(self._posteriors(layout, scorer, chain))
 
     def edge_marginals(self, X: Any, lengths: ArrayLike | None = None) -> list[Floats]:
         """Return the posterior of each pair of neighbouring states, a list by sequence.

@@ -151,14 +151,14 @@ class Emission(ABC):
         return theta
 
 
-def score_steps(scorer: Scorer, observations: Any, n_states: int) -> Floats:
+def score_steps(scorer: Callable[[slice], Floats], n_steps: int, n_states: int) -> Floats:
     """Return the scores of all steps, block by block on threads, (n_steps, n_states)."""
-    values = np.empty((len(observations), n_states))
+    values = np.empty((n_steps, n_states))
 
     def work(rows: slice) -> None:
-        values[rows] = scorer(observations[rows])
+        values[rows] = scorer(rows)
 
-    for_each_block(work, len(observations), block_rows=_SCORE_ROWS)
+    for_each_block(work, n_steps, block_rows=_SCORE_ROWS)
     return values
 
 

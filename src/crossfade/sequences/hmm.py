@@ -14,7 +14,7 @@ from crossfade.densities import Density
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff, recursions
-from crossfade.sequences.decoding import ChainDecoding, Potentials
+from crossfade.sequences.decoding import ChainDecoding, ChainLogs, Potentials, StepScorer
 from crossfade.sequences.emissions import (
     DensityEmission,
     Emission,
@@ -436,7 +436,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
 
     # -- use -------------------------------------------------------------------------------------
 
-    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
+    def _steps(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, StepScorer, ChainLogs]:
         check_is_fitted(self, "parameters_")
         raw, layout = self.emission_.read(X, lengths)
         observations = self.emission_.observe(raw)
@@ -446,7 +446,12 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         else:
             scorer = self.emission_.potentials(self.weights_.theta)
             chain = (self.weights_.start, self.weights_.transitions, self.weights_.stop)
-        values = score_steps(scorer, observations, len(self.classes_))
+        start, transitions, stop = (np.ascontiguousarray(part) for part in chain)
+        return layout, lambda steps: scorer(observations[steps]), (start, transitions, stop)
+
+    def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
+        layout, scorer, chain = self._steps(X, lengths)
+        values = score_steps(scorer, layout.n_steps, len(self.classes_))
         return layout, (values, layout.offsets, *chain)
 
     def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
@@ -475,12 +480,16 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             labels = read_labels(y, layout, self.classes_)
             return self._joint(observations, layout, labels.codes)
         scorer = self.emission_.log_likelihoods(self.parameters_.theta)
-        values = score_steps(scorer, observations, len(self.classes_))
+        values = score_steps(
+            lambda steps: scorer(observations[steps]), layout.n_steps, len(self.classes_)
+        )
         return recursions.log_partition(values, layout.offsets, *self.parameters_.logs())
 
     def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
         scorer = self.emission_.log_likelihoods(self.parameters_.theta)
-        values = score_steps(scorer, observations, len(self.classes_))
+        values = score_steps(
+            lambda steps: scorer(observations[steps]), layout.n_steps, len(self.classes_)
+        )
         return chain_tradeoff.path_scores(values, layout, codes, self.parameters_.logs())
 
     def score(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> float:

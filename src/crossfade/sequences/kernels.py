@@ -146,6 +146,48 @@ def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
+def _combine(weights: Floats, rows: Floats, total: Floats) -> None:
+    """Write Σ_j weights_j rows_j to ``total``; four rows at a time save loads and stores."""
+    n_rows, n_columns = rows.shape
+    whole = n_rows - n_rows % 4
+    for k in range(n_columns):
+        total[k] = 0.0
+    for j in range(0, whole, 4):
+        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        for k in range(n_columns):
+            total[k] += (a * rows[j, k] + b * rows[j + 1, k]) + (
+                c * rows[j + 2, k] + d * rows[j + 3, k]
+            )
+    for j in range(whole, n_rows):
+        a = weights[j]
+        for k in range(n_columns):
+            total[k] += a * rows[j, k]
+
+
+@njit(nogil=True, cache=True)
+def _best_arrival(before: Floats, moves: Floats, best: Floats) -> None:
+    """Write max_j (before_j + moves_jk) to ``best``; four rows at a time, as above."""
+    n_rows, n_columns = moves.shape
+    whole = n_rows - n_rows % 4
+    for k in range(n_columns):
+        best[k] = -np.inf
+    for j in range(0, whole, 4):
+        a, b, c, d = before[j], before[j + 1], before[j + 2], before[j + 3]
+        for k in range(n_columns):
+            first, second = a + moves[j, k], b + moves[j + 1, k]
+            third, fourth = c + moves[j + 2, k], d + moves[j + 3, k]
+            first = second if second > first else first
+            third = fourth if fourth > third else third
+            first = third if third > first else first
+            best[k] = first if first > best[k] else best[k]
+    for j in range(whole, n_rows):
+        a = before[j]
+        for k in range(n_columns):
+            first = a + moves[j, k]
+            best[k] = first if first > best[k] else best[k]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
 def scaled_forward(
     log_b: Floats, b: Floats, chain: Any, alpha: Floats, inverse: Floats, work: Floats
 ) -> float:
@@ -160,12 +202,7 @@ def scaled_forward(
             for k in range(n_states):
                 predicted[k] = chain.start[k]
         else:
-            for k in range(n_states):
-                predicted[k] = 0.0
-            for j in range(n_states):
-                weight = alpha[t - 1, j]
-                for k in range(n_states):
-                    predicted[k] += weight * transitions[j, k]
+            _combine(alpha[t - 1], transitions, predicted)
         total = 0.0
         for k in range(n_states):
             value = predicted[k] * b[t, k]
@@ -249,12 +286,7 @@ def scaled_backward(
         scale = inverse[t + 1]
         for j in range(n_states):
             after[j] = b[t + 1, j] * beta[j] * scale
-        for i in range(n_states):
-            beta[i] = 0.0
-        for j in range(n_states):
-            weight = after[j]
-            for i in range(n_states):
-                beta[i] += transposed[j, i] * weight
+        _combine(after, transposed, beta)
         for i in range(n_states):
             weight = alpha[t, i]
             for j in range(n_states):
@@ -458,13 +490,7 @@ def viterbi_sequence(
     for k in range(n_states):
         delta[0, k] = chain.log_start[k] + log_b[0, k]
     for t in range(1, n_steps):
-        for k in range(n_states):
-            best[k] = -np.inf
-        for j in range(n_states):
-            before = delta[t - 1, j]
-            for k in range(n_states):
-                value = before + log_transitions[j, k]
-                best[k] = value if value > best[k] else best[k]
+        _best_arrival(delta[t - 1], log_transitions, best)
         for k in range(n_states):
             delta[t, k] = best[k] + log_b[t, k]
     state = 0

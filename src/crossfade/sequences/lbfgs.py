@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats
 
 __all__ = ["Minimum", "minimise"]
@@ -71,6 +72,18 @@ def minimise(
     Wolfe conditions of Lewis & Overton (2013), which needs no more than comparisons, so that an
     infinite value is just a step too long.
     """
+    # Products of vectors this short gain nothing from threads, and lose much on a busy machine.
+    with single_threaded_blas():
+        return _minimise(function, start, scale, max_iter, tol)
+
+
+def _minimise(
+    function: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    scale: Floats,
+    max_iter: int,
+    tol: float,
+) -> Minimum:
     theta = np.array(start, dtype=np.float64)
     value, gradient = function(theta)
     n_evaluations, n_iter = 1, 0

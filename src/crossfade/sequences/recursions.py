@@ -34,6 +34,7 @@ from crossfade.errors import DataError
 __all__ = [
     "Expectations",
     "ForwardBackward",
+    "best_paths",
     "edge_marginals",
     "expectations",
     "forward_backward",
@@ -292,26 +293,48 @@ def viterbi(
     >>> viterbi(seen, [0, 3], np.log([0.5, 0.5]), stay)[0]
     array([0, 0, 0])
     """
+    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
+    paths, scores = best_paths(
+        inputs.log_emissions.__getitem__,
+        inputs.offsets,
+        inputs.log_initial,
+        inputs.log_transitions,
+        inputs.log_final,
+    )
+    _refuse_not_a_number(scores, inputs)
+    return paths, scores
+
+
+def best_paths(
+    potentials: Callable[[slice], Floats],
+    offsets: Integers,
+    log_initial: Floats,
+    log_transitions: Floats,
+    log_final: Floats,
+) -> tuple[Integers, Floats]:
+    """Run :func:`viterbi` block by block, never holding all steps' potentials.
+
+    Arguments are those of :func:`expectations`, and are not checked; a NaN among the potentials
+    shows as a NaN score.
+    """
     from crossfade.sequences import kernels
 
-    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
-    scores = np.zeros(len(inputs.offsets) - 1)
-    paths = np.zeros(inputs.log_emissions.shape[0], dtype=np.int64)
-    blocks = sequence_blocks(inputs.offsets, inputs.log_initial.shape[0])
+    chain = kernels.make_chain(log_initial, log_transitions, log_final)
+    scores = np.zeros(len(offsets) - 1)
+    paths = np.zeros(int(offsets[-1]), dtype=np.int64)
+    blocks = sequence_blocks(offsets, log_initial.shape[0])
 
     def work(which: slice) -> None:
         for number in range(which.start, which.stop):
             sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = _rows(inputs.offsets, sequences)
-            log_b = inputs.log_emissions[steps]
+            steps, local = _rows(offsets, sequences)
+            log_b = potentials(steps)
             kernels.viterbi_block(log_b, local, chain, paths[steps], scores[sequences])
             # A NaN loses every comparison, so it would go unseen in the scores.
             if not log_b.sum() < np.inf:
                 scores[sequences.start] = np.nan
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
-    _refuse_not_a_number(scores, inputs)
     return paths, scores
 
 
