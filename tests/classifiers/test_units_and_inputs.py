@@ -229,8 +229,10 @@ def test_constant_columns_are_kept_and_harmless(tradeoff):
         )
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.ConvergenceWarning")
 @pytest.mark.parametrize("tradeoff", TRADEOFFS)
 def test_duplicated_columns_are_no_obstacle(tradeoff):
+    """A singular covariance of full precision is known to nine digits only; all else converges."""
     X, y = continuous()
     X = np.hstack([X, X[:, :1]])
     for name, make in CONTINUOUS.items():

@@ -1,0 +1,154 @@
+"""What cannot be used is refused: parameter, what was expected, what came, and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+
+from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.errors import DataError
+from tests.classifiers.models import CONTINUOUS, TRADEOFFS, continuous
+
+BOTH = [NaiveBayes, GaussianDiscriminant]
+
+
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("tradeoff", [-0.1, 1.1, "best", None, True, np.nan, [0.5]])
+def test_a_wrong_tradeoff(make, tradeoff):
+    with pytest.raises(DataError, match="tradeoff: expected a number from 0") as error:
+        make(tradeoff=tradeoff).fit(*continuous())
+    assert repr(tradeoff) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (NaiveBayes(l2=-1.0), "l2: expected a finite number of at least 0, got -1.0"),
+        (NaiveBayes(l2="strong"), "l2: expected a finite number of at least 0, got 'strong'"),
+        (NaiveBayes(alpha=-1), "alpha: expected a finite number of at least 0, got -1"),
+        (NaiveBayes(var_smoothing=np.inf), "var_smoothing: expected a finite number"),
+        (NaiveBayes("normal"), "density: expected 'auto', one of 'bernoulli'"),
+        (NaiveBayes({0: 3}), "density: expected 'auto', one of 'bernoulli'"),
+        (NaiveBayes({7: "gaussian"}), "expected a column name or an index from 0 to 2, got 7"),
+        (NaiveBayes({"a": "gaussian"}), "expected a column of X, got 'a'"),
+        (NaiveBayes(unknown="skip"), "unknown: expected 'marginalise' or 'error', got 'skip'"),
+        (NaiveBayes(selection="accuracy"), "selection: expected one of 'log_loss'"),
+        (GaussianDiscriminant("diag"), "covariance: expected one of 'shared', .*got 'diag'"),
+        (GaussianDiscriminant(shrinkage=1.0), r"shrinkage: expected a number in \[0, 1\)"),
+        (GaussianDiscriminant(shrinkage=-0.1), "shrinkage: expected a finite number of at least 0"),
+        (GaussianDiscriminant(components=0), "components: expected a positive integer, got 0"),
+        (GaussianDiscriminant(components=1.5), "components: expected a positive integer, got 1.5"),
+        (GaussianDiscriminant(n_init=0), "n_init: expected a positive integer, got 0"),
+        (GaussianDiscriminant(random_state=None), "random_state: expected an integer, got None"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(model, message):
+    with pytest.raises(DataError, match=message):
+        model.fit(*continuous())
+    assert not hasattr(model, "classes_")  # nothing half-done
+
+
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
+def test_wrong_tables_and_labels(make, tradeoff):
+    X, y = continuous()
+    for bad_X, bad_y, message in [
+        (X, np.zeros(150), "y: expected at least 2 classes, got 1 class"),
+        (X, y[:100], "y: expected one label for each of the 150 rows of X, got 100"),
+        (X, y + 0.5, "y: Unknown label type: continuous"),
+        (X, [None, *y[1:]], "y: expected a label in every row, got 1 missing"),
+        (X[:, :0], y, "0 feature"),
+        (X[:0], y[:0], "0 sample"),
+        (np.full_like(X, np.nan), y, "X: expected some cells that are not missing"),
+        (X[:, 0], y, "1D array|2D array"),
+        (csr_array(X), y, "[Ss]parse"),
+        (X + 0j, y, "Complex data not supported"),
+        (pd.DataFrame(X, columns=["a", "b", "a"]), y, "'a'"),
+    ]:
+        with pytest.raises((DataError, ValueError, TypeError), match=message) as error:
+            make(tradeoff=tradeoff).fit(bad_X, bad_y)
+        assert isinstance(error.value, (ValueError, TypeError))
+
+
+def test_text_in_a_column_of_numbers_at_prediction():
+    table = pl.DataFrame({"x": [1.0, 2.0, 3.0, 5.0], "z": [1.5, 0.2, 0.3, 0.1]})
+    model = NaiveBayes(tradeoff=1).fit(table, [0, 0, 1, 1])
+    text = pl.DataFrame({"x": ["low", "high"], "z": [1.0, 2.0]})
+    with pytest.raises(DataError, match=r"'x': expected numbers, got text \('low', 'high'"):
+        model.predict(text)
+    with pytest.raises(DataError, match="'city'|'x'"):
+        GaussianDiscriminant(tradeoff=1).fit(
+            pl.DataFrame({"x": ["a", "b", "a", "b"], "z": [1.0, 2.0, 3.0, 0.0]}), [0, 0, 1, 1]
+        )
+
+
+def test_other_columns_than_in_fit():
+    table = pd.DataFrame(continuous()[0], columns=["a", "b", "c"])
+    model = NaiveBayes(tradeoff=1).fit(table, continuous()[1])
+    with pytest.raises(ValueError, match="feature names should match|missing|in the same order"):
+        model.predict(table.rename(columns={"c": "d"}))
+    with pytest.raises(ValueError, match="X has 2 features, but NaiveBayes is expecting 3"):
+        model.predict(table.to_numpy()[:, :2])
+
+
+def test_prediction_before_fit():
+    from sklearn.exceptions import NotFittedError
+
+    for make in BOTH:
+        for use in ("predict", "predict_proba", "score_samples", "sufficient_statistics"):
+            with pytest.raises(NotFittedError):
+                getattr(make(), use)([[1.0]])
+        with pytest.raises(NotFittedError):
+            make().sample(1)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_a_class_with_one_row(name, tradeoff):
+    X, y = continuous(k=2)
+    X = np.vstack([X, [[9.0, 9.0, 9.0]]])
+    y = np.append(y, 2)
+    model = CONTINUOUS[name](tradeoff=tradeoff).fit(X, y)
+    posterior = model.predict_proba(X)
+    assert np.isfinite(posterior).all()
+    assert posterior[-1].argmax() == 2
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_fewer_rows_than_columns(name, tradeoff):
+    X, y = continuous(n=8, k=2, d=12)
+    posterior = CONTINUOUS[name](tradeoff=tradeoff).fit(X, y).predict_proba(X)
+    assert np.isfinite(posterior).all()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_as_many_classes_as_rows(tradeoff):
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]])
+    for make in (NaiveBayes, GaussianDiscriminant):
+        model = make(tradeoff=tradeoff).fit(X, ["a", "b", "c"])
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_constant_columns_only():
+    for make in BOTH:
+        for tradeoff in TRADEOFFS:
+            model = make(tradeoff=tradeoff).fit(np.full((6, 2), 3.0), [0, 0, 0, 0, 1, 1])
+            np.testing.assert_allclose(
+                model.predict_proba([[3.0, 3.0]]), [[2 / 3, 1 / 3]], rtol=1e-6
+            )
+
+
+def test_very_many_categories():
+    n = 200_000
+    rng = np.random.default_rng(0)
+    words = pl.DataFrame({"word": [f"w{i}" for i in rng.permutation(n)]})
+    y = rng.integers(2, size=n)
+    model = NaiveBayes(tradeoff=1).fit(words, y)
+    assert len(model.schema_.categories[0]) == n
+    assert model.predict_proba(words[:5]).shape == (5, 2)

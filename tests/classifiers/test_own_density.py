@@ -1,0 +1,210 @@
+"""A new exponential family is one small class: everything else follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import geom
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from crossfade import NaiveBayes
+from crossfade.densities import Univariate
+from crossfade.errors import DataError
+from crossfade.fitting.binding import bind
+from crossfade.fitting.leave_one_out import approximate_leave_one_out
+from crossfade.fitting.objective import LabelledRows, TradeoffObjective
+from crossfade.fitting.path import cold_start, minimise
+from crossfade.fitting.selection import losses
+from tests.classifiers.models import TRADEOFFS
+
+
+class Geometric(Univariate):
+    """Failures before the first success: x = 0, 1, 2, …"""
+
+    domain = "whole numbers from 0 on"
+
+    def in_domain(self, x):
+        return (x >= 0) & (x == np.floor(x))
+
+    def column_statistics(self, x):
+        return x[..., None]
+
+    def column_log_partition(self, eta):
+        return -np.log1p(-np.exp(eta[..., 0]))
+
+    def column_mean(self, eta):
+        return 1 / np.expm1(-eta)
+
+    def column_covariance(self, eta):
+        mean = self.column_mean(eta)[..., None]
+        return mean * (1 + mean)
+
+    def column_natural(self, mean):
+        return np.log(mean) - np.log1p(mean)
+
+    def column_prior(self, counts, sums):
+        return np.ones_like(counts), np.ones_like(sums)
+
+    def column_sample(self, eta, size, rng):
+        return rng.geometric(-np.expm1(eta[:, 0]), (size, len(eta))) - 1.0
+
+
+class Exponential(Univariate):
+    """Waiting times, without a prior."""
+
+    domain = "positive numbers"
+
+    def in_domain(self, x):
+        return x > 0
+
+    def column_statistics(self, x):
+        return x[..., None]
+
+    def column_log_partition(self, eta):
+        return -np.log(-eta[..., 0])
+
+    def column_mean(self, eta):
+        return -1.0 / eta
+
+    def column_covariance(self, eta):
+        return eta[..., None] ** -2.0
+
+    def column_natural(self, mean):
+        return -1.0 / mean
+
+    def column_sample(self, eta, size, rng):
+        return rng.exponential(-1.0 / eta[:, 0], (size, len(eta)))
+
+
+def geometric(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    chances = np.array([[0.5, 0.2, 0.4], [0.3, 0.25, 0.4]])
+    return rng.geometric(chances[y]) - 1.0, y
+
+
+def test_the_generative_end_is_its_closed_form():
+    X, y = geometric()
+    model = NaiveBayes(Geometric(), tradeoff=1).fit(X, y)
+    expected = np.empty((len(X), 2))
+    for k in range(2):
+        own = X[y == k]
+        chance = 1 / (1 + (own.sum(axis=0) + 1) / (len(own) + 1))
+        expected[:, k] = geom.logpmf(X + 1, chance).sum(axis=1) + np.log((y == k).mean())
+    np.testing.assert_allclose(model.joint_log_likelihood(X), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("make", [Geometric, Exponential])
+def test_the_discriminative_end_is_logistic_regression(make):
+    X, y = geometric()
+    X = X if make is Geometric else X + 0.5
+    model = NaiveBayes(make(), tradeoff=0).fit(X, y)
+    Z = StandardScaler().fit_transform(X)
+    reference = LogisticRegression(C=1.0, tol=1e-12, max_iter=1000).fit(Z, y)
+    np.testing.assert_allclose(model.predict_proba(X), reference.predict_proba(Z), atol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("make", [Geometric, Exponential])
+def test_every_tradeoff_and_view(make, tradeoff):
+    X, y = geometric()
+    X = X if make is Geometric else X + 0.5
+    model = NaiveBayes(make(), tradeoff=tradeoff).fit(X, y)
+    joint = model.joint_log_likelihood(X)
+    np.testing.assert_allclose(
+        model.predict_log_proba(X), joint - logsumexp(joint, axis=1)[:, None], atol=1e-9
+    )
+    T = model.sufficient_statistics(X)
+    np.testing.assert_allclose(
+        T @ model.coef_[0] + model.intercept_[0], model.decision_function(X), atol=1e-8
+    )
+    np.testing.assert_allclose(
+        model.to_logistic_regression().predict_proba(X), model.predict_proba(X), atol=1e-9
+    )
+    n = 20_000
+    drawn, labels = model.sample(n, random_state=0)
+    for code, density in enumerate(model.class_densities_.values()):
+        own = drawn[labels == code]
+        deviation = own.std(axis=0) / np.sqrt(len(own))
+        assert (np.abs(own.mean(axis=0) - density.mean_parameters[0]) < 5 * deviation).all()
+
+
+def test_the_path_between_is_convex_and_chosen_by_leave_one_out():
+    X, y = geometric()
+    model = NaiveBayes(Geometric()).fit(X, y)
+    assert model.selection_ == "approximate leave-one-out over 600 rows"
+    path = model.tradeoff_path_
+    assert model.tradeoff_ == path["tradeoff"][path["log_loss"].argmin()]
+    assert np.isfinite(np.array(list(path.values()))).all()
+
+
+def test_leave_one_out_equals_refits():
+    X, y = geometric(150)
+    rows = LabelledRows(X, y.astype(np.int64), None, 2)
+    objective = TradeoffObjective(rows, bind(Geometric(), rows), 0.5, 1.0)
+    theta = minimise(objective, cold_start(objective)).theta
+    approximate = losses(approximate_leave_one_out(objective, theta).scores, y, None)
+    exact = np.empty((len(y), 2))
+    for i in range(len(y)):
+        kept = np.arange(len(y)) != i
+        part = NaiveBayes(Geometric(), tradeoff=0.5).fit(X[kept], y[kept])
+        exact[i] = part.predict_log_proba(X[i : i + 1])[0]
+    assert approximate.log_loss == pytest.approx(losses(exact, y, None).log_loss, rel=0.002)
+
+
+def test_missing_cells_weights_and_batches():
+    X, y = geometric()
+    X[::7, 0] = np.nan
+    weights = np.random.default_rng(0).integers(0, 3, size=len(y))
+    index = np.repeat(np.arange(len(y)), weights)
+    for tradeoff in (1, 0.5, 0):
+        one = NaiveBayes(Geometric(), tradeoff=tradeoff).fit(X, y, sample_weight=weights)
+        other = NaiveBayes(Geometric(), tradeoff=tradeoff).fit(X[index], y[index])
+        np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
+        empty = one.predict_proba(np.full((1, 3), np.nan))[0]
+        np.testing.assert_allclose(empty, one.class_prior_, rtol=1e-9)
+    whole = NaiveBayes(Geometric(), tradeoff=1).fit(X, y)
+    parts = NaiveBayes(Geometric(), tradeoff=1)
+    for rows in (slice(0, 200), slice(200, 600)):
+        parts.partial_fit(X[rows], y[rows])
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-10)
+
+
+def test_next_to_other_densities_by_column_name():
+    X, y = geometric()
+    rng = np.random.default_rng(1)
+    table = pl.DataFrame(
+        {
+            "tries": X[:, 0],
+            "wait": X[:, 1] + 0.5,
+            "city": np.array(["a", "b"])[rng.integers(2, size=600)],
+        }
+    )
+    density = {"tries": Geometric(), "wait": Exponential()}
+    for tradeoff in TRADEOFFS:
+        model = NaiveBayes(density, tradeoff=tradeoff).fit(table, y)
+        assert model.predict_proba(table).shape == (600, 2)
+        kinds = {type(part).__name__ for part, _ in model.density_.parts}
+        assert kinds == {"Geometric", "Exponential", "Categorical"}
+    drawn, _ = model.sample(10, random_state=0)
+    assert drawn.columns == table.columns
+
+
+def test_values_outside_the_domain_are_refused_by_name():
+    X, y = geometric()
+    with pytest.raises(
+        DataError, match=r"columns 'x0', 'x1', 'x2': expected whole numbers from 0 on, got 0\.5"
+    ):
+        NaiveBayes(Geometric()).fit(X + 0.5, y)
+
+
+def test_it_is_cloned_with_its_model():
+    X, y = geometric()
+    model = NaiveBayes(Geometric(), tradeoff=0.5)
+    np.testing.assert_array_equal(
+        clone(model).fit(X, y).predict_proba(X), model.fit(X, y).predict_proba(X)
+    )

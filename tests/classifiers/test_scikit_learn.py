@@ -1,0 +1,137 @@
+"""The estimators keep scikit-learn's contract, and work inside its tools."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_iris
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
+from tests.classifiers.models import TRADEOFFS, continuous
+
+ESTIMATORS = [
+    NaiveBayes(tradeoff=1),
+    NaiveBayes(tradeoff=0),
+    NaiveBayes(shared_variance=True),
+    GaussianDiscriminant(tradeoff=1),
+    GaussianDiscriminant("full", tradeoff=0.5),
+    GaussianDiscriminant("spherical", components=2, n_init=1, tradeoff=1),
+    EntropicNaiveBayes(GaussianNB()),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_the_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris(return_X_y=True)
+
+
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+def test_pipelines_and_searches(make, iris):
+    X, y = iris
+    piped = make_pipeline(StandardScaler(), make(tradeoff=0.5)).fit(X, y)
+    np.testing.assert_allclose(
+        piped.predict_proba(X), make(tradeoff=0.5).fit(X, y).predict_proba(X), atol=1e-8
+    )
+    name = make.__name__.lower()
+    grid = GridSearchCV(piped, {f"{name}__tradeoff": [1, 0.5, 0]}, cv=3, scoring="neg_log_loss")
+    grid.fit(X, y)
+    assert grid.best_params_[f"{name}__tradeoff"] in (1, 0.5, 0)
+    assert cross_val_score(make(tradeoff=1), X, y).mean() > 0.9
+    scores = cross_validate(make(tradeoff=0), X, y, scoring=["accuracy", "neg_log_loss"])
+    assert scores["test_accuracy"].mean() > 0.9
+
+
+def test_calibration_voting_bagging_and_one_against_the_rest(iris):
+    X, y = iris
+    calibrated = CalibratedClassifierCV(NaiveBayes(tradeoff=1), cv=3).fit(X, y)
+    assert calibrated.score(X, y) > 0.9
+    votes = VotingClassifier(
+        [("a", NaiveBayes(tradeoff=1)), ("b", GaussianDiscriminant(tradeoff=1))], voting="soft"
+    )
+    assert votes.fit(X, y).score(X, y) > 0.9
+    assert BaggingClassifier(NaiveBayes(tradeoff=1), 3, random_state=0).fit(X, y).score(X, y) > 0.9
+    assert OneVsRestClassifier(GaussianDiscriminant(tradeoff=0)).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+def test_clone_and_pickle(make, tradeoff, iris):
+    X, y = iris
+    model = make(tradeoff=tradeoff).fit(X, y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert copy.tradeoff_path_.keys() == model.tradeoff_path_.keys()
+    fresh = clone(model)
+    assert not hasattr(fresh, "classes_")
+    np.testing.assert_array_equal(fresh.fit(X, y).predict_proba(X), model.predict_proba(X))
+    assert is_classifier(model)
+    assert repr(make()) == f"{make.__name__}()"
+
+
+def test_set_output_of_steps_before_it(iris):
+    X, y = iris
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    for library in ("pandas", "polars"):
+        scaler = make_column_transformer(
+            (StandardScaler(), ["a", "b"]), remainder="passthrough", verbose_feature_names_out=False
+        )
+        piped = make_pipeline(scaler, NaiveBayes(tradeoff=1)).set_output(transform=library)
+        piped.fit(table, y)
+        assert piped[-1].feature_names_in_.tolist() == ["a", "b", "c", "d"]
+        assert piped.score(table, y) > 0.9
+
+
+def test_weights_are_routed(iris):
+    X, y = iris
+    weights = np.where(y == 0, 0.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = NaiveBayes(tradeoff=1).set_fit_request(sample_weight=True)
+        piped = make_pipeline(StandardScaler(), model)
+        piped.fit(X, y, sample_weight=weights)
+        assert piped[-1].classes_.tolist() == [1, 2]
+        result = cross_validate(
+            model.set_score_request(sample_weight=True),
+            X,
+            y,
+            params={"sample_weight": weights},
+            return_estimator=True,
+        )
+        assert all(fitted.classes_.tolist() == [1, 2] for fitted in result["estimator"])
+
+
+def test_tags():
+    tags = NaiveBayes().__sklearn_tags__()
+    assert tags.estimator_type == "classifier"
+    assert tags.input_tags.allow_nan
+    assert not GaussianDiscriminant().__sklearn_tags__().input_tags.allow_nan
+
+
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+def test_parameters_are_stored_as_given(make):
+    given = {"class_prior": [0.2, 0.8], "class_weight": {0: 2.0}, "selection": [[0, 1], [1, 0]]}
+    model = make(**given)
+    for name, value in given.items():
+        assert getattr(model, name) is value
+    X, y = continuous(k=2)
+    model.set_params(tradeoff=0).fit(X, y)
+    for name, value in given.items():
+        assert getattr(model, name) is value

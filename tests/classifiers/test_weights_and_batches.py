@@ -1,0 +1,192 @@
+"""Weights are repeated rows, zero weights absent ones; batches give what one fit gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.errors import DataError
+from tests.classifiers.models import CONTINUOUS, DENSITIES, TRADEOFFS, continuous, mixed
+
+SMOOTHED = {
+    **CONTINUOUS,
+    "smoothed": lambda **p: NaiveBayes(var_smoothing=0.1, **p),
+    "shrunk": lambda **p: GaussianDiscriminant("full", shrinkage=0.3, **p),
+}
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("name", SMOOTHED)
+def test_weights_are_repeated_rows(name, tradeoff):
+    X, y = continuous(n=120)
+    weights = np.random.default_rng(1).integers(0, 4, size=len(y))
+    index = np.repeat(np.arange(len(y)), weights)
+    one = SMOOTHED[name](tradeoff=tradeoff).fit(X, y, sample_weight=weights)
+    other = SMOOTHED[name](tradeoff=tradeoff).fit(X[index], y[index])
+    assert one.tradeoff_ == other.tradeoff_
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-7)
+    np.testing.assert_allclose(one.class_count_, np.bincount(y[index]))
+    np.testing.assert_allclose(one.class_count_, other.class_count_)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_weights_are_repeated_rows_in_every_density(tradeoff, missing):
+    X, y = mixed(missing=missing)
+    weights = np.random.default_rng(1).integers(0, 4, size=len(y))
+    index = np.repeat(np.arange(len(y)), weights)
+    one = NaiveBayes(DENSITIES, tradeoff=tradeoff, alpha=0.7).fit(X, y, sample_weight=weights)
+    other = NaiveBayes(DENSITIES, tradeoff=tradeoff, alpha=0.7).fit(X[index], y[index])
+    assert one.tradeoff_ == other.tradeoff_
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_weights_are_repeated_rows_in_mixtures():
+    X, y = continuous(n=120, k=2)
+    weights = np.ones(len(y))
+    weights[::3] = 0.0
+    kept = weights > 0
+    for tradeoff in (1, 0.5):
+        one = GaussianDiscriminant("full", components=2, tradeoff=tradeoff, n_init=2)
+        other = GaussianDiscriminant("full", components=2, tradeoff=tradeoff, n_init=2)
+        one.fit(X, y, sample_weight=weights)
+        other.fit(X[kept], y[kept])
+        np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-9)
+
+
+def test_a_zero_weight_is_absent_also_for_labels_categories_and_kinds():
+    table = pl.DataFrame({"city": ["a", "b", "a", "b", "zzz"], "n": [0, 1, 2, 1, 500]})
+    y = np.array(["x", "x", "y", "y", "never"])
+    weights = [1, 1, 2, 1, 0]
+    one = NaiveBayes(tradeoff=1).fit(table, y, sample_weight=weights)
+    other = NaiveBayes(tradeoff=1).fit(table[:4], y[:4], sample_weight=weights[:4])
+    assert one.classes_.tolist() == ["x", "y"]
+    assert one.schema_ == other.schema_
+    np.testing.assert_array_equal(one.predict_proba(table), other.predict_proba(table))
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5])
+def test_weights_scale_the_data_against_the_prior_only(tradeoff):
+    """Without smoothing and penalty a common factor changes nothing."""
+    X, y = continuous()
+    one = NaiveBayes(tradeoff=tradeoff, l2=0, var_smoothing=0).fit(X, y)
+    other = NaiveBayes(tradeoff=tradeoff, l2=0, var_smoothing=0).fit(
+        X, y, sample_weight=np.full(len(y), 2.5)
+    )
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_class_weight_is_a_weight_of_the_class_rows(tradeoff):
+    X, y = continuous(n=120)
+    X, y = X[(y > 0) | (np.arange(120) < 30)], y[(y > 0) | (np.arange(120) < 30)]
+    counts = np.bincount(y)
+    balanced = len(y) / (3 * counts)
+    one = NaiveBayes(tradeoff=tradeoff, class_weight="balanced").fit(X, y)
+    other = NaiveBayes(tradeoff=tradeoff).fit(X, y, sample_weight=balanced[y])
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-8)
+    np.testing.assert_allclose(one.class_count_, len(y) / 3)
+    mapped = NaiveBayes(tradeoff=tradeoff, class_weight=dict(enumerate(balanced))).fit(X, y)
+    np.testing.assert_allclose(mapped.predict_proba(X), one.predict_proba(X), atol=1e-8)
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+def in_batches(model, X, y, sizes, **kwargs):
+    start = 0
+    for number, size in enumerate(sizes):
+        rows = slice(start, start + size)
+        extra = {key: value[rows] for key, value in kwargs.items()}
+        if number == 0:
+            extra["classes"] = np.unique(y)
+        model.partial_fit(X[rows], y[rows], **extra)
+        start += size
+    return model
+
+
+@pytest.mark.parametrize("name", SMOOTHED)
+def test_batches_are_one_fit(name):
+    X, y = continuous(n=150)
+    order = np.argsort(y, kind="stable")  # the first batches lack classes
+    X, y = X[order], y[order]
+    weights = np.linspace(0.1, 2.0, 150)
+    whole = SMOOTHED[name](tradeoff=1).fit(X, y, sample_weight=weights)
+    parts = in_batches(SMOOTHED[name](tradeoff=1), X, y, (1, 30, 70, 49), sample_weight=weights)
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(parts.score_samples(X), whole.score_samples(X), atol=1e-8)
+    np.testing.assert_allclose(parts.class_count_, whole.class_count_)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_batches_are_one_fit_in_every_density(missing):
+    X, y = mixed(missing=missing)
+    whole = NaiveBayes(DENSITIES, tradeoff=1).fit(X, y)
+    parts = in_batches(NaiveBayes(DENSITIES, tradeoff=1), X, y, (40, 60, 50))
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+
+
+def test_a_later_batch_may_bring_new_categories():
+    rng = np.random.default_rng(0)
+    city = np.array(["c", "a", "d", "b"])[np.sort(rng.integers(4, size=200))]
+    y = rng.integers(2, size=200)
+    table = pl.DataFrame({"city": city, "x": rng.normal(size=200) + y})
+    whole = NaiveBayes(tradeoff=1).fit(table, y)
+    parts = in_batches(NaiveBayes(tradeoff=1), table, y, (60, 60, 80))
+    assert parts.schema_.categories[0] != whole.schema_.categories[0]  # in order of arrival
+    np.testing.assert_allclose(parts.predict_proba(table), whole.predict_proba(table), atol=1e-12)
+    np.testing.assert_allclose(parts.score_samples(table), whole.score_samples(table), atol=1e-10)
+
+
+def test_batches_after_a_fit_go_on_from_it():
+    X, y = continuous()
+    model = NaiveBayes(tradeoff=1).fit(X[:80], y[:80])
+    model.partial_fit(X[80:], y[80:])
+    whole = NaiveBayes(tradeoff=1).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), whole.predict_proba(X), atol=1e-9)
+    again = model.fit(X[:100], y[:100])  # starts anew
+    fresh = NaiveBayes(tradeoff=1).fit(X[:100], y[:100])
+    np.testing.assert_array_equal(again.predict_proba(X), fresh.predict_proba(X))
+
+
+@pytest.mark.parametrize("tradeoff", [0.5, 0, "auto"])
+def test_only_the_generative_fit_comes_in_batches(tradeoff):
+    model = NaiveBayes(tradeoff=tradeoff)
+    assert not hasattr(model, "partial_fit")
+    assert hasattr(NaiveBayes(tradeoff=1), "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit"):
+        _ = model.partial_fit
+
+
+def test_batches_refuse_what_they_cannot_use():
+    X, y = continuous()
+    model = NaiveBayes(tradeoff=1).partial_fit(X[:50], y[:50])
+    with pytest.raises(DataError, match="y: expected only labels among the 3 given classes"):
+        model.partial_fit(X[:2], [0, 7])
+    with pytest.raises(DataError, match="classes: expected those of the first call"):
+        model.partial_fit(X[:2], y[:2], classes=[0, 1])
+    with pytest.raises(DataError, match="X has 2 features, but NaiveBayes is expecting 3 features"):
+        model.partial_fit(X[:2, :2], y[:2])
+    before = model.predict_proba(X)
+    bad = X[:5].copy()
+    bad[0, 0] = np.inf
+    with pytest.raises(DataError):
+        model.partial_fit(bad, y[:5])
+    np.testing.assert_array_equal(model.predict_proba(X), before)  # nothing half-done
+
+
+def test_wrong_weights_are_refused():
+    X, y = continuous()
+    for weights, message in [
+        (np.ones(3), r"sample_weight: expected shape \(150,\)"),
+        (np.full(150, -1.0), "sample_weight: expected weights of at least 0"),
+        (np.full(150, np.nan), "sample_weight: expected finite weights"),
+        (np.zeros(150), "sample_weight: expected some weight above 0"),
+        (["a"] * 150, "sample_weight: expected numbers"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            NaiveBayes(tradeoff=1).fit(X, y, sample_weight=weights)
+    with pytest.raises(DataError, match="class_weight: expected labels of y as keys, got 9"):
+        NaiveBayes(tradeoff=1, class_weight={9: 1.0}).fit(X, y)
