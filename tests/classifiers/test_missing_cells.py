@@ -146,11 +146,12 @@ def test_the_discriminant_names_the_columns_and_the_remedy(missing_in):
         r"'age'; GaussianDiscriminant cannot leave a column out of a joint density: use "
         r"NaiveBayes, or impute the cells"
     )
+    refused = {
+        "fit": lambda: GaussianDiscriminant(tradeoff=0).fit(table, y),
+        "predict": lambda: model.predict(table),
+    }
     with pytest.raises(DataError, match=message):
-        if missing_in == "fit":
-            GaussianDiscriminant(tradeoff=0).fit(table, y)
-        else:
-            model.predict(table)
+        refused[missing_in]()
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
@@ -163,11 +164,10 @@ def test_infinite_values_are_refused(make, where, value):
     model = make(tradeoff=1).fit(X, y)
     X = X.copy()
     X[5, 1] = value
+    fits = where in ("fit", "partial_fit")
+    method = getattr(make(tradeoff=1) if fits else model, where)
     with pytest.raises(DataError, match="x1"):
-        if where in ("fit", "partial_fit"):
-            getattr(make(tradeoff=1), where)(X, y)
-        else:
-            getattr(model, where)(X)
+        method(*((X, y) if fits else (X,)))
 
 
 def test_infinite_values_are_refused_next_to_missing_ones_and_in_every_density():
@@ -179,7 +179,7 @@ def test_infinite_values_are_refused_next_to_missing_ones_and_in_every_density()
             with pytest.raises(DataError):
                 NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(bad, y)
     model = NaiveBayes(tradeoff=0).fit(X[:, :1], y)
-    with pytest.raises(DataError, match="infinite|finite"):
+    with pytest.raises(DataError, match=r"infinite|finite"):
         model.predict(np.array([[np.inf], [np.nan]]))
 
 
