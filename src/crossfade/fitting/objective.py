@@ -98,6 +98,8 @@ class TradeoffObjective(RowPasses):
     def __init__(self, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> None:
         self.rows, self.bound, self.l2 = rows, bound, float(l2)
         self._has_missing = rows.has_missing
+        if self._has_missing:
+            self.bound = bound = _with_unseen_factors(bound)
         self.tradeoff = self._attainable(tradeoff)
         density = bound.density
         self.density = density
@@ -430,3 +432,21 @@ class TradeoffObjective(RowPasses):
             return out
 
         return product
+
+
+def _with_unseen_factors(bound: Bound) -> Bound:
+    """Return the bound density with parameters held in place where no cell speaks for them.
+
+    A class without any cell of a factor would have that part of its density pulled wherever it
+    lowers the other classes' loss. Pseudo-rows at the mean of all classes, as many as the rows at
+    the smallest λ, keep the column from saying anything about that class.
+    """
+    unseen = (bound.counts + bound.prior_counts <= 0.0) / SMALLEST_WITH_MISSING
+    if not unseen.any():
+        return bound
+    unseen *= bound.counts.max(axis=0)
+    return replace(
+        bound,
+        prior_counts=bound.prior_counts + unseen,
+        prior_sums=bound.prior_sums + unseen[:, bound.density.factors] * bound.statistic_mean,
+    )
