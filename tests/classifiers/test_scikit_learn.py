@@ -28,13 +28,25 @@ ESTIMATORS = [
     NaiveBayes(tradeoff=0),
     NaiveBayes(shared_variance=True),
     GaussianDiscriminant(tradeoff=1),
-    GaussianDiscriminant("full", tradeoff=0.5),
+    GaussianDiscriminant("full", tradeoff=0.5, shrinkage=0.2),
     GaussianDiscriminant("spherical", components=2, n_init=1, tradeoff=1),
     EntropicNaiveBayes(GaussianNB()),
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+def expected_failed_checks(estimator):
+    """Return the checks that must fail, and why."""
+    if isinstance(estimator, GaussianDiscriminant) and estimator.covariance == "shared":
+        reason = (
+            "Its 12 distinct rows of 3 classes leave a within-class covariance of rank 9 for 10 "
+            "columns: log-odds of 1e10 along the null direction, equal to 6 digits, not to 1e-9. "
+            "test_weights_and_batches.py has the equality where the covariance is regular."
+        )
+        return {"check_sample_weight_equivalence_on_dense_data": reason}
+    return {}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
 def test_the_contract(estimator, check):
     check(estimator)
 
@@ -105,7 +117,7 @@ def test_weights_are_routed(iris):
     weights = np.where(y == 0, 0.0, 1.0)
     with sklearn.config_context(enable_metadata_routing=True):
         model = NaiveBayes(tradeoff=1).set_fit_request(sample_weight=True)
-        piped = make_pipeline(StandardScaler(), model)
+        piped = make_pipeline(StandardScaler().set_fit_request(sample_weight=True), model)
         piped.fit(X, y, sample_weight=weights)
         assert piped[-1].classes_.tolist() == [1, 2]
         result = cross_validate(

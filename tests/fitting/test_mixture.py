@@ -74,7 +74,7 @@ def test_value_gradient_and_hessian(covariance, weighted):
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_em_never_falls(covariance, monkeypatch):
+def test_em_never_falls(covariance):
     """Stopped after 1, 2, 3, … rounds, the penalised likelihood of one start only rises."""
     rows = two_moons()
     bound = bind(MultivariateGaussian(covariance), rows)

@@ -44,6 +44,11 @@ __all__ = ["ClassDensity", "TradeoffClassifier", "check_number"]
 
 
 def _only_generative(estimator: Any) -> bool:
+    if estimator._n_components > 1:
+        raise AttributeError(
+            f"partial_fit: expected components=1, got {estimator._n_components}; a mixture's fit "
+            "needs all rows again and again: call fit on all rows"
+        )
     if estimator.tradeoff == 1:
         return True
     raise AttributeError(
@@ -90,6 +95,8 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"got {tradeoff!r}; 'auto' chooses it"
             )
         check_number("l2", self.l2, 0.0, "0 for no penalty, 1 as scikit-learn's C=1")
+        if isinstance(self.selection, str):
+            check_criterion(self.selection, 0)
         if self.unknown not in ("marginalise", "error"):
             raise DataError(
                 f"unknown: expected 'marginalise' or 'error', got {self.unknown!r}; 'marginalise' "
@@ -157,7 +164,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         try:
             started, summary = summarise(density, rows, scales=not generative)
         except DomainError as error:
-            raise error.renamed(self.schema_.names) from None
+            raise self._refused(error, rows, density) from None
         bound = started.bind(summary)
         if generative:
             # What partial_fit adds to.
@@ -220,7 +227,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         elif not solution.converged and solution.gradient_norm > 1e-8:
             warnings.warn(
                 f"the solver {solution.message}; expected a gradient norm of 1e-8 a row, got "
-                f"{solution.gradient_norm:.1e}; raise l2 or standardise the columns",
+                f"{solution.gradient_norm:.1e}; raise l2, or the smoothing of the densities",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -262,6 +269,12 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
                 raise _bad_prior(k, prior)
         return np.log(shares) - np.log(class_weights / class_weights.sum())
 
+    def _refused(self, error: DomainError, rows: LabelledRows, density: Density) -> DataError:
+        """Return the error of cells that the density does not take, in the columns' own names."""
+        if not density.allows_missing and _has_missing_cells(rows.X):
+            return self._missing_cells(rows)
+        return error.renamed(self.schema_.names)
+
     def _missing_cells(self, rows: LabelledRows) -> DataError:
         columns = np.flatnonzero(np.isnan(rows.X).any(axis=0))
         names = ", ".join(repr(self.schema_.names[j]) for j in columns[:10])
@@ -300,7 +313,8 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         Raises
         ------
         AttributeError
-            If `tradeoff` is not 1: only the generative fit is a sum over rows.
+            If `tradeoff` is not 1, or classes are mixtures: only the generative fit of one density
+            a class is a sum over rows.
         DataError
             If a parameter, the columns or the labels cannot be used as given.
         """
@@ -337,7 +351,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
                 _, summary = summarise(started, rows, started=started)
                 summary = add_sums(before, summary)
         except DomainError as error:
-            raise error.renamed(self.schema_.names) from None
+            raise self._refused(error, rows, density if first else self._started) from None
         bound = started.bind(summary)
         if _has_missing(rows, None) and not started.allows_missing:
             raise self._missing_cells(rows)

@@ -141,7 +141,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         given, d = self.column_classifiers, self.n_features_in_
         if hasattr(given, "predict_proba") or hasattr(given, "fit"):
             return [(given, [j]) for j in range(d)]
-        if not isinstance(given, Sequence) or not given:
+        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
             raise DataError(
                 f"column_classifiers: expected a classifier or a sequence of them, got {given!r}; "
                 "one classifier is cloned for every column"
@@ -211,7 +211,8 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,)."""
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        best = self._scores(X).argmax(axis=1)
+        return self.classes_[best]
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)

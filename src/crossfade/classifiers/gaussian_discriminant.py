@@ -117,6 +117,11 @@ feature_names_in_
                 f"{self.covariance!r}; 'shared' is linear, 'full' quadratic discriminant analysis"
             )
         check_number("shrinkage", self.shrinkage, 0.0, "0 is the plain covariance")
+        if self.shrinkage >= 1.0:
+            raise DataError(
+                f"shrinkage: expected a number in [0, 1), got {self.shrinkage!r}; "
+                "use covariance='shared_diagonal' for shrinkage 1"
+            )
         for name in ("components", "n_init"):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:

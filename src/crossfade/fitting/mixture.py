@@ -243,20 +243,35 @@ def _run(
 
 
 def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
-    """Return hard assignments to spread-out rows of the class (k-means++ seeding)."""
+    """Return hard assignments to spread-out rows of the class (k-means++ seeding).
+
+    Rows are drawn by weight from their sorted list, so that neither their order matters nor
+    whether a row is repeated or weighs more.
+    """
     shares = np.zeros((rows.n_samples, rows.n_classes * n_components))
     X = np.asarray(rows.X, dtype=np.float64)
-    scale = X.std(axis=0)
-    Z = (X - X.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
+    mean = np.average(X, axis=0, weights=weights)
+    scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
+    Z = (X - mean) / np.where(scale > 0, scale, 1.0)
     for code in range(rows.n_classes):
         index = np.flatnonzero(rows.codes == code)
-        own = Z[index]
-        centres = [own[rng.integers(index.size)]]
-        distance = ((own - centres[0]) ** 2).sum(axis=1)
+        index = index[np.lexsort(X[index].T[::-1])]
+        own, weight = Z[index], weights[index]
+        centres = own[[_draw(weight, rng)]]
         for _ in range(1, n_components):
-            chance = distance / distance.sum() if distance.sum() > 0 else None
-            centres.append(own[rng.choice(index.size, p=chance)])
-            distance = np.minimum(distance, ((own - centres[-1]) ** 2).sum(axis=1))
-        nearest = ((own[:, None] - np.array(centres)) ** 2).sum(axis=2).argmin(axis=1)
+            nearest = ((own[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+            chance = weight * nearest
+            drawn = _draw(chance if chance.any() else weight, rng)
+            centres = np.vstack([centres, own[drawn]])
+        nearest = ((own[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
         shares[index, code * n_components + nearest] = 1.0
     return shares
+
+
+def _draw(chance: Floats, rng: np.random.Generator) -> int:
+    """Return a position drawn in proportion to `chance`."""
+    total = np.cumsum(chance)
+    return int(
+        np.searchsorted(total, rng.random() * total[-1], side="right").clip(0, total.size - 1)
+    )

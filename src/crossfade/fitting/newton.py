@@ -107,6 +107,9 @@ Monitor = Callable[[Iterate, Iterate], str | None]
 
 Factor = tuple[Floats, bool]
 
+#: Nats a row that a step may still promise where none is found that gains anything.
+_NEGLIGIBLE = 1e-6
+
 
 def factorise(matrix: Floats) -> Factor:
     """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge that works.
@@ -387,7 +390,10 @@ class _Path:
         """No step is accepted: an optimum to rounding, or a failure."""
         norm = self.last.gradient_norm
         self.message = f"no step lowers the objective further; gradient norm {norm:.1e}"
-        self.converged = norm <= 1e3 * tol or -slope <= _noise(self.last.value, n_rows)
+        # Next to singular densities the gradient itself is known to few digits: what counts is how
+        # much a whole step could still gain.
+        gain = max(_noise(self.last.value, n_rows), _NEGLIGIBLE * n_rows)
+        self.converged = norm <= 1e3 * tol or -slope <= gain
 
     def solution(self) -> Solution:
         last = self.last

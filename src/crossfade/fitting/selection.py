@@ -206,6 +206,8 @@ def select_tradeoff(
         scored = rows.take(kept)
         scores = [s[kept] for s in scores]
         method = f"refits on {n_folds} folds of {rows.n_samples} rows"
+    if not scored.n_samples:
+        return _unscored(points, tradeoffs)
     weights = scored.weights
     if score_shift is not None:
         ratio = np.exp(score_shift)[scored.codes]
@@ -222,6 +224,19 @@ def select_tradeoff(
         int(order[0]),
         tuple(points),
         method,
+    )
+
+
+def _unscored(points: list[PathPoint], tradeoffs: tuple[float, ...]) -> Selection:
+    """Return the generative end: no class can spare a row, and it needs the fewest."""
+    nothing = Losses(np.nan, np.nan, np.nan, np.nan)
+    return Selection(
+        np.array(tradeoffs),
+        (nothing,) * len(points),
+        np.array([at.solution.value for at in points]),
+        0,
+        tuple(points),
+        "no class has two different rows: the first tradeoff, unscored",
     )
 
 
