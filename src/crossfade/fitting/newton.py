@@ -177,6 +177,7 @@ def sampled_newton(
     share: float = 0.1,
     near: float = 1e-3,
     worthwhile: float = 0.05,
+    keep: int = 50,
     sample: Problem | None = None,
     monitor: Monitor | None = None,
 ) -> Solution:
@@ -207,6 +208,8 @@ def sampled_newton(
         A kept curvature must lower the squared gradient (in its own metric) to this share a step,
         or is made anew. By default a step is taken to cost a third of a curvature, which would
         gain far more; where curvature is dear (many parameters, few rows) allow more.
+    keep : int, default=50
+        Steps after which a kept curvature is made anew in any case.
     sample : Problem, optional
         The same function over a share of its rows, scaled up to all. Where given, it is minimised
         first (to `near`) and all rows are read only from there on.
@@ -268,7 +271,8 @@ def sampled_newton(
             break
         before = float(at.gradient @ direction)
         after = float(new.gradient @ model.solve(new.gradient))
-        if after > worthwhile * before and at.gradient_norm <= near:
+        stale = after > worthwhile * before or len(model.steps) + 1 >= keep
+        if stale and at.gradient_norm <= near:
             trusted, model = False, None
         else:
             model.learn(new.theta - at.theta, new.gradient - at.gradient)

@@ -98,6 +98,7 @@ def minimise(
                 share=1.0,
                 near=np.inf,
                 worthwhile=0.5,
+                keep=6,
             )
     if objective.exact_labels and many:
         share = max(0.1, 20 * objective.n_parameters / objective.rows.n_samples)
