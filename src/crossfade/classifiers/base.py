@@ -191,7 +191,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         else:
             self.tradeoff_ = float(self.tradeoff)
             objective = objective.with_tradeoff(self.tradeoff_)
-            solution = minimise(objective, cold_start(objective))
+            solution = minimise(objective, cold_start(objective), cold=True)
             self.tradeoff_path_ = {
                 "tradeoff": np.array([self.tradeoff_]),
                 "log_loss": np.array([np.nan]),

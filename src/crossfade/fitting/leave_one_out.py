@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import for_each_block
+from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.newton import factorise
 from crossfade.fitting.objective import TradeoffObjective
@@ -42,7 +42,11 @@ class LeftOut:
 
 
 def approximate_leave_one_out(
-    objective: TradeoffObjective, theta: Floats, index: Integers | None = None
+    objective: TradeoffObjective,
+    theta: Floats,
+    index: Integers | None = None,
+    *,
+    share: float = 1.0,
 ) -> LeftOut:
     """Score rows by the model fitted without them, to first order.
 
@@ -54,6 +58,8 @@ def approximate_leave_one_out(
         Its minimiser.
     index : ndarray of int, optional
         Rows to score; all by default.
+    share : float, default=1.0
+        Share of the rows that the Hessian is taken from.
 
     Returns
     -------
@@ -65,16 +71,17 @@ def approximate_leave_one_out(
     then counts as three equal rows.
     """
     lam, k = objective.tradeoff, objective.n_classes
-    H, log_z_gradient = objective.leave_one_out_curvature(theta)
-    inverse = scipy.linalg.cho_solve(factorise(H), np.eye(H.shape[0]), check_finite=False)
-    maps = objective.coefficient_maps(theta)
-    eta, offset, absent = objective.row_coefficients(theta)
-    last = maps[-1]
-    contrasts = [maps[a] - last for a in range(k - 1)]
-    half = [contrast @ inverse for contrast in contrasts]
-    forms = {(a, b): half[a] @ contrasts[b].T for a in range(k - 1) for b in range(a, k - 1)}
-    towards_last = [half[a] @ last.T for a in range(k - 1)]
-    normaliser = np.array([half[a] @ log_z_gradient for a in range(k - 1)])
+    with single_threaded_blas():  # threads would wait for each other over such small products
+        H, log_z_gradient = objective.leave_one_out_curvature(theta, share)
+        inverse = scipy.linalg.cho_solve(factorise(H), np.eye(H.shape[0]), check_finite=False)
+        maps = objective.coefficient_maps(theta)
+        eta, offset, absent = objective.row_coefficients(theta)
+        last = maps[-1]
+        contrasts = [maps[a] - last for a in range(k - 1)]
+        half = [contrast @ inverse for contrast in contrasts]
+        forms = {(a, b): half[a] @ contrasts[b].T for a in range(k - 1) for b in range(a, k - 1)}
+        towards_last = [half[a] @ last.T for a in range(k - 1)]
+        normaliser = np.array([half[a] @ log_z_gradient for a in range(k - 1)])
     # The scores leave out what is tied, all classes having it in common; the joint part of a
     # row's gradient does not.
     with_tied = lam > 0.0 and objective.n_tied > 0

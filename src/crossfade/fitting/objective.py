@@ -182,7 +182,9 @@ class TradeoffObjective(RowPasses):
 
         sums, counts = block_sum(block, index.size)
         bound = replace(self.bound, counts=counts, sums=sums)
-        return type(self)(rows, bound, self.tradeoff, self.l2)
+        other = type(self)(rows, bound, self.tradeoff, self.l2)
+        other.n_tied = self.n_tied
+        return other
 
     def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:
         """Return the parameter vector made of these parts."""
@@ -290,9 +292,9 @@ class TradeoffObjective(RowPasses):
         """
         return self._curvature(theta, share)[0]
 
-    def leave_one_out_curvature(self, theta: Floats) -> tuple[Floats, Floats]:
+    def leave_one_out_curvature(self, theta: Floats, share: float = 1.0) -> tuple[Floats, Floats]:
         """Return the Hessian less one row's share of λ n log Z, and the gradient of log Z."""
-        return self._curvature(theta, 1.0, self.tradeoff)
+        return self._curvature(theta, share, self.tradeoff)
 
     def _curvature(
         self, theta: Floats, share: float, rows_less: float = 0.0

@@ -13,7 +13,15 @@ from crossfade.fitting.conjugate_gradient import newton_cg
 from crossfade.fitting.newton import Solution, factorise, newton, sampled_newton
 from crossfade.fitting.objective import TradeoffObjective
 
-__all__ = ["TRADEOFFS", "PathPoint", "cold_start", "follow", "is_separated", "minimise"]
+__all__ = [
+    "TRADEOFFS",
+    "PathPoint",
+    "cold_start",
+    "curvature_share",
+    "follow",
+    "is_separated",
+    "minimise",
+]
 
 #: The default grid of λ, from generative to discriminative, finer towards both ends.
 TRADEOFFS: tuple[float, ...] = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
@@ -24,8 +32,15 @@ _DENSE = 1_500
 #: Number of parameters from which a Hessian costs many gradients, and is kept for several steps.
 _WIDE = 150
 
-#: Rows from which curvature is taken from a share of them.
+#: Rows that a cold start over many rows is first minimised over.
+_FIRST_SAMPLE = 20_000
+
+#: Rows from which curvature is taken from a share of them, and where a rough optimum will do.
 _MANY_ROWS = 20_000
+_SOME_ROWS = 4_000
+
+#: Tolerance of a rough optimum: good enough to compare points of the path.
+_ROUGH = 1e-5
 
 
 @dataclass(frozen=True)
@@ -53,8 +68,21 @@ def is_wide(objective: TradeoffObjective) -> bool:
     return objective.n_parameters > _WIDE
 
 
+def curvature_share(objective: TradeoffObjective) -> float:
+    """Return the share of the rows whose curvature stands for all rows'."""
+    n = objective.rows.n_samples
+    if n < _SOME_ROWS:
+        return 1.0
+    return min(1.0, max(0.1, 20 * objective.n_parameters / n))
+
+
 def minimise(
-    objective: TradeoffObjective, start: Floats, *, tol: float | None = None, max_iter: int = 200
+    objective: TradeoffObjective,
+    start: Floats,
+    *,
+    tol: float | None = None,
+    max_iter: int = 200,
+    cold: bool = False,
 ) -> Solution:
     """Minimise Φ_λ from a starting point, by the solver that suits its size.
 
@@ -67,6 +95,9 @@ def minimise(
         Largest gradient entry allowed, per unit of total weight. By default 1e-10 where steps are
         Newton's with the exact Hessian (one more of them gets there from 1e-6), else 1e-8.
     max_iter : int, default=200
+    cold : bool, default=False
+        Whether `start` is no neighbour's optimum: with many rows a sample of them is then
+        minimised over first.
 
     Returns
     -------
@@ -79,7 +110,7 @@ def minimise(
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
     if objective.tradeoff == 0.0 and objective.n_tied:
         free = objective.without_tied()
-        solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter)
+        solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter, cold=cold)
         return replace(solution, theta=np.append(solution.theta, np.zeros(objective.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
@@ -87,7 +118,8 @@ def minimise(
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
-    many = objective.rows.n_samples >= _MANY_ROWS
+    rough = tol is not None and tol >= _ROUGH
+    many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
     if objective.exact_labels and not many and is_wide(objective):
         with single_threaded_blas():
             return sampled_newton(
@@ -101,9 +133,16 @@ def minimise(
                 keep=6,
             )
     if objective.exact_labels and many:
-        share = max(0.1, 20 * objective.n_parameters / objective.rows.n_samples)
+        n = objective.rows.n_samples
+        share = curvature_share(objective)
+        first = max(_FIRST_SAMPLE, 40 * objective.n_parameters) / n
         return sampled_newton(
-            objective, start, tol=tol or 1e-8, max_iter=max_iter, share=min(share, 1.0)
+            objective,
+            start,
+            tol=tol or 1e-8,
+            max_iter=max_iter,
+            share=share,
+            sample=objective.sampled(first) if cold and first < 0.5 else None,
         )
     with single_threaded_blas():
         return newton(objective, start, tol=newton_tol, max_iter=max_iter)

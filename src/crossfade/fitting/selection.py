@@ -19,7 +19,7 @@ from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import TRADEOFFS, PathPoint, follow, is_dense, is_wide
+from crossfade.fitting.path import TRADEOFFS, PathPoint, curvature_share, follow, is_dense, is_wide
 from crossfade.fitting.scoring import held_out_scores
 
 __all__ = ["CRITERIA", "Losses", "Selection", "folds", "losses", "select_tradeoff"]
@@ -33,7 +33,7 @@ _ROWS_PER_PARAMETER = 10
 _FEWEST_ROWS = 400
 
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
-_MOST_ROWS = 20_000
+_MOST_ROWS = 5_000
 
 #: Folds, and folds where a refit is dear.
 _N_FOLDS = 10
@@ -193,7 +193,10 @@ def select_tradeoff(
         scored = rows if index is None else rows.take(index)
         scores = [
             approximate_leave_one_out(
-                objective.with_tradeoff(at.tradeoff), at.solution.theta, index
+                objective.with_tradeoff(at.tradeoff),
+                at.solution.theta,
+                index,
+                share=curvature_share(objective),
             ).scores
             for at in points
         ]
