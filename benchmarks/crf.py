@@ -169,7 +169,9 @@ CASES = [
 ]
 
 
-def agreement(scale: float = 1.0, *, tol: float = 1e-9, iterations: int = 2000) -> dict[str, float]:
+def agreement(
+    scale: float = 1.0, *, tol: float = 1e-10, iterations: int = 2000
+) -> dict[str, float]:
     """Train both to convergence and compare.
 
     Parameters
