@@ -372,13 +372,13 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
     def _encoded(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
         matrix, _ = read_features(self, X, reset=False, unknown=self.unknown)
-        if not self.density_.allows_missing and _has_missing_cells(matrix):
-            raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
         return matrix
 
     def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:
-        """Refuse infinite cells, which show in no other way than as NaN in what was computed."""
+        """Refuse cells that cannot be used; they show as NaN in what was computed from them."""
         if np.isnan(values).any():
+            if not self.density_.allows_missing and _has_missing_cells(matrix):
+                raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
             check_finite(matrix, self.schema_.names)
         return values
 
@@ -522,6 +522,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         matrix = self._encoded(X)
         statistics = self.density_.column_units_statistics(np.asarray(matrix, dtype=np.float64))
+        self._finite(statistics, matrix)
         # T(x) may be x itself, which is the user's.
         return statistics.copy() if np.may_share_memory(statistics, matrix) else statistics
 

@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.errors import DataError
-
 __all__ = ["register"]
 
 
@@ -87,6 +85,7 @@ def tag(
     CoNLL shared tasks count them.
     """
     from crossfade.commands.output import check_writable, write_json, write_whole
+    from crossfade.errors import DataError
     from crossfade.sequences.files import read_columns, write_columns
     from crossfade.sequences.metrics import evaluate_tags
 
@@ -137,6 +136,8 @@ def tag(
 
 def _check_columns(train_width: int, test_width: int) -> bool:
     """Return whether the test file has a tag column."""
+    from crossfade.errors import DataError
+
     if train_width < 2:
         raise DataError(
             "--train: expected at least two columns, a word and its tag, got one; add the tags"
@@ -169,6 +170,8 @@ def _model(model: ModelName, l1: float, l2: float, seen_transitions: bool) -> An
         allowed = "seen" if seen_transitions else None
         return ConditionalRandomField(l1=l1, l2=l2, allowed_transitions=allowed)
     if l1 or seen_transitions:
+        from crossfade.errors import DataError
+
         raise DataError(
             f"--model: expected crf with --l1 or --seen-transitions, got {model.value!r}; leave "
             "them out"
@@ -180,6 +183,7 @@ def _model(model: ModelName, l1: float, l2: float, seen_transitions: bool) -> An
 
 def _inputs(model: ModelName, template: FeaturesName, *, with_tags: bool) -> Any:
     """Return the function that turns sentences of cells into what the model takes."""
+
     from crossfade.sequences.features import shape_features, window_features
 
     def prepare(sentences: Sentences) -> list[Any]:

@@ -33,7 +33,7 @@ _DENSE = 1_500
 _WIDE = 150
 
 #: Rows that a cold start over many rows is first minimised over.
-_FIRST_SAMPLE = 20_000
+_FIRST_SAMPLE = 5_000
 
 #: Rows from which curvature is taken from a share of them, and where a rough optimum will do.
 _MANY_ROWS = 20_000
@@ -135,7 +135,7 @@ def minimise(
     if objective.exact_labels and many:
         n = objective.rows.n_samples
         share = curvature_share(objective)
-        first = max(_FIRST_SAMPLE, 40 * objective.n_parameters) / n
+        first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / n
         return sampled_newton(
             objective,
             start,

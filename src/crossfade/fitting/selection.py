@@ -33,7 +33,7 @@ _ROWS_PER_PARAMETER = 10
 _FEWEST_ROWS = 400
 
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
-_MOST_ROWS = 5_000
+_MOST_ROWS = 3_000
 
 #: Folds, and folds where a refit is dear.
 _N_FOLDS = 10
