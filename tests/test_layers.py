@@ -16,11 +16,13 @@ SOURCE = Path(crossfade.__file__).parent
 #: listed together is one layer, but its members do not import each other unless they are the same.
 LAYERS = (
     ("errors", "blocks"),
+    ("charts",),
     ("rows",),
     ("densities",),
     ("fitting",),
     ("classifiers", "glm", "sequences"),
     ("theory", "curves", "datasets"),
+    ("report", "model_files"),
     ("comparison", "experiments"),
     ("commands",),
     ("cli",),
