@@ -150,7 +150,7 @@ def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[
         return list(_pool(number).map(guarded, chunks))
 
 
-def workspace(purpose: str, *shape: int) -> NDArray[np.float64]:
+def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[Any]:
     """Return this thread's own array for a purpose, to be overwritten: what it holds is arbitrary.
 
     A block's large intermediate results go here. Memory that is freed and asked for again at every
@@ -161,10 +161,11 @@ def workspace(purpose: str, *shape: int) -> NDArray[np.float64]:
     purpose : str
         Names the array; the next call with the same name on this thread returns the same memory.
     *shape : int
+    dtype : type, default=float64
 
     Returns
     -------
-    ndarray of float64
+    ndarray
         C-ordered. It must not outlive the block.
 
     Examples
@@ -173,11 +174,11 @@ def workspace(purpose: str, *shape: int) -> NDArray[np.float64]:
     >>> workspace("example", 2, 3).shape
     (2, 3)
     """
-    arrays: dict[str, NDArray[np.float64]] = _inside.__dict__.setdefault("arrays", {})
+    arrays: dict[tuple[str, type], NDArray[Any]] = _inside.__dict__.setdefault("arrays", {})
     size = math.prod(shape)
-    known = arrays.get(purpose)
+    known = arrays.get((purpose, dtype))
     if known is None or known.size < size:
-        known = arrays[purpose] = np.empty(size)
+        known = arrays[purpose, dtype] = np.empty(size, dtype)
     return known[:size].reshape(shape)
 
 

@@ -8,6 +8,7 @@ twin here: a dozen short array operations, between which threads would wait for 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +40,10 @@ Pass = Callable[[Floats, Floats, float, Floats | None, Floats, Floats], tuple[fl
 FEW_ROWS = 512
 
 
-def _compilable(*arrays: Floats) -> bool:
+def _compilable(*arrays: NDArray[Any], dtype: Any = np.float64) -> bool:
     """Return whether the compiled loop takes these arrays as they are."""
     return arrays[0].shape[0] >= FEW_ROWS and all(
-        a.dtype == np.float64 and a.flags.c_contiguous and a.flags.aligned for a in arrays
+        a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned for a in arrays
     )
 
 
@@ -256,12 +257,12 @@ def poisson_pass(
     return poisson_pass_numpy(X, slopes, constant, shift, counts, exposure)
 
 
-def scale_rows(X: Floats, factors: Floats, out: Floats) -> None:
+def scale_rows(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
     """Write each row of X times its factor to `out`.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_columns)
+    X : ndarray of shape (n_rows, n_columns), float64 or float32
     factors : ndarray of shape (n_rows,)
     out : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
         Overwritten. One column more is taken as X having a last column of ones.
@@ -276,7 +277,7 @@ def scale_rows(X: Floats, factors: Floats, out: Floats) -> None:
     array([[ 5.,  5.,  1.],
            [15., 15.,  3.]])
     """
-    if _compilable(X, factors, out):
+    if _compilable(X, factors, out) or _compilable(X, factors, out, dtype=np.float32):
         from crossfade.rowwise import kernels
 
         kernels.scale_rows(X, factors, out)
@@ -284,7 +285,7 @@ def scale_rows(X: Floats, factors: Floats, out: Floats) -> None:
         scale_rows_numpy(X, factors, out)
 
 
-def scale_rows_numpy(X: Floats, factors: Floats, out: Floats) -> None:
+def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
     """Specification of :func:`scale_rows`."""
     np.multiply(X, factors[:, None], out=out[:, : X.shape[1]])
     out[:, X.shape[1] :] = factors[:, None]

@@ -37,6 +37,7 @@ _FUSED = {"contract"}
 #: Sums may be taken in any order as well.
 _REORDERED = {"contract", "reassoc"}
 
+_MATRIX = "Array(float64, 2, 'C', readonly=True)"
 _IN = "Array(float64, 1, 'C', readonly=True)"
 
 
@@ -178,7 +179,10 @@ def logistic_loss(
 
 
 @njit(
-    f"void(Array(float64, 2, 'C', readonly=True), {_IN}, float64[:, ::1])",
+    [
+        f"void({_MATRIX}, {_IN}, float64[:, ::1])",
+        f"void({_MATRIX}, {_IN}, float64[:, ::1])".replace("float64", "float32"),
+    ],
     nogil=True,
     cache=True,
     error_model="numpy",
@@ -204,10 +208,7 @@ def logistic_information(
         out[i] = trials[i] * (e * likely * likely)
 
 
-_PASS = (
-    f"UniTuple(float64, 2)(Array(float64, 2, 'C', readonly=True), {_IN}, "
-    f"float64, {_IN}, {_IN}, {_IN}, float64[::1])"
-)
+_PASS = f"UniTuple(float64, 2)({_MATRIX}, {_IN}, float64, {_IN}, {_IN}, {_IN}, float64[::1])"
 
 #: Rows whose predictors are held at once; their cells stay in a first-level cache.
 _TILE = 64
