@@ -167,3 +167,27 @@ def test_a_workspace_is_reused_and_grows():
     assert np.shares_memory(workspace("test", 3), small)
     assert workspace("test", 10, 10).shape == (10, 10)
     assert not np.shares_memory(workspace("other", 4), workspace("test", 4))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_by_class(twin: str, weighted: bool):
+    rng = np.random.default_rng(5)
+    X, codes = rng.normal(size=(N, 3)), rng.integers(0, 4, N)
+    codes[codes == 2] = 3  # a class without rows
+    weights = rng.random(N) if weighted else None
+    ends, out = np.empty(4, dtype=np.int64), np.empty((N, 4))
+    rowwise.group_rows(X, codes, weights, np.array([1.0, 2.0, 3.0]), ends, out)
+    assert_array_equal(ends, np.cumsum(np.bincount(codes)))
+    for k, start in enumerate([0, *ends[:-1]]):
+        rows = out[start : ends[k]]
+        assert_array_equal(rows[:, :3], X[codes == k] - [1.0, 2.0, 3.0])
+        assert_array_equal(rows[:, 3], 1.0 if weights is None else weights[codes == k])
+
+
+def test_products_of_images(twin: str):
+    rng = np.random.default_rng(6)
+    images, Z = rng.normal(size=(N, 2 * 5)), rng.normal(size=(N, 8))
+    out = np.ones((N, 2))
+    rowwise.add_products(images, Z[:, :5], out)
+    expected = 1.0 + (images.reshape(N, 2, 5) * Z[:, None, :5]).sum(axis=2)
+    assert_allclose(out, expected, rtol=1e-13, atol=1e-13)

@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Pass",
+    "add_products",
+    "add_products_numpy",
+    "group_rows",
+    "group_rows_numpy",
     "logistic_information",
     "logistic_information_numpy",
     "logistic_loss",
@@ -32,6 +36,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 #: A pass over a block of rows for one kind of loss, as :func:`logistic_pass` is.
 Pass = Callable[[Floats, Floats, float, Floats | None, Floats, Floats], tuple[float, float, Floats]]
@@ -289,6 +294,88 @@ def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) 
     """Specification of :func:`scale_rows`."""
     np.multiply(X, factors[:, None], out=out[:, : X.shape[1]])
     out[:, X.shape[1] :] = factors[:, None]
+
+
+def group_rows(
+    X: Floats, codes: Integers, weights: Floats | None, shift: Floats, ends: Integers, out: Floats
+) -> None:
+    """Write the rows of X, shifted, to `out`: one class after the other, in their order.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    codes : ndarray of shape (n_rows,)
+        Class of each row.
+    weights : ndarray of shape (n_rows,) or None
+    shift : ndarray of shape (n_columns,)
+        Subtracted from each row.
+    ends : ndarray of shape (n_classes,), int64
+        Overwritten with where each class's rows end.
+    out : ndarray of shape (n_rows, n_columns + 1)
+        Overwritten; the last column gets the weights (one where there are none).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import group_rows
+    >>> ends, out = np.empty(2, dtype=np.int64), np.empty((3, 2))
+    >>> X, codes = np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1])
+    >>> group_rows(X, codes, None, np.zeros(1), ends, out)
+    >>> out
+    array([[2., 1.],
+           [1., 1.],
+           [3., 1.]])
+    """
+    w = np.zeros(0) if weights is None else np.asarray(weights, dtype=np.float64)
+    if _compilable(X, w, shift, out) and codes.dtype == np.int64 and codes.flags.c_contiguous:
+        from crossfade.rowwise import kernels
+
+        kernels.group_rows(X, codes, w, shift, ends, out)
+    else:
+        group_rows_numpy(X, codes, w, shift, ends, out)
+
+
+def group_rows_numpy(
+    X: Floats, codes: Integers, weights: Floats, shift: Floats, ends: Integers, out: Floats
+) -> None:
+    """Specification of :func:`group_rows`; no entry in `weights` stands for all one."""
+    order = np.argsort(codes, kind="stable")
+    np.cumsum(np.bincount(codes, minlength=ends.size), out=ends)
+    out[:, :-1] = X[order] - shift
+    out[:, -1] = weights[order] if weights.size else 1.0
+
+
+def add_products(images: Floats, Z: Floats, out: Floats) -> None:
+    """Add each row's inner products of several images with the row itself to `out`.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n_rows, n_images * n_columns)
+    Z : ndarray of shape (n_rows, n_columns)
+        Rows may be parts of longer ones.
+    out : ndarray of shape (n_rows, n_images)
+        Gets Σ_j images[i, k, j] Z[i, j] added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import add_products
+    >>> out = np.zeros((1, 2))
+    >>> add_products(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 10.0]]), out)
+    >>> out
+    array([[21., 43.]])
+    """
+    if _compilable(images, out) and Z.dtype == np.float64 and Z.flags.aligned:
+        from crossfade.rowwise import kernels
+
+        kernels.add_products(images, Z, out)
+    else:
+        add_products_numpy(images, Z, out)
+
+
+def add_products_numpy(images: Floats, Z: Floats, out: Floats) -> None:
+    """Specification of :func:`add_products`."""
+    out += np.einsum("nkj,nj->nk", images.reshape(*out.shape, Z.shape[1]), Z)
 
 
 def two_classes_numpy(difference: Floats, log_sum: Floats) -> None:

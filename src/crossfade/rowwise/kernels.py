@@ -13,6 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 __all__ = [
+    "add_products",
+    "group_rows",
     "logistic_information",
     "logistic_loss",
     "logistic_pass",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 #: log 2 in two parts, the first with so few digits that its multiples by whole numbers are exact.
 _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -294,3 +297,53 @@ def poisson_pass(
             slope[i - start] = derivative
         _add_tile(X, start, stop, slope, sums)
     return value, total
+
+
+@njit(
+    f"void({_MATRIX}, Array(float64, 2, 'A', readonly=True), float64[:, ::1])",
+    nogil=True,
+    cache=True,
+    fastmath=_REORDERED,
+    error_model="numpy",
+)
+def add_products(images: Floats, Z: Floats, out: Floats) -> None:  # pragma: no cover - compiled
+    """Compiled :func:`crossfade.rowwise.add_products_numpy`."""
+    n_columns = Z.shape[1]
+    row = np.empty(n_columns)
+    for i in range(out.shape[0]):
+        for j in range(n_columns):
+            row[j] = Z[i, j]
+        for k in range(out.shape[1]):
+            total = 0.0
+            for j in range(n_columns):
+                total += images[i, k * n_columns + j] * row[j]
+            out[i, k] += total
+
+
+@njit(
+    f"void({_MATRIX}, Array(int64, 1, 'C', readonly=True), {_IN}, {_IN}, int64[::1], "
+    "float64[:, ::1])",
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+)
+def group_rows(
+    X: Floats, codes: Integers, weights: Floats, shift: Floats, ends: Integers, out: Floats
+) -> None:  # pragma: no cover - compiled
+    """Compiled :func:`crossfade.rowwise.group_rows_numpy`."""
+    n_rows, n_columns = X.shape
+    ends[:] = 0
+    for i in range(n_rows):
+        ends[codes[i]] += 1
+    total = 0
+    for k in range(ends.size):
+        count = ends[k]
+        ends[k] = total
+        total += count
+    # Each class's place moves on as its rows are written, from its start to its end.
+    for i in range(n_rows):
+        place = ends[codes[i]]
+        ends[codes[i]] = place + 1
+        for j in range(n_columns):
+            out[place, j] = X[i, j] - shift[j]
+        out[place, n_columns] = weights[i] if weights.size else 1.0
