@@ -1,0 +1,153 @@
+"""Pictures of the published experiments, from plain rows (mappings of column to cell)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crossfade.errors import MissingExtraError
+
+__all__ = ["png", "published_table_chart"]
+
+Rows = Sequence[Mapping[str, Any]]
+
+OURS, PRINTED = "#1f5fa8", "#c4501b"
+
+
+def _altair() -> Any:
+    try:
+        import altair
+    except ImportError:
+        raise MissingExtraError(
+            "pictures need Altair and vl-convert, which the extra 'report' installs: "
+            "pip install 'crossfade[report]'"
+        ) from None
+    return altair
+
+
+def check_available() -> None:
+    """Raise a MissingExtraError where pictures cannot be drawn, before hours of work."""
+    _altair()
+    try:
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(
+            "PNG files need vl-convert, which the extra 'report' installs: "
+            "pip install 'crossfade[report]'"
+        ) from None
+
+
+def png(chart: Any, *, scale: float = 2.0) -> bytes:
+    """Return a chart as a PNG file's bytes."""
+    buffer = io.BytesIO()
+    chart.save(buffer, format="png", scale_factor=scale)
+    return buffer.getvalue()
+
+
+def _styled(chart: Any) -> Any:
+    """Return the chart in the experiments' look: white ground, quiet axes, no frame."""
+    font = "DejaVu Sans, Arial, sans-serif"
+    return (
+        chart.configure(background="white", font=font, padding=12)
+        .configure_view(stroke=None)
+        .configure_axis(
+            gridColor="#e8e8e8",
+            domainColor="#888888",
+            tickColor="#888888",
+            labelColor="#444444",
+            titleColor="#444444",
+            titleFontWeight="normal",
+        )
+        .configure_title(anchor="start", fontSize=12, color="#222222")
+        .configure_legend(orient="bottom", title=None, labelColor="#444444")
+    )
+
+
+def _span(values: Sequence[float], room: float = 0.08) -> list[float]:
+    low, high = min(values), max(values)
+    margin = room * (high - low or abs(high) or 1.0)
+    return [low - margin, high + margin]
+
+
+def published_table_chart(rows: Rows) -> Any:
+    """Return small charts of error against λ, a data set a column and a density a row.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Columns dataset, density, tradeoff, published, ours, standard_error.
+
+    Returns
+    -------
+    altair.Chart
+    """
+    alt = _altair()
+    datasets = list(dict.fromkeys(row["dataset"] for row in rows))
+    densities = list(dict.fromkeys(row["density"] for row in rows))
+    lines = []
+    for i, density in enumerate(densities):
+        cells = []
+        for j, dataset in enumerate(datasets):
+            shown = [r for r in rows if r["dataset"] == dataset]
+            span = _span([v for r in shown for v in (r["published"], r["ours"])], room=0.12)
+            own = [
+                {
+                    "λ": r["tradeoff"],
+                    "error": r[value],
+                    "low": r["ours"] - 2 * r["standard_error"],
+                    "high": r["ours"] + 2 * r["standard_error"],
+                    "what": what,
+                }
+                for r in shown
+                if r["density"] == density
+                for value, what in (
+                    ("ours", "ours, ± 2 standard errors"),
+                    ("published", "published"),
+                )
+            ]
+            base = alt.Chart(alt.Data(values=own)).encode(
+                x=alt.X(
+                    "λ:Q",
+                    title="λ" if i == len(densities) - 1 else None,
+                    axis=alt.Axis(
+                        values=[0, 0.25, 0.5, 0.75, 1],
+                        format="~g",
+                        labels=i == len(densities) - 1,
+                    ),
+                ),
+                y=alt.Y(
+                    "error:Q",
+                    title=density if j == 0 else None,
+                    scale=alt.Scale(domain=span, zero=False),
+                    axis=alt.Axis(format=".2f", tickCount=4),
+                ),
+                color=alt.Color(
+                    "what:N",
+                    scale=alt.Scale(
+                        domain=["ours, ± 2 standard errors", "published"], range=[OURS, PRINTED]
+                    ),
+                ),
+            )
+            ours = alt.datum.what == "ours, ± 2 standard errors"
+            bars = (
+                base.transform_filter(ours)
+                .mark_rule(clip=True)
+                .encode(y=alt.Y("low:Q", scale=alt.Scale(domain=span)), y2="high:Q")
+            )
+            line = base.transform_filter(ours).mark_line(point=alt.OverlayMarkDef(size=22))
+            printed = base.transform_filter(alt.datum.what == "published").mark_point(
+                shape="diamond", size=45, strokeWidth=1.6
+            )
+            title = dataset if i == 0 else ""
+            cells.append(
+                alt.layer(bars, line, printed).properties(width=150, height=110, title=title)
+            )
+        lines.append(alt.hconcat(*cells, spacing=14))
+    chart = alt.vconcat(*lines, spacing=10).properties(
+        title=alt.Title(
+            "Test error against λ, from discriminative (0) to generative (1)",
+            subtitle="Bouchard & Triggs (2004), Table 1",
+        )
+    )
+    return _styled(chart)
