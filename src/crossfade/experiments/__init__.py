@@ -17,6 +17,8 @@ __all__ = ["Experiment", "Outcome", "Section", "Settings", "experiment", "names"
 #: Modules of this package with an ``EXPERIMENT``, by its name, in the order they are listed.
 _MODULES: Final = {
     "bouchard-triggs-table": "bouchard_triggs_table",
+    "bouchard-triggs-figure": "bouchard_triggs_figure",
+    "regimes": "regimes",
 }
 
 

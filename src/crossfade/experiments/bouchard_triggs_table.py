@@ -33,7 +33,7 @@ from crossfade.experiments.bouchard_triggs_data import (
 )
 from crossfade.experiments.data import Source, read_source
 from crossfade.experiments.discriminants import DiscriminantInputs
-from crossfade.experiments.paths import path_scores
+from crossfade.experiments.paths import fit_path
 from crossfade.experiments.trials import generator, run_trials
 from crossfade.fitting.labelled_rows import log_normalise
 
@@ -110,17 +110,16 @@ def _trial(
     found = np.empty((2, len(DENSITIES), len(TRADEOFFS)))
     for i, density in enumerate(DENSITIES):
         covariance, n_components = _MODELS[density]
-        path = path_scores(
+        path = fit_path(
             MultivariateGaussian(covariance, standardise=False),
             X_train,
             codes[train],
-            X_test,
             n_classes=n_classes,
             tradeoffs=TRADEOFFS,
             n_components=n_components,
             seed=seed_of_starts,
         )
-        for j, scores in enumerate(path):
+        for j, scores in enumerate(path.scores(X_test)):
             found[0, i, j] = (scores.argmax(axis=1) != truth).mean()
             found[1, i, j] = np.nan if n_classes != 2 else _average_cost(scores, truth)
     return found
