@@ -35,9 +35,9 @@ class MultivariateGaussian(Density):
     maximum-likelihood standard deviation of each whole column, so that nothing depends on units:
     ``full`` has the products z_i z_j with i ≥ j in the order (0,0), (1,0), (1,1), (2,0), …;
     ``diagonal`` the squares z_j²; ``spherical`` their sum, one variance for all columns *in these
-    standardised units*. With ``shared_`` in front the second moments are tied, and of their sums
-    only the total over classes has a meaning (the classes get equal shares a row). All columns are
-    one factor, and none may be missing.
+    standardised units* (or in the given ones, see `standardise`). With ``shared_`` in front the
+    second moments are tied, and of their sums only the total over classes has a meaning (the
+    classes get equal shares a row). All columns are one factor, and none may be missing.
 
     A column without variation has z = 0 whatever comes later: it is a point mass, has no part in A
     and says nothing about the class. A covariance that is
@@ -53,6 +53,10 @@ class MultivariateGaussian(Density):
     shrinkage : float, default=0.0
         s in [0, 1): the covariance is (1 - s) Σ + s D, D the diagonal of pooled within-class
         variances, by a conjugate prior of s/(1 - s) pseudo-rows a row at the class's mean.
+    standardise : bool, default=True
+        Whether each column has its own scale. If not, all have one, and ``spherical`` means equal
+        variances of the columns as they are: for columns of one unit, where it matters which of
+        them vary most. No other covariance depends on it.
 
     Raises
     ------
@@ -87,7 +91,9 @@ class MultivariateGaussian(Density):
     _varies: NDArray[np.bool_] | None
     _scales: bool
 
-    def __init__(self, covariance: str = "shared_full", shrinkage: float = 0.0):
+    def __init__(
+        self, covariance: str = "shared_full", shrinkage: float = 0.0, *, standardise: bool = True
+    ):
         name = "shared_full" if covariance == "shared" else covariance
         if name not in COVARIANCES:
             raise DataError(
@@ -101,6 +107,7 @@ class MultivariateGaussian(Density):
             )
         self.covariance = covariance
         self.shrinkage = shrinkage
+        self.standardise = standardise
         self.shared = name.startswith("shared_")
         self.allows_missing = False
         self._kind = STRUCTURES[name.removeprefix("shared_")]
@@ -190,8 +197,11 @@ class MultivariateGaussian(Density):
         weight = counts.sum()
         total, square = first.sum(axis=0), self._structure.diagonal(second.sum(axis=0))
         offset, mean_square = safe_mean(total, weight), safe_mean(square, weight)
-        scale = statistic_scales(mean_square, offset)
+        deviation = statistic_scales(mean_square, offset)
         constant = mean_square - offset**2 <= 1e-13 * mean_square
+        scale = deviation
+        if not self.standardise and not constant.all():
+            scale = np.full_like(deviation, np.sqrt((deviation[~constant] ** 2).mean()))
         new = self._sized(~constant)
         new._location, new._scale = self._shift + offset, scale
         # What the location was rounded to (far from zero) is what z is taken about, here as later.
@@ -201,6 +211,7 @@ class MultivariateGaussian(Density):
         scales = np.ones(new.n_statistics)
         if self._scales:
             mean = statistic_mean[new.n_features :]
+            scales[: new.n_features] = np.where(constant, 1.0, deviation / scale)
             scales[new.n_features :] = new._second_scales(summary, offset, mean)
         prior_counts, prior_sums = new._prior(counts, sums)
         return Bound(
