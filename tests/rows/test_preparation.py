@@ -9,7 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from crossfade.comparison.preparation import Preparation
+from crossfade.rows.preparation import Preparation
 from crossfade.errors import DataError
 
 DATA = {
