@@ -14,8 +14,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
-from crossfade.rows.preparation import Preparation
 from crossfade.errors import DataError
+from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
 __all__ = [

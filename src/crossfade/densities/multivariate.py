@@ -448,6 +448,17 @@ class MultivariateGaussian(Density):
         values += z @ a.T
         return values
 
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
+
+        A column has its own linear and square term and half of every product with another.
+        """
+        z = self.standardised(X)
+        a, b = self._split(eta)
+        # A quadratic form is half of z times its gradient, column by column.
+        bent = np.array([self._structure.derivative(b, row) for row in z])
+        return z[:, :, None] * (a + bent / 2.0).swapaxes(1, 2)
+
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         z = self.standardised(X)
         return np.hstack([weights.T @ z, self._structure.weighted_sums(z, weights)])
