@@ -171,7 +171,8 @@ def _of_pipeline(model: Pipeline, X: Any) -> Explanation:
     names = preparation.schema_.names
     shape = (inner.baseline.shape[0], len(names), inner.classes.size)
     contributions = np.zeros(shape)
-    np.add.at(contributions, (slice(None), preparation.source_columns_), inner.contributions)
+    for prepared, source in enumerate(preparation.source_columns_.tolist()):
+        contributions[:, source] += inner.contributions[:, prepared]
     return Explanation(inner.classes, names, inner.baseline, contributions)
 
 
