@@ -407,6 +407,11 @@ class MultivariateGaussian(Density):
         z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
+    @property
+    def standardisation(self) -> tuple[Floats, Floats]:
+        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
+        return self._location, self._inverse_scale
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property
@@ -456,6 +461,22 @@ class MultivariateGaussian(Density):
         values = self._structure.scores(z, b)
         values += z @ a.T
         return values
+
+    def quadratic_form(self, eta: Floats) -> Floats:
+        """Return the symmetric B_k of z·B_k z + a_k·z = η_k·T(x), shape (n_classes, d, d)."""
+        b = self._split(eta)[1]
+        # The gradient is 2 B z: at the unit vectors, twice the columns of B.
+        columns = [self._structure.derivative(b, unit) / 2.0 for unit in np.eye(self.n_features)]
+        return np.stack(columns, axis=2)
+
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
+
+        A column has its own linear and square term and half of every product with another.
+        """
+        z = self.standardised(X)
+        images = np.einsum("kij,nj->nki", self.quadratic_form(eta), z)
+        return z[:, :, None] * (self._split(eta)[0] + images).swapaxes(1, 2)
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         z = self.standardised(X)
