@@ -8,7 +8,15 @@ from typing import Any
 
 from crossfade.errors import MissingExtraError
 
-__all__ = ["check_available", "loss_against_tradeoff_chart", "png", "published_table_chart"]
+__all__ = [
+    "check_available",
+    "efficiency_chart",
+    "growth_chart",
+    "learning_curves_chart",
+    "loss_against_tradeoff_chart",
+    "png",
+    "published_table_chart",
+]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -306,6 +314,66 @@ def growth_chart(rows: Rows) -> Any:
                 subtitle="Ng & Jordan (2001): order log n for naive Bayes, order n for logistic "
                 "regression",
             ),
+        )
+    )
+    return _styled(chart)
+
+
+def learning_curves_chart(rows: Rows, *, columns: int = 5) -> Any:
+    """Return a small chart a problem: test error against training size, a line a model.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Columns problem, m, model, error, standard_error.
+    columns : int, default=5
+        Charts side by side.
+
+    Returns
+    -------
+    altair.Chart
+    """
+    alt = _altair()
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    cells = []
+    for number, problem in enumerate(problems):
+        own = [
+            {
+                **{k: r[k] for k in ("m", "model", "error")},
+                "low": r["error"] - 2 * r["standard_error"],
+                "high": r["error"] + 2 * r["standard_error"],
+            }
+            for r in rows
+            if r["problem"] == problem
+        ]
+        span = _span([v for r in own for v in (r["low"], r["high"])])
+        ticks = [t for t in (4, 10, 30, 100, 300, 1000, 3000) if t <= max(r["m"] for r in own)]
+        base = alt.Chart(alt.Data(values=own)).encode(
+            x=alt.X(
+                "m:Q",
+                title="m" if number >= len(problems) - columns else None,
+                scale=alt.Scale(type="log", nice=False),
+                axis=alt.Axis(values=ticks, format="d"),
+            ),
+            color=alt.Color("model:N", scale=alt.Scale(domain=models, range=[OURS, PRINTED])),
+        )
+        y = alt.Scale(domain=[max(span[0], 0.0), span[1]], zero=False)
+        axis = alt.Axis(format=".2f", tickCount=4)
+        title = "test error" if number % columns == 0 else None
+        band = base.mark_area(opacity=0.2).encode(
+            y=alt.Y("low:Q", title=title, scale=y, axis=axis), y2="high:Q"
+        )
+        line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("error:Q", title=title, scale=y))
+        cells.append(alt.layer(band, line).properties(width=150, height=105, title=problem))
+    lines = [
+        alt.hconcat(*cells[start : start + columns], spacing=14)
+        for start in range(0, len(cells), columns)
+    ]
+    chart = alt.vconcat(*lines, spacing=10).properties(
+        title=alt.Title(
+            "Test error against the number of training rows m (logarithmic)",
+            subtitle="Ng & Jordan (2001), Figure 1: mean of random splits, ± 2 standard errors",
         )
     )
     return _styled(chart)
