@@ -68,7 +68,7 @@ def _styled(chart: Any) -> Any:
             titleFontWeight="normal",
         )
         .configure_title(anchor="start", fontSize=12, color="#222222")
-        .configure_legend(orient="bottom", title=None, labelColor="#444444")
+        .configure_legend(orient="bottom", title=None, labelColor="#444444", symbolOpacity=1)
     )
 
 
@@ -151,7 +151,7 @@ def published_table_chart(rows: Rows) -> Any:
             cells.append(
                 alt.layer(bars, line, printed).properties(width=150, height=110, title=title)
             )
-        lines.append(alt.hconcat(*cells, spacing=14))
+        lines.append(alt.hconcat(*cells, spacing=42, bounds="flush"))
     chart = alt.vconcat(*lines, spacing=10).properties(
         title=alt.Title(
             "Test error against λ, from discriminative (0) to generative (1)",
@@ -215,7 +215,7 @@ def loss_against_tradeoff_chart(rows: Rows) -> Any:
                     width=220, height=150, title=f"n = {n}, best λ = {best['λ']:g}"
                 )
             )
-        lines.append(alt.hconcat(*cells, spacing=18))
+        lines.append(alt.hconcat(*cells, spacing=56, bounds="flush"))
     chart = alt.vconcat(*lines, spacing=14).properties(
         title=alt.Title(
             "Logistic loss on 100,000 test rows against λ, median of runs with its 95 % interval",
@@ -348,26 +348,27 @@ def learning_curves_chart(rows: Rows, *, columns: int = 5) -> Any:
             if r["problem"] == problem
         ]
         span = _span([v for r in own for v in (r["low"], r["high"])])
-        ticks = [t for t in (4, 10, 30, 100, 300, 1000, 3000) if t <= max(r["m"] for r in own)]
+        largest = max(r["m"] for r in own)
+        ticks = (4, 5, 6, 7) if largest < 10 else (4, 10, 30, 100, 300, 1000, 3000)
         base = alt.Chart(alt.Data(values=own)).encode(
             x=alt.X(
                 "m:Q",
                 title="m" if number >= len(problems) - columns else None,
                 scale=alt.Scale(type="log", nice=False),
-                axis=alt.Axis(values=ticks, format="d"),
+                axis=alt.Axis(values=[t for t in ticks if t <= largest], format="d"),
             ),
             color=alt.Color("model:N", scale=alt.Scale(domain=models, range=[OURS, PRINTED])),
         )
         y = alt.Scale(domain=[max(span[0], 0.0), span[1]], zero=False)
         axis = alt.Axis(format=".2f", tickCount=4)
         title = "test error" if number % columns == 0 else None
-        band = base.mark_area(opacity=0.2).encode(
+        band = base.mark_area(opacity=0.2, clip=True).encode(
             y=alt.Y("low:Q", title=title, scale=y, axis=axis), y2="high:Q"
         )
         line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("error:Q", title=title, scale=y))
         cells.append(alt.layer(band, line).properties(width=150, height=105, title=problem))
     lines = [
-        alt.hconcat(*cells[start : start + columns], spacing=14)
+        alt.hconcat(*cells[start : start + columns], spacing=48, bounds="flush")
         for start in range(0, len(cells), columns)
     ]
     chart = alt.vconcat(*lines, spacing=10).properties(

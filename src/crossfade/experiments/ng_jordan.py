@@ -26,7 +26,15 @@ from crossfade.classifiers import NaiveBayes
 from crossfade.curves import LearningCurve, learning_curve
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
-from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
+from crossfade.experiments.base import (
+    Experiment,
+    Outcome,
+    Section,
+    Settings,
+    mean_and_error,
+    records,
+    short,
+)
 from crossfade.experiments.data import Source, Table, read_source
 from crossfade.experiments.trials import generator
 
@@ -232,17 +240,15 @@ def _outcome(curves: Mapping[str, LearningCurve], settings: Settings) -> Outcome
         for model in curve.models:
             errors = curve.scores[model]["error"]
             for m, column in zip(curve.sizes, errors.T, strict=True):
-                error = float(column.std(ddof=1) / np.sqrt(column.size)) if column.size > 1 else 0.0
-                cells = (problem, m, model, float(column.mean()), error)
+                cells = (problem, m, model, *mean_and_error(column))
                 rows.append(dict(zip(COLUMNS, cells, strict=True)))
         regime, crossing = _regime(curve)
         regimes[regime].append(problem)
         crossings[problem] = crossing
         lines.append((problem, *_summary(curve), crossing["text"]))
-    ends = "smallest", "middle", "largest"
     table = Section(
-        "Test error at three training sizes m: naive Bayes, logistic regression",
-        ("problem", *(f"{e} m" for e in ends), "crossing"),
+        "Test error of naive Bayes and of logistic regression at three training sizes m",
+        ("problem", "m", "smallest", "middle", "largest", "they cross (95 %)"),
         tuple(lines),
     )
     findings = (
@@ -274,18 +280,19 @@ def _regime(curve: LearningCurve) -> tuple[str, dict[str, Any]]:
     found = find_crossing(generative, discriminative, curve.sizes, curve.random_state)
     facts = found.to_dict()
     if found.status == "crossed":
-        low = "< first" if found.low is None else f"{found.low:.0f}"
-        high = "> last" if found.high is None else f"{found.high:.0f}"
-        return "both", {**facts, "text": f"{found.size:.0f} ({low} … {high})"}
+        low = "" if found.low is None else f"{found.low:.0f}"
+        high = "" if found.high is None else f"{found.high:.0f}"
+        return "both", {**facts, "text": f"{found.size:.0f} ({low}…{high})"}
     kind = "generative" if found.status == "not seen" else "discriminative"
-    return kind, {**facts, "text": "none" if kind == "generative" else "before"}
+    return kind, {**facts, "text": "not seen" if kind == "generative" else "before"}
 
 
-def _summary(curve: LearningCurve) -> tuple[str, str, str]:
+def _summary(curve: LearningCurve) -> tuple[str, ...]:
+    """Return three sizes, and both models' errors at each."""
     at = (0, len(curve.sizes) // 2, len(curve.sizes) - 1)
     means = [curve.scores[m]["error"].mean(axis=0) for m in (NAIVE_BAYES, LOGISTIC)]
-    cells = [f"{curve.sizes[s]}: {means[0][s]:.3f}, {means[1][s]:.3f}" for s in at]
-    return cells[0], cells[1], cells[2]
+    chosen = " ".join(str(curve.sizes[s]) for s in at)
+    return chosen, *(f"{short(means[0][s])} {short(means[1][s])}" for s in at)
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
