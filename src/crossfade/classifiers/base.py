@@ -433,7 +433,8 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
 
         With a cost matrix as `selection`, the class of least expected cost.
         """
-        return self.classes_[self._decide(self.predict_proba(X))]
+        posterior = self.predict_proba(X)
+        return self.classes_[self._decide(posterior)]
 
     def _decide(self, posterior: Floats) -> NDArray[Any]:
         """Return the code of the class to decide for, by row."""

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade.blocks import workspace
 from crossfade.densities.base import Floats
+from crossfade.rowwise import add_products
 
 __all__ = [
     "STRUCTURES",
@@ -24,6 +26,10 @@ __all__ = [
     "Structure",
     "fourth_moments",
 ]
+
+#: Parts that the columns of a quadratic form are taken in: more skip more zeros of its triangle,
+#: in smaller and so slower products.
+_PANELS = 4
 
 #: A direction in which a class varies less than this share of the pooled variance is singular.
 _SINGULAR = 1e-12
@@ -191,12 +197,21 @@ class Full(Structure):
             # A shared covariance: the same quadratic form for all classes.
             return np.repeat(self.scores(Z, b[:1]), b.shape[0], axis=1)
         n_classes = b.shape[0]
-        # All classes' matrices side by side: one wide product is faster than one a class.
-        wide = np.ascontiguousarray(self._triangular(b).swapaxes(0, 1)).reshape(self.d, -1)
-        values = np.empty((Z.shape[0], n_classes))
-        for rows in _strips(Z.shape[0], wide.shape[1], 131_072):
-            images = (Z[rows] @ wide).reshape(-1, n_classes, self.d)
-            np.einsum("nkj,nj->nk", images, Z[rows], out=values[rows])
+        # All classes' matrices side by side: one wide product is faster than one a class. They
+        # are triangular, so that a panel of their columns needs the later rows only.
+        triangles = self._triangular(b).swapaxes(0, 1)
+        width = -(-self.d // _PANELS)
+        panels = [
+            (first, np.ascontiguousarray(triangles[first:, :, first : first + width]))
+            for first in range(0, self.d, width)
+        ]
+        values = np.zeros((Z.shape[0], n_classes))
+        for rows in _strips(Z.shape[0], n_classes * width, 131_072):
+            for first, panel in panels:
+                rest, wide = Z[rows, first:], panel.reshape(self.d - first, -1)
+                images = workspace("images", rest.shape[0], wide.shape[1])
+                np.matmul(rest, wide, out=images)
+                add_products(images, rest[:, : panel.shape[2]], values[rows])
         return values
 
     def weighted_sums(self, Z: Floats, weights: Floats) -> Floats:
@@ -488,8 +503,9 @@ STRUCTURES: dict[str, type[Structure]] = {
 
 
 def _strips(n_rows: int, width: int, doubles: int) -> list[slice]:
-    """Cut rows into strips whose `width` values a row stay in cache."""
-    step = max(32, doubles // width)
+    """Cut rows into strips of equal length whose `width` values a row stay in cache."""
+    longest = max(32, doubles // width)
+    step = -(-n_rows // max(1, -(-n_rows // longest))) or longest
     return [slice(start, start + step) for start in range(0, n_rows, step)]
 
 

@@ -10,10 +10,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, Floats, Integers, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
 from crossfade.densities.univariate import class_weights, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
+from crossfade.rowwise import group_rows
 
 __all__ = ["COVARIANCES", "MultivariateGaussian"]
 
@@ -173,23 +175,20 @@ class MultivariateGaussian(Density):
             rooted = U if weights is None else U * np.sqrt(weights)[:, None]
             sums = onehot.sum(axis=0), onehot.T @ U, structure.product(rooted)[None]
             return (*sums, *structure.higher(U, weights)) if self._scales else sums
-        # One class after the other: its rows fit in a first-level cache or close to it.
-        small = codes.astype(np.uint16) if n_classes <= 65_536 else codes  # sorts in linear time
-        order = np.argsort(small, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=n_classes))
-        counts = np.bincount(codes, weights, n_classes).astype(np.float64)
-        first = np.empty((n_classes, X.shape[1]))
+        # One class after the other.
+        d = X.shape[1]
+        ends = np.empty(n_classes, dtype=np.int64)
+        grouped = workspace("grouped rows", len(X), d + 1)
+        group_rows(X, codes, weights, self._shift, ends, grouped)
+        counts, first = np.empty(n_classes), np.empty((n_classes, d))
         second, higher = [], []
         for k, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
-            rows = order[start:end]
-            U = np.take(X, rows, axis=0)
-            U -= self._shift
-            w = None if weights is None else weights[rows]
-            rooted = U if w is None else U * np.sqrt(w)[:, None]
-            np.matmul(np.ones(end - start) if w is None else w, U, out=first[k])
-            second.append(structure.product(rooted))
+            U, w = grouped[start:end, :d], grouped[start:end, d]
+            counts[k] = w.sum()
+            np.matmul(w, U, out=first[k])
+            second.append(structure.product(U if weights is None else U * np.sqrt(w)[:, None]))
             if self._scales:
-                higher.append(structure.higher(U, w))
+                higher.append(structure.higher(U, None if weights is None else w))
         sums = counts, first, np.array(second)
         return (*sums, *(sum(parts) for parts in zip(*higher, strict=True)))
 
