@@ -6,29 +6,30 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from crossfade.charts.theme import LIGHT, altair, themed
+from crossfade.charts.theme import records as data
 from crossfade.errors import MissingExtraError
 
-__all__ = ["check_available", "loss_against_tradeoff_chart", "png", "published_table_chart"]
+__all__ = [
+    "check_available",
+    "efficiency_chart",
+    "growth_chart",
+    "learning_curves_chart",
+    "loss_against_tradeoff_chart",
+    "png",
+    "published_table_chart",
+]
 
 Rows = Sequence[Mapping[str, Any]]
 
-OURS, PRINTED = "#1f5fa8", "#c4501b"
-
-
-def _altair() -> Any:
-    try:
-        import altair
-    except ImportError:
-        raise MissingExtraError(
-            "pictures need Altair and vl-convert, which the extra 'report' installs: "
-            "pip install 'crossfade[report]'"
-        ) from None
-    return altair
+#: Our numbers and printed ones; the two ends of a pair have the theme's colours.
+OURS, PRINTED = LIGHT.classes[0], LIGHT.classes[4]
+ENDS = [LIGHT.generative, LIGHT.discriminative]
 
 
 def check_available() -> None:
     """Raise a MissingExtraError where pictures cannot be drawn, before hours of work."""
-    _altair()
+    altair()
     try:
         import vl_convert  # noqa: F401
     except ImportError:
@@ -43,25 +44,6 @@ def png(chart: Any, *, scale: float = 2.0) -> bytes:
     buffer = io.BytesIO()
     chart.save(buffer, format="png", scale_factor=scale)
     return buffer.getvalue()
-
-
-def _styled(chart: Any) -> Any:
-    """Return the chart in the experiments' look: white ground, quiet axes, no frame."""
-    font = "DejaVu Sans, Arial, sans-serif"
-    return (
-        chart.configure(background="white", font=font, padding=12)
-        .configure_view(stroke=None)
-        .configure_axis(
-            gridColor="#e8e8e8",
-            domainColor="#888888",
-            tickColor="#888888",
-            labelColor="#444444",
-            titleColor="#444444",
-            titleFontWeight="normal",
-        )
-        .configure_title(anchor="start", fontSize=12, color="#222222")
-        .configure_legend(orient="bottom", title=None, labelColor="#444444")
-    )
 
 
 def _span(values: Sequence[float], room: float = 0.08) -> list[float]:
@@ -82,7 +64,7 @@ def published_table_chart(rows: Rows) -> Any:
     -------
     altair.Chart
     """
-    alt = _altair()
+    alt = altair()
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
     densities = list(dict.fromkeys(row["density"] for row in rows))
     lines = []
@@ -106,7 +88,7 @@ def published_table_chart(rows: Rows) -> Any:
                     ("published", "published"),
                 )
             ]
-            base = alt.Chart(alt.Data(values=own)).encode(
+            base = alt.Chart(data(own)).encode(
                 x=alt.X(
                     "λ:Q",
                     title="λ" if i == len(densities) - 1 else None,
@@ -124,6 +106,7 @@ def published_table_chart(rows: Rows) -> Any:
                 ),
                 color=alt.Color(
                     "what:N",
+                    legend=alt.Legend(title=None, columns=2),
                     scale=alt.Scale(
                         domain=["ours, ± 2 standard errors", "published"], range=[OURS, PRINTED]
                     ),
@@ -143,14 +126,14 @@ def published_table_chart(rows: Rows) -> Any:
             cells.append(
                 alt.layer(bars, line, printed).properties(width=150, height=110, title=title)
             )
-        lines.append(alt.hconcat(*cells, spacing=14))
+        lines.append(alt.hconcat(*cells, spacing=42, bounds="flush"))
     chart = alt.vconcat(*lines, spacing=10).properties(
         title=alt.Title(
             "Test error against λ, from discriminative (0) to generative (1)",
             subtitle="Bouchard & Triggs (2004), Table 1",
         )
     )
-    return _styled(chart)
+    return themed(chart)
 
 
 def loss_against_tradeoff_chart(rows: Rows) -> Any:
@@ -165,7 +148,7 @@ def loss_against_tradeoff_chart(rows: Rows) -> Any:
     -------
     altair.Chart
     """
-    alt = _altair()
+    alt = altair()
     simulations = list(dict.fromkeys(row["simulation"] for row in rows))
     sizes = list(dict.fromkeys(row["n"] for row in rows))
     lines = []
@@ -178,7 +161,7 @@ def loss_against_tradeoff_chart(rows: Rows) -> Any:
                 {"λ": r["tradeoff"], **{k: r[k] for k in ("loss", "lower", "upper")}} for r in own
             ]
             best = min(values, key=lambda value: value["loss"])
-            base = alt.Chart(alt.Data(values=values)).encode(
+            base = alt.Chart(data(values)).encode(
                 x=alt.X(
                     "λ:Q",
                     title="λ",
@@ -198,7 +181,7 @@ def loss_against_tradeoff_chart(rows: Rows) -> Any:
                 y=y
             )
             mark = (
-                alt.Chart(alt.Data(values=[best]))
+                alt.Chart(data([best]))
                 .mark_point(shape="diamond", size=90, color=PRINTED, filled=True, opacity=1)
                 .encode(x="λ:Q", y="loss:Q")
             )
@@ -207,14 +190,14 @@ def loss_against_tradeoff_chart(rows: Rows) -> Any:
                     width=220, height=150, title=f"n = {n}, best λ = {best['λ']:g}"
                 )
             )
-        lines.append(alt.hconcat(*cells, spacing=18))
+        lines.append(alt.hconcat(*cells, spacing=56, bounds="flush"))
     chart = alt.vconcat(*lines, spacing=14).properties(
         title=alt.Title(
             "Logistic loss on 100,000 test rows against λ, median of runs with its 95 % interval",
             subtitle="Bouchard & Triggs (2004), Figure 1. The diamond marks the least loss.",
         )
     )
-    return _styled(chart)
+    return themed(chart)
 
 
 def efficiency_chart(rows: Rows, curve: Rows) -> Any:
@@ -231,7 +214,7 @@ def efficiency_chart(rows: Rows, curve: Rows) -> Any:
     -------
     altair.Chart
     """
-    alt = _altair()
+    alt = altair()
     points = [
         {
             "distance": r["distance"],
@@ -244,11 +227,11 @@ def efficiency_chart(rows: Rows, curve: Rows) -> Any:
     x = alt.X("distance:Q", title="Mahalanobis distance of the classes")
     title = "efficiency of logistic regression"
     line = (
-        alt.Chart(alt.Data(values=list(curve)))
+        alt.Chart(data(curve))
         .mark_line(color=PRINTED)
         .encode(x=x, y=alt.Y("theory:Q", title=title, scale=alt.Scale(domain=[0, 1.1])))
     )
-    base = alt.Chart(alt.Data(values=points)).encode(x=x)
+    base = alt.Chart(data(points)).encode(x=x)
     bars = base.mark_rule(color=OURS, strokeWidth=1.5).encode(y="low:Q", y2="high:Q")
     dots = base.mark_point(filled=True, size=45, color=OURS, opacity=1).encode(y="efficiency:Q")
     chart = alt.layer(line, bars, dots).properties(
@@ -259,7 +242,7 @@ def efficiency_chart(rows: Rows, curve: Rows) -> Any:
             subtitle="Line: Efron (1975). Points: simulation, ± 2 standard errors.",
         ),
     )
-    return _styled(chart)
+    return themed(chart)
 
 
 def growth_chart(rows: Rows) -> Any:
@@ -274,12 +257,12 @@ def growth_chart(rows: Rows) -> Any:
     -------
     altair.Chart
     """
-    alt = _altair()
+    alt = altair()
     kinds = list(dict.fromkeys(row["what"] for row in rows))
     values = [{k: r[k] for k in ("n_features", "what", "rows")} for r in rows]
     log = alt.Scale(type="log")
     chart = (
-        alt.Chart(alt.Data(values=values))
+        alt.Chart(data(values))
         .mark_line(point=alt.OverlayMarkDef(size=40))
         .encode(
             x=alt.X(
@@ -294,9 +277,7 @@ def growth_chart(rows: Rows) -> Any:
                 scale=log,
                 axis=alt.Axis(values=[10, 100, 1000, 10000], format=",d"),
             ),
-            color=alt.Color(
-                "what:N", scale=alt.Scale(domain=kinds, range=["#7a9cc6", OURS, PRINTED])
-            ),
+            color=alt.Color("what:N", scale=alt.Scale(domain=kinds, range=[LIGHT.soft, *ENDS])),
         )
         .properties(
             width=460,
@@ -308,4 +289,71 @@ def growth_chart(rows: Rows) -> Any:
             ),
         )
     )
-    return _styled(chart)
+    return themed(chart)
+
+
+def learning_curves_chart(rows: Rows, *, columns: int = 5) -> Any:
+    """Return a small chart a problem: test error against training size, a line a model.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        Columns problem, m, model, error, standard_error.
+    columns : int, default=5
+        Charts side by side.
+
+    Returns
+    -------
+    altair.Chart
+    """
+    alt = altair()
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
+    cells = []
+    for number, problem in enumerate(problems):
+        own = [
+            {
+                **{k: r[k] for k in ("m", "model", "error")},
+                "low": r["error"] - 2 * r["standard_error"],
+                "high": r["error"] + 2 * r["standard_error"],
+            }
+            for r in rows
+            if r["problem"] == problem
+        ]
+        span = _span([v for r in own for v in (r["low"], r["high"])])
+        largest = max(r["m"] for r in own)
+        ticks = (4, 5, 6, 7) if largest < 10 else (4, 10, 30, 100, 300, 1000, 3000)
+        base = alt.Chart(data(own)).encode(
+            x=alt.X(
+                "m:Q",
+                title="m" if number >= len(problems) - columns else None,
+                scale=alt.Scale(type="log", nice=False),
+                axis=alt.Axis(
+                    values=[t for t in ticks if t <= 0.9 * largest or t < 10], format="d"
+                ),
+            ),
+            color=alt.Color(
+                "model:N",
+                legend=alt.Legend(title=None, columns=2),
+                scale=alt.Scale(domain=models, range=ENDS),
+            ),
+        )
+        y = alt.Scale(domain=[max(span[0], 0.0), span[1]], zero=False)
+        axis = alt.Axis(format=".2f", tickCount=4)
+        title = "test error" if number % columns == 0 else None
+        band = base.mark_area(opacity=0.2, clip=True).encode(
+            y=alt.Y("low:Q", title=title, scale=y, axis=axis), y2="high:Q"
+        )
+        line = base.mark_line(strokeWidth=1.6).encode(y=alt.Y("error:Q", title=title, scale=y))
+        cells.append(alt.layer(band, line).properties(width=150, height=105, title=problem))
+    lines = [
+        alt.hconcat(*cells[start : start + columns], spacing=48, bounds="flush")
+        for start in range(0, len(cells), columns)
+    ]
+    chart = alt.vconcat(*lines, spacing=10).properties(
+        title=alt.Title(
+            "Test error against the number of training rows m (logarithmic)",
+            subtitle="Ng & Jordan (2001), Figure 1: mean of random splits, ± 2 standard errors",
+        )
+    )
+    return themed(chart)

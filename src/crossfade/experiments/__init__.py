@@ -18,6 +18,7 @@ __all__ = ["Experiment", "Outcome", "Section", "Settings", "experiment", "names"
 _MODULES: Final = {
     "bouchard-triggs-table": "bouchard_triggs_table",
     "bouchard-triggs-figure": "bouchard_triggs_figure",
+    "ng-jordan": "ng_jordan",
     "regimes": "regimes",
 }
 

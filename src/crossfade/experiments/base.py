@@ -9,7 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Experiment", "Outcome", "Progress", "Section", "Settings"]
+from crossfade.densities.base import Floats
+
+__all__ = [
+    "Experiment",
+    "Outcome",
+    "Progress",
+    "Section",
+    "Settings",
+    "mean_and_error",
+    "records",
+    "short",
+]
 
 #: Told (steps done, steps in all, what is being done).
 Progress = Callable[[int, int, str], None]
@@ -122,3 +133,20 @@ class Experiment:
 def records(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Any, ...]:
     """Return mappings as tuples in the order of the columns."""
     return tuple(tuple(row[column] for column in columns) for row in rows)
+
+
+def short(number: float, how: str = ".3f") -> str:
+    """Return a number as text, without the zero before the point where it is below 1.
+
+    Examples
+    --------
+    >>> short(0.1436), short(1.25, "g")
+    ('.144', '1.25')
+    """
+    return f"{number:{how}}".removeprefix("0") if 0.0 < number < 1.0 else f"{number:{how}}"
+
+
+def mean_and_error(values: Floats) -> tuple[float, float]:
+    """Return the mean of independent repetitions and its standard error, 0 for a single one."""
+    n = values.size
+    return float(values.mean()), float(values.std(ddof=1) / n**0.5) if n > 1 else 0.0

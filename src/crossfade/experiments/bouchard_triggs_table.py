@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 
 from crossfade.densities import MultivariateGaussian
 from crossfade.densities.base import Floats, Integers
-from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
+from crossfade.experiments.base import (
+    Experiment,
+    Outcome,
+    Section,
+    Settings,
+    mean_and_error,
+    records,
+    short,
+)
 from crossfade.experiments.bouchard_triggs_data import (
     DATASETS,
     DENSITIES,
@@ -135,20 +143,13 @@ def _average_cost(scores: Floats, truth: Integers) -> float:
 # -- what it came to -----------------------------------------------------------------------------
 
 
-def _mean(values: Floats) -> tuple[float, float]:
-    """Return the mean and its standard error (0 for a single trial)."""
-    n = values.size
-    error = float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-    return float(values.mean()), error
-
-
 def _outcome(
     errors: Mapping[tuple[str, str, float], Floats],
     costs: Mapping[tuple[str, str, float], Floats],
 ) -> Outcome:
     rows: list[dict[str, Any]] = []
     for key, values in errors.items():
-        ours, standard_error = _mean(values)
+        ours, standard_error = mean_and_error(values)
         cells = (*key, PUBLISHED[key], ours, standard_error)
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
     outside = [row for row in rows if not agrees(row)]
@@ -159,10 +160,10 @@ def _outcome(
         tuple(
             (
                 density,
-                _short(tradeoff, "g"),
+                short(tradeoff, "g"),
                 *(
-                    f"{_short(errors[d, density, tradeoff].mean())} "
-                    f"({_short(PUBLISHED[d, density, tradeoff])})"
+                    f"{short(errors[d, density, tradeoff].mean())} "
+                    f"({short(PUBLISHED[d, density, tradeoff])})"
                     + ("*" if (d, density, tradeoff) in marked else " ")
                     for d in DATASETS
                 ),
@@ -171,12 +172,12 @@ def _outcome(
             for tradeoff in TRADEOFFS
         ),
     )
-    by_cost = {key[1:]: _mean(values) for key, values in costs.items()}
+    by_cost = {key[1:]: mean_and_error(values) for key, values in costs.items()}
     average = Section(
         "Heart: average cost of decisions of least expected cost, a missed disease 5",
         ("density", *(f"λ={tradeoff:g}" for tradeoff in TRADEOFFS)),
         tuple(
-            (d, *(f"{_short(by_cost[d, t][0])} ± {_short(by_cost[d, t][1])}" for t in TRADEOFFS))
+            (d, *(f"{short(by_cost[d, t][0])} ± {short(by_cost[d, t][1])}" for t in TRADEOFFS))
             for d in DENSITIES
         ),
     )
@@ -223,11 +224,6 @@ def _heart_agreement(
         cost, error = by_cost[row["density"], row["tradeoff"]]
         within["cost"] += agrees({**row, "ours": cost, "standard_error": error})
     return within
-
-
-def _short(number: float, how: str = ".3f") -> str:
-    """Return a number below 1 without the zero before its point."""
-    return f"{number:{how}}".replace("0.", ".", 1) if number < 1 else f"{number:{how}}"
 
 
 def agrees(row: Mapping[str, Any]) -> bool:
