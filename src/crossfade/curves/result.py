@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from crossfade.curves.crossing import Crossing, find_crossing
-from crossfade.curves.scores import METRICS, Estimate, difference, estimate
+from crossfade.curves.extrapolation import Extrapolation, extrapolate
+from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError, MissingExtraError
 
@@ -48,6 +49,16 @@ class LearningCurve:
         False if the run was interrupted and fewer splits than asked for are in it.
     notes : tuple of str
         Failures and warnings of models, rows left out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from crossfade import NaiveBayes, learning_curve
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> models = {"generative": NaiveBayes(tradeoff=1), "discriminative": NaiveBayes(tradeoff=0)}
+    >>> curve = learning_curve(models, X, y, n_splits=20, train_sizes=[10, 20, 40, 80, 160, 320])
+    >>> [round(at.mean, 3) for at in curve.summary()["generative"]][-1]
+    0.069
     """
 
     models: tuple[str, ...]
@@ -112,15 +123,24 @@ class LearningCurve:
             ) from None
         return polars.DataFrame(self.columns(), nan_to_null=True)
 
+    @property
+    def ratio(self) -> float:
+        """n_test/n_train of the splits, for the corrected standard errors."""
+        return self.n_test / self.n_train
+
     def summary(self, metric: str = "error") -> dict[str, list[Estimate]]:
         """Return mean, standard error and 95 % interval at each size, by model.
 
         Repeated splits share rows; the standard errors are corrected for it (see
-        :func:`crossfade.curves.scores.estimate`).
+        :func:`crossfade.curves.scores.estimate`), as for the whole training part.
+
+        Parameters
+        ----------
+        metric : {"error", "log_loss", "brier"}, default="error"
         """
         check_metric(metric)
         return {
-            name: [estimate(column, self.ratio(m)) for column, m in self._by_size(name, metric)]
+            name: [estimate(column, self.ratio) for column in self.scores[name][metric].T]
             for name in self.models
         }
 
@@ -134,16 +154,8 @@ class LearningCurve:
         metric : {"error", "log_loss", "brier"}, default="error"
         """
         check_metric(metric)
-        a, b = self._named(first)[metric], self._named(second)[metric]
-        return [difference(a[:, s], b[:, s], self.ratio(m)) for s, m in enumerate(self.sizes)]
-
-    def ratio(self, size: int) -> float:
-        """Return n_test/n_train at a size, for the corrected standard error."""
-        return self.n_test / size
-
-    def _by_size(self, name: str, metric: str) -> list[tuple[Floats, int]]:
-        values = self._named(name)[metric]
-        return [(values[:, s], m) for s, m in enumerate(self.sizes)]
+        gap = self._named(first)[metric] - self._named(second)[metric]
+        return [estimate(column, self.ratio) for column in gap.T]
 
     def _named(self, name: str) -> Mapping[str, Floats]:
         if name not in self.scores:
@@ -163,6 +175,47 @@ class LearningCurve:
             },
             "splits": self.n_splits,
         }
+
+    def plot(self, metric: str = "error", *, crossings: bool = True) -> Any:
+        """Return a chart of the curves with 95 % bands, and where two models cross.
+
+        Parameters
+        ----------
+        metric : {"error", "log_loss", "brier"}, default="error"
+        crossings : bool, default=True
+            Whether to mark crossings, with their intervals, where there are two models.
+
+        Returns
+        -------
+        altair.LayerChart
+            ``chart.save("curve.png")`` writes a picture, ``.html`` a page.
+
+        Raises
+        ------
+        MissingExtraError
+            If Altair is not installed.
+        """
+        from crossfade.charts.learning_curves import learning_curves
+
+        rows = [
+            {"model": name, "size": m, "mean": at.mean, "low": at.low, "high": at.high}
+            for name, estimates in self.summary(metric).items()
+            for m, at in zip(self.sizes, estimates, strict=True)
+            if np.isfinite(at.mean)
+        ]
+        if not rows:
+            raise DataError(
+                f"metric: expected one that a model has, got {metric!r}, but no model gives "
+                'probabilities; use metric="error"'
+            )
+        marks = []
+        if crossings and len(self.models) == 2:
+            for crossing in self.crossings(metric).values():
+                low = crossing.smallest if crossing.low is None else crossing.low
+                high = crossing.largest if crossing.high is None else crossing.high
+                marks.append({"size": crossing.size, "low": low, "high": high})
+        label = METRIC_LABELS[metric]
+        return learning_curves(rows, self.models, label, crossings=marks, unit=self.unit)
 
     # -- what it says ----------------------------------------------------------------------------
 
@@ -197,4 +250,42 @@ class LearningCurve:
                 if b[:, 0].mean() < a[:, 0].mean():
                     early, late, first, second = other, one, b, a
                 found[early, late] = find_crossing(first, second, sizes, self.random_state)
+        return found
+
+    def extrapolate(self, m: int, metric: str = "error") -> dict[str, Extrapolation]:
+        """Return what each model's curve promises at a larger training size, by name.
+
+        An inverse power law a + b m^-c is fitted to the mean scores; splits drawn again with
+        replacement give intervals. Each answer has a plain ``statement``, also where the data do
+        not support an extrapolation: then it says why, and there are no numbers.
+
+        Parameters
+        ----------
+        m : int
+            Training size, larger than those observed.
+        metric : {"error", "log_loss", "brier"}, default="error"
+
+        Returns
+        -------
+        dict of str to Extrapolation
+        """
+        check_metric(metric)
+        whole = isinstance(m, (int, np.integer)) and not isinstance(m, bool)
+        if not whole or m <= self.sizes[-1]:
+            raise DataError(
+                f"m: expected a whole number above the largest training size {self.sizes[-1]}, "
+                f"got {m!r}; what was observed is in summary()"
+            )
+        found = {}
+        for name in self.models:
+            sizes, (scores,) = self.usable([name], metric)
+            found[name] = extrapolate(
+                name,
+                metric,
+                scores,
+                sizes,
+                int(m),
+                unit=self.unit,
+                random_state=self.random_state,
+            )
         return found

@@ -21,9 +21,6 @@ __all__ = ["COVARIANCES", "MultivariateGaussian"]
 
 COVARIANCES = tuple(f"{shared}{name}" for name in STRUCTURES for shared in ("", "shared_"))
 
-#: Added to singular covariances, as a share of the pooled within-class variances.
-_RIDGE = 1e-9
-
 #: Most second statistics that are formed block by block.
 _DENSE_STATISTICS = 500
 
@@ -42,8 +39,9 @@ class MultivariateGaussian(Density):
     A column without variation has z = 0 whatever comes later: it is a point mass, has no part in A
     and says nothing about the class. A covariance that is
     singular, or next to it (collinear columns, no more rows than columns: some direction has less
-    than 1e-12 of the pooled variance), gets 1e-9 of the pooled within-class variances added to its
-    diagonal, as a prior; others are the plain maximum-likelihood estimates.
+    than 1e-12 of the pooled variance), has no maximum-likelihood density: such directions get
+    1/n of the pooled within-class variances, as a prior worth one row; all others keep the plain
+    maximum-likelihood estimates.
 
     Parameters
     ----------
@@ -267,9 +265,10 @@ class MultivariateGaussian(Density):
         shrunk = shrunk + structure.from_diagonal(self.shrinkage * reference + still)
         if self.shared:
             shrunk = np.tensordot(share, shrunk, axes=1)[None]
-        ridge = structure.flat(structure.from_diagonal(_RIDGE * reference))
-        singular = structure.singular(shrunk, reference)
-        second = second + np.where(singular, (counts + pseudo), 0.0)[:, None] * ridge
+        # One row's worth of variance, in all, where rows tell nothing of it: the same variance in
+        # every class, so that columns that are collinear in all of them speak for none.
+        missing = structure.flat(structure.missing_variance(shrunk, reference))
+        second = second + share[:, None] * missing
         prior = np.hstack([pseudo[:, None] * means, second])
         return pseudo[:, None], self._varying(prior)
 
@@ -408,6 +407,11 @@ class MultivariateGaussian(Density):
         z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
+    @property
+    def standardisation(self) -> tuple[Floats, Floats]:
+        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
+        return self._location, self._inverse_scale
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property
@@ -457,6 +461,22 @@ class MultivariateGaussian(Density):
         values = self._structure.scores(z, b)
         values += z @ a.T
         return values
+
+    def quadratic_form(self, eta: Floats) -> Floats:
+        """Return the symmetric B_k of z·B_k z + a_k·z = η_k·T(x), shape (n_classes, d, d)."""
+        b = self._split(eta)[1]
+        # The gradient is 2 B z: at the unit vectors, twice the columns of B.
+        columns = [self._structure.derivative(b, unit) / 2.0 for unit in np.eye(self.n_features)]
+        return np.stack(columns, axis=2)
+
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
+
+        A column has its own linear and square term and half of every product with another.
+        """
+        z = self.standardised(X)
+        images = np.einsum("kij,nj->nki", self.quadratic_form(eta), z)
+        return z[:, :, None] * (self._split(eta)[0] + images).swapaxes(1, 2)
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         z = self.standardised(X)

@@ -81,30 +81,30 @@ def _rows_needed(
     """Return the size where the mean distance from the limit falls to ε, interpolated in log m."""
     wanted = _DEVIATION if what == ESTIMATES else _EXCESS
 
-    def distance(exponent: int) -> float:
-        m = _size(exponent)
+    def distance(growth: int) -> float:
+        m = _size(growth)
         tasks = [(settings.seed, n_features, what, m, repeat) for repeat in range(repeats)]
         return float(np.mean(run_trials(_distance, tasks)))
 
-    exponent = max(round(math.log(near / 4.0, _STEP)), 0)
-    at = distance(exponent)
+    growth = max(round(math.log(near / 4.0, _STEP)), 0)
+    at = distance(growth)
     step = 1 if at > wanted else -1
     while True:
-        if exponent + step < 0:
-            return float(_size(exponent))
-        there = distance(exponent + step)
+        if growth + step < 0:
+            return float(_size(growth))
+        there = distance(growth + step)
         if (there > wanted) != (at > wanted):
             break
-        exponent, at = exponent + step, there
-    low, high = sorted((exponent, exponent + step))
+        growth, at = growth + step, there
+    low, high = sorted((growth, growth + step))
     above, below = (at, there) if step > 0 else (there, at)
     share = (above - wanted) / (above - below)
     return float(_size(low) * (_size(high) / _size(low)) ** share)
 
 
-def _size(exponent: int) -> int:
+def _size(growth: int) -> int:
     """Return an even training size of a fixed geometric series."""
-    return 2 * max(2, round(2.0 * _STEP**exponent))
+    return 2 * max(2, round(2.0 * _STEP**growth))
 
 
 def draw(n_features: int, number: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
