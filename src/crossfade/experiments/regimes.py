@@ -225,7 +225,7 @@ def _chart(rows: list[dict[str, Any]]) -> Any:
 
 EXPERIMENT: Final = Experiment(
     name="regimes",
-    source="Ng & Jordan (2001), Lemma 3, Theorem 4, Proposition 2",
+    source="Ng & Jordan (2001), section 3",
     question="How many rows each classifier needs to come near its limit, as features grow.",
     repeats=200,
     unit="runs",
