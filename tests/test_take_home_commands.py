@@ -375,7 +375,7 @@ def test_an_explanation_sums_to_the_log_odds_of_the_prediction(model, table, tmp
     lines = out.splitlines()
     assert f"loans.csv, row 17: default is {posterior[0]} with probability" in out
     shown = sorted(content["columns"], key=lambda one: -abs(one["contribution"]))
-    starts = [line.split()[0] for line in lines if (line and "+" in line) or "-" in line]
+    starts = [line.split()[0] for line in lines if re.search(r" [+-]\d", line)]
     assert starts == ["baseline", *(one["name"] for one in shown), "log-odds"]
     for one in shown:
         (line,) = (line for line in lines if line.startswith(one["name"]))

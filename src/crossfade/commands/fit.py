@@ -85,7 +85,7 @@ def fit(
     from crossfade.commands.output import check_writable, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.inputs import read_problem
-    from crossfade.comparison.models import fitted_tradeoff
+    from crossfade.curves.evaluation import fitted_tradeoff
     from crossfade.model_files import save_model
 
     check_writable(out, "--out")
@@ -97,7 +97,7 @@ def fit(
         text=text or (),
         separator=separator,
     ).named()
-    schema = read_problem(table.X, table.y).schema
+    schema = read_problem(table.X, table.y).table.schema
     training: dict[str, Any] = table.to_dict() | {"rows": len(table.y)}
     lines = list(table.notes)
     if model == "best":

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from crossfade.errors import DataError
@@ -25,7 +25,6 @@ __all__ = [
     "choose_models",
     "default_models",
     "families",
-    "fitted_tradeoff",
     "own_models",
 ]
 
@@ -280,10 +279,3 @@ def _common_words(names: Sequence[str]) -> str:
             break
         common.append(words[0])
     return " ".join(common) or names[0]
-
-
-def fitted_tradeoff(model: Any) -> float | None:
-    """Return the tradeoff of a fitted model, chosen or given; None for a model without one."""
-    last = model[-1] if isinstance(model, Pipeline) else model
-    value = getattr(last, "tradeoff_", None)
-    return None if value is None else float(value)

@@ -341,15 +341,18 @@ class Density(ABC):
             absent[:, self.feature_factors[feature]] |= missing[:, feature]
         return absent
 
-    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
+    def relative_log_density(
+        self, X: Floats, eta: Floats, partition: Floats | None = None
+    ) -> Floats:
         """Return η_k·T(x_i) - A(η_k), missing factors left out, shape (n_rows, n_classes).
 
         It is log f(x_i; η_k) up to log h(x_i), which all classes share: all a posterior needs.
+        `partition` is :meth:`log_partition` of η, where it is known already.
         """
         values = self.scores(X, eta)
-        partition = self.log_partition(eta)
+        partition = self.log_partition(eta) if partition is None else partition
         values -= partition.sum(axis=1)
-        absent = self.missing_factors(X)
+        absent = self.missing_factors(X) if self.allows_missing else None
         if absent is not None:
             values += absent.astype(np.float64) @ partition.T
         return values

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade.blocks import workspace
 from crossfade.densities.base import Floats
+from crossfade.rowwise import add_products
 
 __all__ = [
     "STRUCTURES",
@@ -25,8 +27,15 @@ __all__ = [
     "fourth_moments",
 ]
 
+#: Parts that the columns of a quadratic form are taken in: more skip more zeros of its triangle,
+#: in smaller and so slower products.
+_PANELS = 4
+
 #: A direction in which a class varies less than this share of the pooled variance is singular.
 _SINGULAR = 1e-12
+
+#: Where there is such a direction, those that vary less than this are taken to be such, too.
+_NULL = 1e-10
 
 
 class PowerSums(NamedTuple):
@@ -122,8 +131,16 @@ class Structure(ABC):
         """Return C from mean statistics m and E[second statistics]."""
 
     @abstractmethod
-    def singular(self, C: Floats, reference: Floats) -> NDArray[np.bool_]:
-        """Return which classes have a direction of next to no variance, shape (n_classes,)."""
+    def missing_variance(self, C: Floats, reference: Floats) -> Floats:
+        """Return a variance for the directions that have next to none, and zero for all others.
+
+        Parameters
+        ----------
+        C : ndarray
+            Covariances, one a class.
+        reference : ndarray of shape (d,)
+            Each column's variance, by which directions are judged and which they are given.
+        """
 
     # -- natural parameters ----------------------------------------------------------------------
 
@@ -191,12 +208,21 @@ class Full(Structure):
             # A shared covariance: the same quadratic form for all classes.
             return np.repeat(self.scores(Z, b[:1]), b.shape[0], axis=1)
         n_classes = b.shape[0]
-        # All classes' matrices side by side: one wide product is faster than one a class.
-        wide = np.ascontiguousarray(self._triangular(b).swapaxes(0, 1)).reshape(self.d, -1)
-        values = np.empty((Z.shape[0], n_classes))
-        for rows in _strips(Z.shape[0], wide.shape[1], 131_072):
-            images = (Z[rows] @ wide).reshape(-1, n_classes, self.d)
-            np.einsum("nkj,nj->nk", images, Z[rows], out=values[rows])
+        # All classes' matrices side by side: one wide product is faster than one a class. They
+        # are triangular, so that a panel of their columns needs the later rows only.
+        triangles = self._triangular(b).swapaxes(0, 1)
+        width = -(-self.d // _PANELS)
+        panels = [
+            (first, np.ascontiguousarray(triangles[first:, :, first : first + width]))
+            for first in range(0, self.d, width)
+        ]
+        values = np.zeros((Z.shape[0], n_classes))
+        for rows in _strips(Z.shape[0], n_classes * width, 131_072):
+            for first, panel in panels:
+                rest, wide = Z[rows, first:], panel.reshape(self.d - first, -1)
+                images = workspace("images", rest.shape[0], wide.shape[1])
+                np.matmul(rest, wide, out=images)
+                add_products(images, rest[:, : panel.shape[2]], values[rows])
         return values
 
     def weighted_sums(self, Z: Floats, weights: Floats) -> Floats:
@@ -244,10 +270,18 @@ class Full(Structure):
     def covariance(self, m: Floats, flat: Floats) -> Floats:
         return self._unpacked(flat) - self.outer(m, m)
 
-    def singular(self, C: Floats, reference: Floats) -> NDArray[np.bool_]:
+    def missing_variance(self, C: Floats, reference: Floats) -> Floats:
         factors, definite = _cholesky(C)
         pivots: Floats = self.diagonal(factors) ** 2
-        return ~definite | (pivots < _SINGULAR * reference).any(axis=-1)
+        singular = ~definite | (pivots < _SINGULAR * reference).any(axis=-1)
+        out = np.zeros_like(C)
+        unit = np.sqrt(reference)
+        for k in np.flatnonzero(singular):
+            values, vectors = np.linalg.eigh(C[k] / self.outer(unit, unit))
+            # No pivot is smaller than the least eigenvalue; others that are next to it go along.
+            null = vectors[:, values <= max(_NULL, float(values[0]))]
+            out[k] = (null @ null.T) * self.outer(unit, unit)
+        return out
 
     def natural(self, m: Floats, C: Floats) -> tuple[Floats, Floats]:
         precision = _inverse(_definite(C))
@@ -380,9 +414,9 @@ class Diagonal(Structure):
     def covariance(self, m: Floats, flat: Floats) -> Floats:
         return flat - m**2
 
-    def singular(self, C: Floats, reference: Floats) -> NDArray[np.bool_]:
+    def missing_variance(self, C: Floats, reference: Floats) -> Floats:
         low: NDArray[np.bool_] = _SINGULAR * reference > C
-        return np.asarray(low.any(axis=-1))
+        return np.where(low, reference, 0.0)
 
     def natural(self, m: Floats, C: Floats) -> tuple[Floats, Floats]:
         floor = 1e-14 * np.maximum(C.max(axis=-1, keepdims=True), 1.0)
@@ -488,8 +522,9 @@ STRUCTURES: dict[str, type[Structure]] = {
 
 
 def _strips(n_rows: int, width: int, doubles: int) -> list[slice]:
-    """Cut rows into strips whose `width` values a row stay in cache."""
-    step = max(32, doubles // width)
+    """Cut rows into strips of equal length whose `width` values a row stay in cache."""
+    longest = max(32, doubles // width)
+    step = -(-n_rows // max(1, -(-n_rows // longest))) or longest
     return [slice(start, start + step) for start in range(0, n_rows, step)]
 
 

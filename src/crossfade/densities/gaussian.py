@@ -256,8 +256,10 @@ class Gaussian(Univariate):
     def scores(self, X: Floats, eta: Floats) -> Floats:
         return self._scores(X, eta, np.zeros((eta.shape[0], self.n_features)))
 
-    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
-        return self._scores(X, eta, self.log_partition(eta))
+    def relative_log_density(
+        self, X: Floats, eta: Floats, partition: Floats | None = None
+    ) -> Floats:
+        return self._scores(X, eta, self.log_partition(eta) if partition is None else partition)
 
     def _scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
         loop = kernels.quadratic_scores_numpy
