@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,13 +13,18 @@ import time
 import tracemalloc
 
 import numpy as np
+import onnxruntime
 import polars as pl
 import pytest
 
 from crossfade import NaiveBayes, cli, compare
 from crossfade.comparison.models import own_models
 from crossfade.model_files import load_model
+from crossfade.rows.matching import Matcher
+from crossfade.rows.reading import read_table
 from tests.model_files.tables import mixed_table
+from tests.model_files.test_coefficients import predicted
+from tests.model_files.test_onnx import fed
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -343,3 +349,185 @@ def test_json_in_the_file_is_what_the_command_said(model):
     about = load_model(model).about
     assert json.loads(json.dumps(about)) == about
     assert about["training"]["source"].endswith("loans.csv")
+
+
+# -- explain ---------------------------------------------------------------------------------------
+
+
+def test_an_explanation_sums_to_the_log_odds_of_the_prediction(model, table, tmp_path, capsys):
+    path = tmp_path / "why.json"
+    assert run("explain", model, table, "--row", 17, "--json", path) == 0
+    out, err = capsys.readouterr()
+    assert err == "note: ignored a column that is not the model's: default (the target)\n"
+    content = json.loads(path.read_text())
+    row = pl.read_csv(table)[16:17]
+    posterior = expected(model, row).row(0)
+    assert content["prediction"] == posterior[0]
+    odds = content["probabilities"][content["prediction"]]
+    odds /= content["probabilities"][content["against"]]
+    assert content["probabilities"] == {"no": posterior[1], "yes": posterior[2]}
+    total = content["baseline"] + sum(one["contribution"] for one in content["columns"])
+    assert total == pytest.approx(np.log(odds), rel=1e-9)
+    assert content["log_odds"] == pytest.approx(total, rel=1e-12)
+    assert [one["name"] for one in content["columns"]] == ["age", "visits", "member", "town"]
+    assert [one["cell"] for one in content["columns"]] == list(row.row(0)[:4])
+    # All of it is on the terminal, the largest first.
+    lines = out.splitlines()
+    assert f"loans.csv, row 17: default is {posterior[0]} with probability" in out
+    shown = sorted(content["columns"], key=lambda one: -abs(one["contribution"]))
+    starts = [line.split()[0] for line in lines if re.search(r" [+-]\d", line)]
+    assert starts == ["baseline", *(one["name"] for one in shown), "log-odds"]
+    for one in shown:
+        (line,) = (line for line in lines if line.startswith(one["name"]))
+        assert f"{one['contribution']:+.3f}" in line
+
+
+def test_a_row_from_a_later_batch_and_another_class_to_compare_with(tmp_path, capsys):
+    out = tmp_path / "m.skops"
+    assert run("fit", "iris", "-m", "gaussian-full", "--tradeoff", "1", "-o", out) == 0
+    path = tmp_path / "why.json"
+    options = ("--row", 150, "--against", "setosa", "--json", path)
+    assert run("explain", out, "iris", *options) == 0
+    said = capsys.readouterr().out
+    assert "target is virginica" in said
+    content = json.loads(path.read_text())
+    assert content["against"] == "setosa"
+    odds = content["probabilities"]["virginica"] / content["probabilities"]["setosa"]
+    assert content["log_odds"] == pytest.approx(np.log(odds), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--row", "0"], "--row: expected 1 (the first row below the header) or more, got 0"),
+        (["--row", "201"], "--row: expected a row from 1 to 200 of"),
+        (["--row", "1", "--against", "maybe"], "--against: expected a class other than the predi"),
+        (["--row", "x"], "Invalid value for '--row'"),
+        ([], "Missing option '--row'"),
+    ],
+)
+def test_what_cannot_be_explained_is_told_in_one_line(model, table, capsys, options, message):
+    assert run("explain", model, table, *options) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+# -- export ----------------------------------------------------------------------------------------
+
+
+def test_exports_predict_as_the_model(model, table, tmp_path, capsys):
+    graph, numbers = tmp_path / "model.onnx", tmp_path / "model.json"
+    assert run("export", model, "--onnx", graph, "--json", numbers) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        f"{graph}: ONNX, 4 inputs, outputs label and probabilities\n"
+        f"{numbers}: coefficients of 4 columns\n"
+    )
+    frame = pl.read_csv(table).drop("default")
+    run_ = onnxruntime.InferenceSession(graph)
+    posterior = run_.run(["probabilities"], fed(run_.get_inputs(), frame))[0]
+    wanted = expected(model, frame).select("P(no)", "P(yes)").to_numpy()
+    np.testing.assert_allclose(posterior, wanted, rtol=0, atol=1e-6)
+    content = json.loads(numbers.read_text())
+    assert (content["model"], content["target"]) == ("naive Bayes", "default")
+    found = [predicted(content, row) for row in frame.rows()]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
+
+
+def test_what_cannot_be_exported_leaves_no_file(table, tmp_path, capsys):
+    path = tmp_path / "m.skops"
+    options = ("-m", "gaussian-full", "--tradeoff", "1", "-o", path)
+    assert run("fit", table, "-t", "default", *options) == 0
+    capsys.readouterr()
+    both = ("--onnx", tmp_path / "m.onnx", "--json", tmp_path / "m.json")
+    assert run("export", path, *both) == 2
+    err = capsys.readouterr().err
+    assert "expected a model whose log-odds are a sum over columns" in err
+    assert err.count("\n") == 1
+    assert run("export", path) == 2
+    assert "--onnx, --json: expected at least one file" in capsys.readouterr().err
+    assert set(os.listdir(tmp_path)) == {"loans.csv", "m.skops"}
+
+
+# -- all of it, on real and on hostile tables ------------------------------------------------------
+
+
+def take_home(path, folder, *fit: object, row: int = 1) -> pl.DataFrame:
+    """Run fit, predict, explain and export on one table; check them against each other."""
+    saved, out = folder / "m.skops", folder / "p.csv"
+    assert run("fit", path, "-t", "target", "-o", saved, *fit) == 0
+    assert run("predict", saved, path, "-o", out) == 0
+    assert run("explain", saved, path, "--row", row, "--json", folder / "why.json") == 0
+    assert run("export", saved, "--onnx", folder / "m.onnx") == 0
+    predictions = pl.read_csv(out)
+    posterior = predictions.select(pl.exclude("prediction")).to_numpy()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+    model = load_model(saved)
+    content = json.loads((folder / "why.json").read_text())
+    first, second = (
+        [str(label) for label in model.estimator.classes_].index(str(content[key]))
+        for key in ("prediction", "against")
+    )
+    if posterior[row - 1, second] > 1e-12:
+        odds = np.log(posterior[row - 1, first] / posterior[row - 1, second])
+        assert content["log_odds"] == pytest.approx(odds, rel=1e-6, abs=1e-9)
+    graph = onnxruntime.InferenceSession(folder / "m.onnx")
+    table = Matcher(model.schema, str(path)).match(read_table(path))
+    found = graph.run(["probabilities"], fed(graph.get_inputs(), table))[0]
+    np.testing.assert_allclose(found, posterior, rtol=0, atol=1e-6)
+    return predictions
+
+
+FILES = {
+    "statlog/heart.csv": "naive-bayes",
+    "statlog/australian.csv": "gaussian-shared",
+    "ng_jordan/pima.csv": "gaussian-full",
+    "ng_jordan/liver.csv": "gaussian-full",
+    "ng_jordan/lenses.csv": "naive-bayes",
+    "ng_jordan/promoters.csv": "naive-bayes",
+    "ng_jordan/house_votes_84.csv": "naive-bayes",
+    "mixed/hepatitis.csv": "gaussian-shared",
+    "mixed/horse_colic.csv": "naive-bayes",
+    "mixed/titanic.csv": "naive-bayes",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_real_tables_from_fit_to_export(shared_data, tmp_path, name, capsys):
+    path = shared_data / name
+    predictions = take_home(path, tmp_path, "-m", FILES[name], "--tradeoff", "0.5", row=3)
+    truth = read_table(path)["target"].cast(pl.String)
+    right = predictions["prediction"].cast(pl.String) == truth
+    majority = truth.value_counts()["count"].max() / len(truth)
+    assert right.mean() > majority
+
+
+HOSTILE = {
+    "names": 'id,"<script>alert(1)</script>","=cmd|\' /C calc\'!A0","a ""quote""",{name},target\n',
+    "cells": "id,a,b,c,d,target\n",
+    "labels": "id,a,b,c,d,target\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_tables_from_fit_to_export(tmp_path, kind, capsys):
+    rng = np.random.default_rng(0)
+    evil = ["<img src=x onerror=alert(1)>", "\x1b[31mred", "'; DROP TABLE x; --", "😀\u202egnp"]
+    lines = []
+    for number in range(80):
+        label = number % 2
+        words = evil if kind == "cells" else ["a", "b"]
+        cells = [f"{rng.normal() + label:.3f}", f"{rng.normal():.3f}", str(rng.choice(words))]
+        target = f'"{evil[label]}, ""{label}"""' if kind == "labels" else ["no", "yes"][label]
+        lines.append(f'{number},{",".join(cells[:2])},"{cells[2]}",{rng.integers(5)},{target}\n')
+    path = tmp_path / "t.csv"
+    header = HOSTILE[kind].format(name="x" * 300 + "\u202e")
+    path.write_text(header + "".join(lines), encoding="utf-8")
+    predictions = take_home(path, tmp_path, "-m", "nb", "--tradeoff", "1", "--drop", "id")
+    assert len(predictions) == 80
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    # Nothing that a terminal would obey, and no line that is not ours.
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", out.replace("\n", "") + err.replace("\n", ""))

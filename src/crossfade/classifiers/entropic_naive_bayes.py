@@ -16,10 +16,10 @@ from crossfade.errors import DataError
 from crossfade.fitting.labelled_rows import log_normalise
 from crossfade.rows import check_finite, check_weights, encode_labels, read_features
 
-__all__ = ["EntropicNaiveBayes"]
+__all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
 
 #: Least posterior of a column's classifier: a certain one could never be outvoted.
-_LEAST = 1e-300
+LEAST_POSTERIOR = 1e-300
 
 
 class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
@@ -227,7 +227,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
             present = np.flatnonzero(~np.isnan(part).any(axis=1))
             if present.size:
                 posterior = model.predict_proba(part[present])[:, position]
-                factor[present] = np.log(np.maximum(posterior, _LEAST)) - self._log_prior
+                factor[present] = np.log(np.maximum(posterior, LEAST_POSTERIOR)) - self._log_prior
             yield factor
 
     def _scores(self, X: Any) -> Floats:

@@ -15,7 +15,7 @@ from crossfade.densities.base import Floats
 from crossfade.errors import DataError
 from crossfade.rows.objects import show
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "column_scores", "explain"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,26 @@ def _of_pipeline(model: Pipeline, X: Any) -> Explanation:
 
 def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     model.predict_proba(X)  # refuses what cannot be predicted
-    matrix = np.ascontiguousarray(model._encoded(X), dtype=np.float64)
+    baseline, contributions = column_scores(model, model._encoded(X))
+    return Explanation(model.classes_, model.schema_.names, baseline, contributions)
+
+
+def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return baseline and contributions of rows as the model's schema encodes them.
+
+    Parameters
+    ----------
+    model : TradeoffClassifier
+        Fitted.
+    matrix : ndarray of shape (n_rows, n_features)
+        Not checked.
+
+    Returns
+    -------
+    baseline : ndarray of shape (n_rows, n_classes)
+    contributions : ndarray of shape (n_rows, n_features, n_classes)
+    """
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     density, natural = model.density_, model.parameters_.natural
     baseline = np.tile(model.parameters_.offset, (matrix.shape[0], 1))
     contributions = density.scores_by_column(matrix, natural)
@@ -191,7 +210,7 @@ def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     n_components = natural.shape[0] // model.classes_.size
     if n_components > 1:
         baseline, contributions = _averaged(baseline, contributions, n_components)
-    return Explanation(model.classes_, model.schema_.names, baseline, contributions)
+    return baseline, contributions
 
 
 def _averaged(baseline: Floats, contributions: Floats, n_components: int) -> tuple[Floats, Floats]:

@@ -260,7 +260,8 @@ class Density(ABC):
     def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
         """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
 
-        Summed over columns it is :meth:`scores`. Override where columns share statistics.
+        Summed over columns it is :meth:`scores`, up to a term that all classes have. Override where
+        columns share statistics.
         """
         shares = np.empty((*X.shape, eta.shape[0]))
         for column in range(X.shape[1]):

@@ -472,9 +472,12 @@ class MultivariateGaussian(Density):
     def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
         """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
 
-        A column has its own linear and square term and half of every product with another.
+        A column has its own linear and square term and half of every product with another. The
+        quadratic form of a shared covariance, which is the same in all classes, is left out.
         """
         z = self.standardised(X)
+        if self.shared:
+            return z[:, :, None] * self._split(eta)[0].T
         images = np.einsum("kij,nj->nki", self.quadratic_form(eta), z)
         return z[:, :, None] * (self._split(eta)[0] + images).swapaxes(1, 2)
 

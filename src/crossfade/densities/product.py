@@ -245,6 +245,12 @@ class Product(Density):
             first += part.n_factors
         return values
 
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        shares = np.empty((*X.shape, eta.shape[0]))
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            shares[:, columns] = part.scores_by_column(self._columns_of(X, columns), eta[:, s])
+        return shares
+
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         return np.hstack(
             [

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, EntropicNaiveBayes
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.densities import Categorical, Density, Gaussian, MultivariateGaussian, Product
@@ -89,13 +90,19 @@ def to_onnx(estimator: Any) -> Any:
     else:
         inputs = [("column_0", DoubleTensorType([None, schema.n_features]))]
         names = ["X"]
-    model = skl2onnx.convert_sklearn(
-        estimator,
-        name=type(estimator).__name__,
-        initial_types=inputs,
-        options={"zipmap": False},
-        doc_string="",
-    )
+    try:
+        model = skl2onnx.convert_sklearn(
+            estimator,
+            name=type(estimator).__name__,
+            initial_types=inputs,
+            options={"zipmap": False},
+        )
+    except (KeyError, RuntimeError) as error:  # skl2onnx's own for what it cannot convert
+        raise DataError(
+            "estimator: expected a model that skl2onnx can convert, got "
+            f"{type(estimator).__name__} with a part that it cannot ({' '.join(str(error).split())}"
+            "); write it with save_model"
+        ) from error
     _rename_inputs(model.graph, dict(zip((name for name, _ in inputs), names, strict=True)))
     _describe(model, estimator, schema, names)
     return model
@@ -119,14 +126,20 @@ def _input_names(columns: Sequence[str]) -> list[str]:
 
 
 def _rename_inputs(graph: Any, names: dict[str, str]) -> None:
-    # skl2onnx changes names that are not like those of variables; columns keep theirs.
+    """Give the inputs their names; skl2onnx itself takes only such as variables have."""
     inner = {output for node in graph.node for output in node.output}
-    moved = {name: f"inner {name}" for name in inner & set(names.values()) - set(_OUTPUTS)}
-    final = names | moved
+    inner |= {value.name for value in graph.initializer}
+    final, taken = dict(names), {*names.values(), *_OUTPUTS}
+    for name in sorted(inner - set(_OUTPUTS)):
+        new = name
+        while new in taken:
+            new += "_"
+        taken.add(new)
+        final[name] = new
     for node in graph.node:
         for place in (node.input, node.output):
             place[:] = [final.get(name, name) for name in place]
-    for value in graph.input:
+    for value in (*graph.input, *graph.initializer):
         value.name = final.get(value.name, value.name)
 
 
@@ -168,8 +181,12 @@ def register_converters() -> None:
     update = _skl2onnx().update_registered_converter
     options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
     options |= {"output_class_labels": [False, True]}
-    for kind in (NaiveBayes, GaussianDiscriminant):
-        update(kind, f"Crossfade{kind.__name__}", _classifier_shape, _convert, options=options)
+    for kind, convert in (
+        (NaiveBayes, _convert),
+        (GaussianDiscriminant, _convert),
+        (EntropicNaiveBayes, _convert_entropic),
+    ):
+        update(kind, f"Crossfade{kind.__name__}", _classifier_shape, convert, options=options)
     update(Preparation, "CrossfadePreparation", _preparation_shape, _convert_preparation)
 
 
@@ -223,6 +240,42 @@ def _decide(graph: Graph, posterior: str, model: Any, output: str) -> None:
     labels = model.classes_.tolist()
     known = graph.text(labels) if isinstance(labels[0], str) else graph.integers(map(int, labels))
     graph.name(graph.node("Gather", known, position, axis=0), output)
+
+
+def _convert_entropic(scope: Any, operator: Any, container: Any) -> None:
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
+
+    graph = Graph(scope, container)
+    model: EntropicNaiveBayes = operator.raw_operator
+    matrix = _encoded(graph, operator, model.schema_)
+    log_prior = graph.constant(np.log(model.class_prior_))
+    label_type = StringTensorType if isinstance(model.classes_[0], str) else Int64TensorType
+    scores = log_prior
+    for classifier, columns in model.column_classifiers_:
+        part = graph.node("Gather", matrix, graph.integers(columns), axis=1)
+        filled, present = _present(graph, part)
+        given = scope.declare_local_variable("part", DoubleTensorType([None, len(columns)]))
+        graph.name(filled, given.onnx_name)
+        inner = scope.declare_local_operator(
+            sklearn_operator_name_map[type(classifier)], classifier
+        )
+        inner.inputs.append(given)
+        inner.outputs.append(scope.declare_local_variable("column_label", label_type()))
+        found = scope.declare_local_variable("column_posterior", DoubleTensorType())
+        inner.outputs.append(found)
+        known = list(classifier.classes_)
+        order = graph.integers([known.index(label) for label in model.classes_.tolist()])
+        posterior = graph.node("Gather", graph.double(found.onnx_name), order, axis=1)
+        floor = graph.constant(np.array(LEAST_POSTERIOR))
+        factor = graph.node(
+            "Sub", graph.node("Log", graph.node("Max", posterior, floor)), log_prior
+        )
+        whole = graph.node("ReduceMin", present, graph.integers([1]), keepdims=1)
+        scores = graph.add(scores, graph.node("Mul", factor, whole))
+    posterior = graph.node("Softmax", scores, axis=1)
+    graph.name(posterior, operator.outputs[1].full_name)
+    _decide(graph, posterior, model, operator.outputs[0].full_name)
 
 
 def _convert_preparation(scope: Any, operator: Any, container: Any) -> None:
@@ -334,17 +387,12 @@ def _categorical_scores(
 ) -> str:
     # One table for all columns, a row a level; missing cells look up its last row, of zeros.
     offsets = np.concatenate([[0], np.cumsum(density.levels)])[:-1].astype(float)
-    table = np.zeros((natural.shape[0], density.n_levels + 1))
-    codes = np.repeat(np.arange(density.n_features), density.levels)
-    for column, (start, n) in enumerate(zip(offsets.astype(int), density.levels, strict=True)):
-        rows = np.full((n, density.n_features), np.nan)
-        rows[:, column] = np.arange(n)
-        table[:, start : start + n] = density.scores(rows, natural).T
-    table[:, :-1] -= partition[:, codes]
+    table = density.by_level(natural)
+    table[:-1] -= partition.T[np.repeat(np.arange(density.n_features), density.levels)]
     positions = graph.add(X, graph.constant(offsets))
     last = graph.constant(np.array(float(density.n_levels)))
     positions = graph.node("Where", graph.node("IsNaN", positions), last, positions)
-    found = graph.node("Gather", graph.constant(table.T), graph.int64(positions), axis=0)
+    found = graph.node("Gather", graph.constant(table), graph.int64(positions), axis=0)
     return graph.node("ReduceSum", found, graph.integers([1]), keepdims=0)
 
 

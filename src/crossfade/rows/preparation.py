@@ -84,7 +84,11 @@ class Preparation(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Floats:
         """Return the prepared rows, shape (n_samples, n_prepared_columns)."""
         check_is_fitted(self)
-        return self._standardised(self._expand(self.schema_.encode(X)))
+        return self.prepared(self.schema_.encode(X))
+
+    def prepared(self, matrix: NDArray[Any]) -> Floats:
+        """Return the prepared rows of a table that the schema has encoded."""
+        return self._standardised(self._expand(matrix))
 
     def _fit(self, X: Any) -> Floats:
         """Learn, and return the rows expanded but not yet filled and scaled."""
