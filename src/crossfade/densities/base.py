@@ -257,6 +257,18 @@ class Density(ABC):
         """Return η_k·T(x_i), shape (n_rows, n_classes); missing factors add nothing."""
         return self.sufficient_statistics(X) @ eta.T
 
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
+
+        Summed over columns it is :meth:`scores`. Override where columns share statistics.
+        """
+        shares = np.empty((*X.shape, eta.shape[0]))
+        for column in range(X.shape[1]):
+            alone = np.full_like(X, np.nan)
+            alone[:, column] = X[:, column]
+            shares[:, column] = self.scores(alone, eta)
+        return shares
+
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         """Return Σ_i weights_ik T(x_i), shape (n_classes, n_statistics).
 

@@ -34,6 +34,9 @@ _PANELS = 4
 #: A direction in which a class varies less than this share of the pooled variance is singular.
 _SINGULAR = 1e-12
 
+#: Where there is such a direction, those that vary less than this are taken to be such, too.
+_NULL = 1e-10
+
 
 class PowerSums(NamedTuple):
     """Weighted sums over rows of powers of u = x - shift: by column, or by pair of columns."""
@@ -128,8 +131,16 @@ class Structure(ABC):
         """Return C from mean statistics m and E[second statistics]."""
 
     @abstractmethod
-    def singular(self, C: Floats, reference: Floats) -> NDArray[np.bool_]:
-        """Return which classes have a direction of next to no variance, shape (n_classes,)."""
+    def missing_variance(self, C: Floats, reference: Floats) -> Floats:
+        """Return a variance for the directions that have next to none, and zero for all others.
+
+        Parameters
+        ----------
+        C : ndarray
+            Covariances, one a class.
+        reference : ndarray of shape (d,)
+            Each column's variance, by which directions are judged and which they are given.
+        """
 
     # -- natural parameters ----------------------------------------------------------------------
 
@@ -259,10 +270,18 @@ class Full(Structure):
     def covariance(self, m: Floats, flat: Floats) -> Floats:
         return self._unpacked(flat) - self.outer(m, m)
 
-    def singular(self, C: Floats, reference: Floats) -> NDArray[np.bool_]:
+    def missing_variance(self, C: Floats, reference: Floats) -> Floats:
         factors, definite = _cholesky(C)
         pivots: Floats = self.diagonal(factors) ** 2
-        return ~definite | (pivots < _SINGULAR * reference).any(axis=-1)
+        singular = ~definite | (pivots < _SINGULAR * reference).any(axis=-1)
+        out = np.zeros_like(C)
+        unit = np.sqrt(reference)
+        for k in np.flatnonzero(singular):
+            values, vectors = np.linalg.eigh(C[k] / self.outer(unit, unit))
+            # No pivot is smaller than the least eigenvalue; others that are next to it go along.
+            null = vectors[:, values <= max(_NULL, float(values[0]))]
+            out[k] = (null @ null.T) * self.outer(unit, unit)
+        return out
 
     def natural(self, m: Floats, C: Floats) -> tuple[Floats, Floats]:
         precision = _inverse(_definite(C))
@@ -395,9 +414,9 @@ class Diagonal(Structure):
     def covariance(self, m: Floats, flat: Floats) -> Floats:
         return flat - m**2
 
-    def singular(self, C: Floats, reference: Floats) -> NDArray[np.bool_]:
+    def missing_variance(self, C: Floats, reference: Floats) -> Floats:
         low: NDArray[np.bool_] = _SINGULAR * reference > C
-        return np.asarray(low.any(axis=-1))
+        return np.where(low, reference, 0.0)
 
     def natural(self, m: Floats, C: Floats) -> tuple[Floats, Floats]:
         floor = 1e-14 * np.maximum(C.max(axis=-1, keepdims=True), 1.0)

@@ -204,6 +204,11 @@ class Gaussian(Univariate):
         z = linear * variance + np.sqrt(variance) * rng.standard_normal((size, len(eta)))
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
+    @property
+    def standardisation(self) -> tuple[Floats, Floats]:
+        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
+        return self._location, self._inverse_scale
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property

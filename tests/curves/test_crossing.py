@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crossfade.comparison.learning import Curve, find_crossing, gain_per_doubling
+from crossfade.curves.crossing import find_crossing, gain_per_doubling
+from crossfade.curves.result import LearningCurve
 
 SIZES = (10, 20, 40, 80, 160)
 
@@ -82,7 +83,8 @@ def test_slope_is_that_of_least_squares_on_the_last_three_sizes():
 def test_sizes_at_which_a_model_failed_are_left_out():
     whole = np.zeros((2, 3))
     broken = np.array([[np.nan, 1.0, 2.0], [1.0, 1.0, 2.0]])
-    curve = Curve((5, 10, 20), {"a": {"error": whole}, "b": {"error": broken}})
+    scores = {"a": {"error": whole}, "b": {"error": broken}}
+    curve = LearningCurve(("a", "b"), (5, 10, 20), scores, 20, 10, 0)
     sizes, (a, b) = curve.usable(["a", "b"], "error")
     assert sizes == (10, 20)
     np.testing.assert_array_equal(b, [[1.0, 2.0], [1.0, 2.0]])

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss
 
-from crossfade.comparison.scores import difference, estimate, score_predictions
+from crossfade.curves.scores import difference, estimate, score_predictions
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 7])

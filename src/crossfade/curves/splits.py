@@ -24,10 +24,13 @@ class Split:
         holds every class, in proportions as close to those of all rows as whole rows allow.
     test : ndarray of shape (n_test,), int64
         The other rows, ascending.
+    number : int, default=0
+        Which of the splits it is, from 0.
     """
 
     train: Integers
     test: Integers
+    number: int = 0
 
 
 def training_rows(train_size: float | int, n_rows: int, n_classes: int) -> int:
@@ -123,7 +126,7 @@ def repeated_splits(
     Examples
     --------
     >>> import numpy as np
-    >>> from crossfade.comparison.splits import repeated_splits
+    >>> from crossfade.curves.splits import repeated_splits
     >>> codes = np.repeat([0, 1], 50)
     >>> split = next(repeated_splits(codes, n_splits=1, n_train=80, random_state=0))
     >>> np.bincount(codes[split.train[:10]]), np.bincount(codes[split.test])
@@ -132,12 +135,12 @@ def repeated_splits(
     counts = np.bincount(codes)
     share = _rows_per_class(counts, n_train)
     by_class = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
-    for seed in np.random.SeedSequence(random_state).spawn(n_splits):
+    for number, seed in enumerate(np.random.SeedSequence(random_state).spawn(n_splits)):
         rng = np.random.default_rng(seed)
         shuffled = [rng.permutation(rows) for rows in by_class]
         train = [rows[:k] for rows, k in zip(shuffled, share, strict=True)]
         test = [rows[k:] for rows, k in zip(shuffled, share, strict=True)]
-        yield Split(_nested(train, rng), np.sort(np.concatenate(test)))
+        yield Split(_nested(train, rng), np.sort(np.concatenate(test)), number)
 
 
 def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ...]:
@@ -148,7 +151,7 @@ def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ..
 
     Examples
     --------
-    >>> from crossfade.comparison.splits import curve_sizes
+    >>> from crossfade.curves.splits import curve_sizes
     >>> curve_sizes(614, 2)
     (10, 18, 32, 58, 105, 189, 341, 614)
     """

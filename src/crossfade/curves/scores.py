@@ -46,7 +46,7 @@ def score_predictions(
     Examples
     --------
     >>> import numpy as np
-    >>> from crossfade.comparison.scores import score_predictions
+    >>> from crossfade.curves.scores import score_predictions
     >>> posterior = np.array([[0.5, 0.5], [0.0, 1.0]])
     >>> scores = score_predictions(np.array([0, 1]), posterior, np.array([1, 1]))
     >>> scores["error"], scores["brier"], round(scores["log_loss"], 4)
@@ -120,7 +120,7 @@ def estimate(values: Floats, test_to_train: float) -> Estimate:
     Examples
     --------
     >>> import numpy as np
-    >>> from crossfade.comparison.scores import estimate
+    >>> from crossfade.curves.scores import estimate
     >>> result = estimate(np.array([0.0, 1.0, 2.0]), test_to_train=0.25)
     >>> result.mean, round(result.standard_error, 4)
     (1.0, 0.7638)

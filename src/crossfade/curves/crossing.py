@@ -1,106 +1,23 @@
-"""The small learning curve of a comparison: where two fits cross, and what more labels promise."""
+"""Where two learning curves cross, and what more labels promise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from crossfade.comparison.evaluation import Evaluation, Evaluator, Failure
-from crossfade.comparison.scores import METRICS, Estimate, estimate
-from crossfade.comparison.splits import Split
+from crossfade.curves.scores import Estimate, estimate
 from crossfade.densities.base import Floats
 
-__all__ = ["Crossing", "Curve", "find_crossing", "gain_per_doubling", "trace_curve"]
+__all__ = ["Crossing", "find_crossing", "gain_per_doubling"]
 
 #: Splits drawn with replacement for the interval of a crossing.
 _RESAMPLES = 2000
 
 #: The end of the curve from which its slope is read: this many of the largest sizes.
 _SLOPE_SIZES = 3
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Scores on nested training sets.
-
-    Attributes
-    ----------
-    sizes : tuple of int
-        Numbers of training rows, ascending; within a split a larger set contains the smaller.
-    scores : dict of str to dict of str to ndarray of shape (n_splits, n_sizes)
-        By model, then by metric; NaN where a model could not be fitted.
-    """
-
-    sizes: tuple[int, ...]
-    scores: Mapping[str, Mapping[str, Floats]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return sizes and mean scores by model and metric."""
-        return {
-            "sizes": list(self.sizes),
-            "mean": {
-                name: {metric: values.mean(axis=0).tolist() for metric, values in scores.items()}
-                for name, scores in self.scores.items()
-            },
-            "splits": len(next(iter(next(iter(self.scores.values())).values()))),
-        }
-
-    def usable(self, names: Sequence[str], metric: str) -> tuple[tuple[int, ...], list[Floats]]:
-        """Return the sizes at which every named model ran in every split, and the scores there."""
-        columns = [self.scores[name][metric] for name in names]
-        whole = np.logical_and.reduce([np.isfinite(c).all(axis=0) for c in columns])
-        sizes = tuple(m for m, keep in zip(self.sizes, whole, strict=True) if keep)
-        return sizes, [c[:, whole] for c in columns]
-
-
-def trace_curve(
-    evaluator: Evaluator,
-    models: Mapping[str, Any],
-    splits: Sequence[Split],
-    sizes: Sequence[int],
-    known: Mapping[str, Mapping[str, Floats]],
-    step: Callable[[str], None],
-) -> Curve:
-    """Fit the models on nested training sets.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-        Fits and scores.
-    models : mapping of str to estimator
-        Models by name.
-    splits : sequence of Split
-        The curve's splits.
-    sizes : sequence of int
-        Training sizes, ascending; the last is all training rows.
-    known : mapping of str to mapping of str to ndarray of shape (n_splits,)
-        Scores at the last size that are known already, by model and metric.
-    step : callable
-        Called with a few words after each set of fits.
-    """
-    shape = (len(splits), len(sizes))
-    scores = {name: {metric: np.full(shape, np.nan) for metric in METRICS} for name in models}
-    for name, columns in known.items():
-        for metric in METRICS:
-            scores[name][metric][:, -1] = columns[metric]
-    for i, split in enumerate(splits):
-        for j, size in enumerate(sizes):
-            last = j == len(sizes) - 1
-            wanted = {n: model for n, model in models.items() if not (last and n in known)}
-            if not wanted:
-                continue
-            results = evaluator.evaluate(wanted, split.train[:size], split.test)
-            for name, result in results.items():
-                if isinstance(result, Failure):
-                    continue
-                assert isinstance(result, Evaluation)
-                for metric in METRICS:
-                    scores[name][metric][i, j] = result.scores[metric]
-        step("learning curve")
-    return Curve(tuple(sizes), scores)
 
 
 @dataclass(frozen=True)
@@ -180,7 +97,7 @@ def find_crossing(
     Examples
     --------
     >>> import numpy as np
-    >>> from crossfade.comparison.learning import find_crossing
+    >>> from crossfade.curves.crossing import find_crossing
     >>> generative = np.array([[0.4, 0.4, 0.4], [0.4, 0.4, 0.4]])
     >>> discriminative = np.array([[0.6, 0.5, 0.3], [0.6, 0.5, 0.3]])
     >>> round(find_crossing(generative, discriminative, (10, 20, 40), 0).size, 2)
@@ -214,7 +131,7 @@ def gain_per_doubling(
     """Return how much the score changes when the training rows double, at the curve's end.
 
     The slope of a line through the last three sizes against log2 of the size, by split, then
-    averaged over splits (see :func:`crossfade.comparison.scores.estimate`). Curves flatten, so a
+    averaged over splits (see :func:`crossfade.curves.scores.estimate`). Curves flatten, so a
     straight continuation promises the most that can be hoped for.
 
     Parameters

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -13,13 +14,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from crossfade.comparison.models import fitted_tradeoff
-from crossfade.comparison.scores import score_predictions
+from crossfade.curves.scores import score_predictions
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 
-__all__ = ["Evaluation", "Evaluator", "Failure"]
+__all__ = ["Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,33 @@ class Failure:
 
 
 @dataclass
+class Counts:
+    """What models said and where they failed.
+
+    Attributes
+    ----------
+    warnings : dict
+        (model name, warning class) → in how many fits it was raised, and the first message.
+    failures : dict
+        Model name → how many fits failed, and the first reason.
+    """
+
+    warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    failures: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, later: Counts) -> None:
+        """Add what was counted later."""
+        _add(self.warnings, later.warnings)
+        _add(self.failures, later.failures)
+
+
+def _add(counts: dict[Any, tuple[int, str]], later: dict[Any, tuple[int, str]]) -> None:
+    for key, (times, text) in later.items():
+        before, first = counts.get(key, (0, text))
+        counts[key] = (before + times, first)
+
+
+@dataclass
 class Evaluator:
     """Fits models on some rows of a table and scores them on others.
 
@@ -62,15 +90,15 @@ class Evaluator:
         The labels that occur, sorted.
     codes : ndarray of shape (n_rows,), int64
         Position of each label in `classes`.
-    warnings : dict
-        (model name, warning class) → in how many fits it was raised, and the first message.
+    counts : Counts
+        Warnings and failures so far.
     """
 
     X: Any
     y: NDArray[Any]
     classes: NDArray[Any]
     codes: Integers
-    warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
 
     def rows(self, index: Integers) -> Any:
         """Return some rows of the table, in its own type."""
@@ -83,7 +111,7 @@ class Evaluator:
         """Return a clone fitted on the training rows, or why there is none."""
         X = self.rows(train)
         fitted = clone(model)
-        return self._guarded(name, lambda: fitted.fit(X, self.y[train]))
+        return self.guarded(name, lambda: fitted.fit(X, self.y[train]))
 
     def evaluate(
         self,
@@ -121,7 +149,7 @@ class Evaluator:
 
         results = {}
         for name, model in models.items():
-            results[name] = self._guarded(name, partial(run, model))
+            results[name] = self.guarded(name, partial(run, model))
             step(name)
         return results
 
@@ -139,17 +167,32 @@ class Evaluator:
         codes = np.searchsorted(self.classes, labels)
         return np.minimum(codes, len(self.classes) - 1).astype(np.int64)
 
-    def _guarded(self, name: str, work: Callable[[], Any]) -> Any:
+    @contextmanager
+    def counted(self) -> Iterator[Counts]:
+        """Yield the counts of what happens inside; they are added to the others at the end."""
+        before, self.counts = self.counts, Counts()
+        try:
+            yield self.counts
+        finally:
+            before.add(self.counts)
+            self.counts = before
+
+    def guarded(self, name: str, work: Callable[[], Any]) -> Any:
         """Run the work; return a Failure in place of an exception, and count warnings."""
+        found = Counts()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 result = work()
             except Exception as error:  # whatever a model does, the others go on
                 result = Failure(_first_line(error))
-        for category, message in {w.category.__name__: str(w.message) for w in caught}.items():
-            times, first = self.warnings.get((name, category), (0, _shorten(message, 160)))
-            self.warnings[name, category] = (times + 1, first)
+                found.failures[name] = (1, result.reason)
+        for warning in reversed(caught):
+            found.warnings[name, warning.category.__name__] = (
+                1,
+                _shorten(str(warning.message), 160),
+            )
+        self.counts.add(found)
         return result
 
 
@@ -162,3 +205,10 @@ def _first_line(error: Exception) -> str:
 def _shorten(text: str, longest: int = 300) -> str:
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def fitted_tradeoff(model: Any) -> float | None:
+    """Return the tradeoff of a fitted model, chosen or given; None for a model without one."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    value = getattr(last, "tradeoff_", None)
+    return None if value is None else float(value)
