@@ -360,7 +360,8 @@ class Density(ABC):
     def log_density(self, X: Floats, eta: Floats) -> Floats:
         """Return log f(x_i; η_k), shape (n_rows, n_classes); missing factors are left out."""
         values = self.relative_log_density(X, eta)
-        values += self.log_base_measure(X).sum(axis=1, keepdims=True)
+        # A product with ones: NumPy's sum over few columns takes ten times as long.
+        values += self.log_base_measure(X) @ np.ones((self.n_factors, 1))
         return values
 
 

@@ -150,7 +150,7 @@ def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
                 table[code, k] += weights[t, k]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def _combine(weights: Floats, rows: Floats, total: Floats) -> None:
     """Write Σ_j weights_j rows_j to ``total``; four rows at a time save loads and stores."""
     n_rows, n_columns = rows.shape
@@ -192,7 +192,7 @@ def _best_arrival(before: Floats, moves: Floats, best: Floats) -> None:
             best[k] = first if first > best[k] else best[k]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def scaled_forward(
     log_b: Floats,
     b: Floats,
@@ -272,7 +272,7 @@ def _possible_loss(
     return loss
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def _add_outer(weights: Floats, rows: Floats, outer: Floats) -> None:
     """Add Σ weights_s rows_sᵀ over four steps s: one load and store of ``outer`` for the four."""
     n_states = outer.shape[0]
@@ -282,7 +282,7 @@ def _add_outer(weights: Floats, rows: Floats, outer: Floats) -> None:
             outer[i, j] += (a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j])
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def scaled_backward(
     b: Floats,
     at: Integers,
