@@ -196,11 +196,14 @@ def extrapolate(
 
 
 def _point_words(point: float, low: float, high: float, largest: int, unit: str) -> str:
-    if not np.isfinite(point) or point > 1e9:
-        return f"one hundredth lower is not reached by any number of {unit}, as far as can be told."
-    upper = f"{high - largest:,.0f}" if np.isfinite(high) and high <= 1e9 else "no bound"
+    farthest = _FARTHEST * largest
+    if not np.isfinite(point):
+        return f"no number of {unit} makes it one hundredth lower, as far as can be told."
+    if point > farthest:
+        return f"one hundredth lower takes more than {farthest:,.0f} {unit}, too far to be told."
+    upper = f"{high - largest:,.0f}" if high <= farthest else "more than can be told"
     return (
-        f"to be one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} "
+        f"one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} "
         f"({max(low - largest, 1):,.0f} to {upper})."
     )
 
