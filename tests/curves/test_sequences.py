@@ -72,4 +72,6 @@ def test_sequences_can_be_continued(tmp_path):
 )
 def test_sequences_that_do_not_fit_are_refused(X, y, words):
     with pytest.raises(DataError, match=words):
-        learning_curve({"hmm": HiddenMarkovModel(emission="categorical", tradeoff=1)}, X, y, n_splits=1)
+        learning_curve(
+            {"hmm": HiddenMarkovModel(emission="categorical", tradeoff=1)}, X, y, n_splits=1
+        )

@@ -96,7 +96,7 @@ def curve(
 
     Every model is fitted on nested training sets of many random splits.
     """
-    from crossfade.commands.curve_view import findings, print_curve, write_chart
+    from crossfade.commands.curve_view import check_chart, findings, print_curve, write_chart
     from crossfade.commands.output import check_writable, live_progress, write_json, write_whole
     from crossfade.commands.tables import open_table
     from crossfade.comparison.models import choose_models, default_models
@@ -105,6 +105,8 @@ def curve(
     from crossfade.rows import Schema
 
     check_metric(metric)
+    if chart is not None:
+        check_chart(chart)
     for path, option in (
         (csv, "--csv"),
         (chart, "--chart"),

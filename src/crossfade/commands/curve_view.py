@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from crossfade.errors import DataError, MissingExtraError
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
 
-__all__ = ["findings", "print_curve", "write_chart"]
+__all__ = ["check_chart", "findings", "print_curve", "write_chart"]
 
 
 def findings(curve: LearningCurve, metric: str, ahead: int) -> dict[str, Any]:
@@ -59,24 +60,24 @@ def _finite(value: float) -> float | None:
     return value if value == value and abs(value) != float("inf") else None
 
 
+def check_chart(path: Path) -> None:
+    """Refuse a file name whose ending is not one of a picture or a page, before any work."""
+    if path.suffix.lower() not in (".png", ".svg", ".html", ".json"):
+        raise DataError(
+            f"--chart: expected a file that ends in .png, .svg, .html or .json, got {path.name!r}; "
+            "rename it"
+        )
+
+
 def write_chart(curve: LearningCurve, metric: str, path: Path) -> None:
     """Draw the curves into a file, whole or not at all.
 
     Raises
     ------
-    DataError
-        If the file's ending is not one of a picture or a page.
     MissingExtraError
         If Altair, or what it needs for pictures, is not installed.
     """
-    import io
-
     ending = path.suffix.lower().lstrip(".")
-    if ending not in ("png", "svg", "html", "json"):
-        raise DataError(
-            f"--chart: expected a file that ends in .png, .svg, .html or .json, got {path.name!r}; "
-            "rename it"
-        )
     drawn = curve.plot(metric)
     if ending == "json":
         write_whole(path, (json.dumps(drawn.to_dict(), indent=2) + "\n").encode())
