@@ -107,11 +107,23 @@ class Evaluator:
             return frame[index].to_native()
         return self.X[index]
 
+    def labels(self, index: Integers) -> Any:
+        """Return their labels, as models are fitted to them."""
+        return self.y[index]
+
+    def truth(self, index: Integers) -> Integers:
+        """Return the class of everything that is predicted of these rows."""
+        return self.codes[index]
+
+    def stacked(self, predictions: Any) -> NDArray[Any]:
+        """Return a model's predictions, one after the other, as :meth:`truth` has them."""
+        return np.asarray(predictions)
+
     def fit(self, name: str, model: Any, train: Integers) -> Any | Failure:
         """Return a clone fitted on the training rows, or why there is none."""
         X = self.rows(train)
         fitted = clone(model)
-        return self.guarded(name, lambda: fitted.fit(X, self.y[train]))
+        return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
 
     def evaluate(
         self,
@@ -136,7 +148,8 @@ class Evaluator:
         dict
             Under each name what the fit came to, or why it failed.
         """
-        X_train, y_train, X_test = self.rows(train), self.y[train], self.rows(test)
+        X_train, y_train, X_test = self.rows(train), self.labels(train), self.rows(test)
+        truth = self.truth(test)
 
         def run(model: Any) -> Evaluation:
             fresh = clone(model)
@@ -144,7 +157,7 @@ class Evaluator:
             fresh.fit(X_train, y_train)
             seconds = perf_counter() - start
             predicted, posterior = self._predict(fresh, X_test)
-            scores = score_predictions(predicted, posterior, self.codes[test])
+            scores = score_predictions(predicted, posterior, truth)
             return Evaluation(scores, seconds, fitted_tradeoff(fresh))
 
         results = {}
@@ -154,11 +167,13 @@ class Evaluator:
         return results
 
     def _predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
-        predicted = self._codes_of(np.asarray(fitted.predict(X)))
+        predicted = self._codes_of(self.stacked(fitted.predict(X)))
         if not hasattr(fitted, "predict_proba"):
             return predicted, None
         posterior = np.zeros((len(predicted), len(self.classes)))
-        posterior[:, self._codes_of(np.asarray(fitted.classes_))] = fitted.predict_proba(X)
+        posterior[:, self._codes_of(np.asarray(fitted.classes_))] = self.stacked(
+            fitted.predict_proba(X)
+        )
         if not np.isfinite(posterior).all():
             raise DataError("predict_proba returned values that are not finite")
         return predicted, posterior

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from crossfade.curves.scores import METRIC_LABELS
 from crossfade.densities.base import Floats
@@ -75,17 +74,37 @@ def fit_power_law(sizes: Floats, means: Floats, weights: Floats) -> PowerLaw:
     >>> bool(abs(law.at(640) - 0.2198) < 1e-3)
     True
     """
-    root = np.sqrt(weights / weights.sum())
-    best, least = PowerLaw(float(means.min()), 0.0, 1.0), np.inf
-    for exponent in _EXPONENTS:
-        falling = (sizes / sizes[0]) ** -exponent
-        design = np.column_stack([np.ones_like(sizes), falling]) * root[:, None]
-        (asymptote, scale), misfit = nnls(design, means * root)
-        if misfit < least:
-            least = misfit
-            up = float(scale * sizes[0] ** exponent)
-            best = PowerLaw(float(asymptote), up, float(exponent))
-    return best
+    return _fit_all(sizes, means[None], weights)[0]
+
+
+def _fit_all(sizes: Floats, means: Floats, weights: Floats) -> list[PowerLaw]:
+    """Fit a law to each row of means: least squares in closed form at every exponent."""
+    w = weights / weights.sum()
+    falling = (sizes / sizes[0]) ** -_EXPONENTS[:, None]  # (exponents, sizes)
+    middle = falling @ w
+    centred = falling - middle[:, None]
+    mean = means @ w  # (rows,)
+    total = (means**2) @ w
+    # The slope b of each (row, exponent), then the corners of a ≥ 0, b ≥ 0.
+    slope = np.maximum((means * w) @ centred.T / ((centred**2) @ w), 0.0)
+    base = mean[:, None] - slope * middle
+    at_zero = np.maximum((means * w) @ falling.T / ((falling**2) @ w), 0.0)
+    slope = np.where(base < 0.0, at_zero, slope)
+    base = np.maximum(base, 0.0)
+    cross = (means * w) @ falling.T
+    misfit = (
+        total[:, None]
+        - 2.0 * (base * mean[:, None] + slope * cross)
+        + base**2
+        + 2.0 * base * slope * middle
+        + slope**2 * ((falling**2) @ w)
+    )
+    best = misfit.argmin(axis=1)
+    rows = np.arange(means.shape[0])
+    return [
+        PowerLaw(float(a), float(b * sizes[0] ** _EXPONENTS[e]), float(_EXPONENTS[e]))
+        for a, b, e in zip(base[rows, best], slope[rows, best], best, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -196,11 +215,14 @@ def extrapolate(
 
 
 def _point_words(point: float, low: float, high: float, largest: int, unit: str) -> str:
-    if not np.isfinite(point) or point > 1e9:
-        return f"one hundredth lower is not reached by any number of {unit}, as far as can be told."
-    upper = f"{high - largest:,.0f}" if np.isfinite(high) and high <= 1e9 else "no bound"
+    farthest = _FARTHEST * largest
+    if not np.isfinite(point):
+        return f"no number of {unit} makes it one hundredth lower, as far as can be told."
+    if point > farthest:
+        return f"one hundredth lower takes more than {farthest:,.0f} {unit}, too far to be told."
+    upper = f"{high - largest:,.0f}" if high <= farthest else "more than can be told"
     return (
-        f"to be one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} "
+        f"one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} "
         f"({max(low - largest, 1):,.0f} to {upper})."
     )
 
@@ -214,7 +236,7 @@ def _fits(scores: Floats, at: Floats, random_state: int) -> tuple[PowerLaw, list
     rng = np.random.default_rng(random_state)
     drawn = rng.multinomial(n_splits, np.full(n_splits, 1 / n_splits), size=_RESAMPLES)
     means = drawn @ scores / n_splits
-    return law, [fit_power_law(at, row, weights) for row in means]
+    return law, _fit_all(at, means, weights)
 
 
 def _too_little(scores: Floats, at: Floats, m: int, unit: str) -> str:

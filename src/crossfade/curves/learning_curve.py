@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,19 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
-from crossfade.curves.inputs import LabelledTable, read_table
+from crossfade.curves.evaluation import Evaluator
+from crossfade.curves.inputs import read_table
 from crossfade.curves.result import LearningCurve
 from crossfade.curves.run import CurveRun
-from crossfade.curves.splits import curve_sizes, repeated_splits, training_rows
-from crossfade.curves.tracing import row_tracers
+from crossfade.curves.sequences import are_sequences, read_sequences
+from crossfade.curves.splits import (
+    Split,
+    curve_sizes,
+    random_splits,
+    repeated_splits,
+    training_rows,
+)
+from crossfade.curves.tracing import Tracer, row_tracers, sequence_tracers
 from crossfade.errors import DataError
 
 __all__ = ["learning_curve"]
@@ -47,9 +56,9 @@ def learning_curve(
     models : mapping of str to estimator
         Any scikit-learn classifiers, unfitted; they are cloned, not changed. A `random_state` left
         None is filled in from the seed.
-    X : data frame or array-like of shape (n_samples, n_features)
-        Not changed.
-    y : array-like of shape (n_samples,)
+    X : data frame or array-like of shape (n_samples, n_features), or list of sequences
+        Not changed. With a list of sequences, sizes count sequences and scores are of steps.
+    y : array-like of shape (n_samples,), or list of sequences of labels
         Labels; rows without one are left out.
     train_sizes : "log", or numbers, default="log"
         Counts of training rows; or, as in scikit-learn, fractions of the training part, numbers in
@@ -106,25 +115,26 @@ def learning_curve(
     _check_models(models)
     _check_number("n_splits", n_splits, 1)
     _check_number("random_state", random_state, 0)
-    table = read_table(X, y)
-    evaluator = table.evaluator
-    n_rows, n_classes = len(evaluator.y), evaluator.classes.size
-    n_train = training_rows(train_size, n_rows, n_classes)
-    sizes = _sizes(train_sizes, n_train, n_classes)
-    splits = repeated_splits(
-        evaluator.codes, n_splits=n_splits, n_train=n_train, random_state=random_state
-    )
+    settings = _Settings(train_sizes, n_splits, train_size, random_state)
+    read = _plan_sequences if are_sequences(y) else _plan_rows
+    plan = read(models, X, y, settings)
     run = CurveRun(
-        tracers=row_tracers(models, table, random_state),
-        splits=list(splits),
-        sizes=sizes,
-        evaluator=evaluator,
+        tracers=plan.tracers,
+        splits=plan.splits,
+        sizes=plan.sizes,
+        evaluator=plan.evaluator,
         progress=progress,
     )
     if checkpoint is not None:
-        run.open(Path(checkpoint), _fingerprint(models, table, sizes, n_train, random_state))
-    notes = [f"{table.n_dropped:,} rows without a label were left out."] if table.n_dropped else []
-    curve = run.result(n_train=n_train, n_test=n_rows - n_train, seed=random_state, notes=notes)
+        run.open(Path(checkpoint), _fingerprint(models, plan, random_state))
+    first = plan.splits[0]
+    curve = run.result(
+        n_train=first.train.size,
+        n_test=first.test.size,
+        seed=random_state,
+        unit=plan.unit,
+        notes=plan.notes,
+    )
     _refuse_hopeless(curve, run)
     return curve
 
@@ -138,6 +148,75 @@ def _refuse_hopeless(curve: LearningCurve, run: CurveRun) -> None:
                 f"models: expected {name!r} to fit some training set, but all {times} fits "
                 f"failed: {reason}; leave it out or mend its parameters"
             )
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How splits and sizes are asked for."""
+
+    train_sizes: Any
+    n_splits: int
+    train_size: float | int
+    random_state: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be traced; `data` is what tells one data set from another."""
+
+    tracers: Mapping[str, Tracer]
+    splits: list[Split]
+    sizes: tuple[int, ...]
+    evaluator: Evaluator
+    data: Any
+    unit: str
+    notes: tuple[str, ...] = ()
+
+
+def _plan_rows(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -> _Plan:
+    table = read_table(X, y)
+    evaluator, schema, seed = table.evaluator, table.schema, settings.random_state
+    n_classes = evaluator.classes.size
+    n_train = training_rows(settings.train_size, len(evaluator.y), n_classes)
+    splits = repeated_splits(
+        evaluator.codes, n_splits=settings.n_splits, n_train=n_train, random_state=seed
+    )
+    rows = "1 row" if table.n_dropped == 1 else f"{table.n_dropped:,} rows"
+    return _Plan(
+        tracers=row_tracers(models, table, seed),
+        splits=list(splits),
+        sizes=_sizes(settings.train_sizes, n_train, n_classes),
+        evaluator=evaluator,
+        data=(
+            schema.encode(table.columns),
+            schema.names,
+            schema.kinds,
+            schema.categories,
+            evaluator.codes,
+            evaluator.classes.tolist(),
+        ),
+        unit="rows",
+        notes=(f"{rows} without a label left out.",) if table.n_dropped else (),
+    )
+
+
+def _plan_sequences(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -> _Plan:
+    evaluator = read_sequences(X, y)
+    n_train = training_rows(settings.train_size, len(evaluator.y), 1)
+    splits = random_splits(
+        len(evaluator.y),
+        n_splits=settings.n_splits,
+        n_train=n_train,
+        random_state=settings.random_state,
+    )
+    return _Plan(
+        tracers=sequence_tracers(models, evaluator, settings.random_state),
+        splits=list(splits),
+        sizes=_sizes(settings.train_sizes, n_train, 1),
+        evaluator=evaluator,
+        data=(evaluator.X, evaluator.codes, evaluator.offsets, evaluator.classes.tolist()),
+        unit="sequences",
+    )
 
 
 def _check_models(models: Any) -> None:
@@ -195,29 +274,14 @@ def _bad_sizes(got: Any, n_train: int, n_classes: int) -> DataError:
     )
 
 
-def _fingerprint(
-    models: Mapping[str, Any],
-    table: LabelledTable,
-    sizes: Sequence[int],
-    n_train: int,
-    random_state: int,
-) -> dict[str, str]:
+def _fingerprint(models: Mapping[str, Any], plan: _Plan, random_state: int) -> dict[str, str]:
     """Return what tells one run from another, by what it is called in messages."""
     from crossfade import __version__
 
-    schema = table.schema
-    data = (
-        schema.encode(table.columns),
-        schema.names,
-        schema.kinds,
-        schema.categories,
-        table.evaluator.codes,
-        table.evaluator.classes.tolist(),
-    )
     return {
-        "data": joblib.hash(data),
+        "data": joblib.hash(plan.data),
         "models": joblib.hash([(name, clone(model)) for name, model in models.items()]),
-        "sizes": joblib.hash((tuple(sizes), n_train)),
+        "sizes": joblib.hash((plan.sizes, plan.splits[0].train.size)),
         "seed": str(random_state),
         "version": __version__,
     }

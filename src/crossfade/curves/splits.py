@@ -10,7 +10,7 @@ import numpy as np
 from crossfade.densities.base import Integers
 from crossfade.errors import DataError
 
-__all__ = ["Split", "curve_sizes", "repeated_splits", "training_rows"]
+__all__ = ["Split", "curve_sizes", "random_splits", "repeated_splits", "training_rows"]
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,27 @@ def repeated_splits(
         train = [rows[:k] for rows, k in zip(shuffled, share, strict=True)]
         test = [rows[k:] for rows, k in zip(shuffled, share, strict=True)]
         yield Split(_nested(train, rng), np.sort(np.concatenate(test)), number)
+
+
+def random_splits(
+    n_units: int, *, n_splits: int, n_train: int, random_state: int
+) -> Iterator[Split]:
+    """Yield independent splits of units that have no class of their own, such as sequences.
+
+    Parameters
+    ----------
+    n_units : int
+    n_splits, n_train, random_state
+        As for :func:`repeated_splits`; here too the first splits of a long run are a short one's.
+
+    Yields
+    ------
+    Split
+        Training units in random order, which every prefix shares.
+    """
+    for number, seed in enumerate(np.random.SeedSequence(random_state).spawn(n_splits)):
+        order = np.random.default_rng(seed).permutation(n_units)
+        yield Split(order[:n_train], np.sort(order[n_train:]), number)
 
 
 def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ...]:

@@ -20,7 +20,14 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.rows import Schema, check_weights
 
-__all__ = ["FittedCurve", "KnownEnd", "NestedCurve", "Tracer", "row_tracers"]
+__all__ = [
+    "FittedCurve",
+    "KnownEnd",
+    "NestedCurve",
+    "Tracer",
+    "row_tracers",
+    "sequence_tracers",
+]
 
 
 class Tracer(Protocol):
@@ -54,6 +61,13 @@ def row_tracers(models: Mapping[str, Any], table: LabelledTable, seed: int) -> d
         If a model of this library cannot take the table.
     """
     return {name: _row_tracer(name, model, table, seed) for name, model in models.items()}
+
+
+def sequence_tracers(
+    models: Mapping[str, Any], evaluator: Evaluator, seed: int
+) -> dict[str, Tracer]:
+    """Return tracers of models of sequences: each is fitted at every size."""
+    return {name: FittedCurve(name, model, evaluator, seed) for name, model in models.items()}
 
 
 def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Tracer:
