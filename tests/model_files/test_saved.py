@@ -248,6 +248,8 @@ def test_ways_of_building_that_run_something_are_refused(tmp_path):
         ("crossfade.json", lambda a: a | {"format": "x"}, "expected the description of a model"),
         ("crossfade.json", lambda a: [], "expected the description of a model"),
         ("crossfade.json", lambda a: {**a, "classes": None}, "got none of classes"),
+        ("crossfade.json", lambda a: {k: a[k] for k in a if k != "target"}, "none of target"),
+        ("crossfade.json", lambda a: {**a, "missing_values": [9]}, "got none of missing_values"),
         ("crossfade.json", lambda a: {**a, "classes": [1, 2]}, "a description that agrees"),
         ("crossfade.json", lambda a: {**a, "columns": []}, "a description that agrees"),
         ("schema.json", lambda a: a | {"content": None}, "got data that make none"),

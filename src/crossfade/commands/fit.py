@@ -87,7 +87,9 @@ def fit(
     from crossfade.comparison.inputs import read_problem
     from crossfade.curves.evaluation import fitted_tradeoff
     from crossfade.model_files import save_model
+    from crossfade.model_files.saved import import_skops
 
+    import_skops()  # before hours of work and not after
     check_writable(out, "--out")
     table = open_table(
         data,

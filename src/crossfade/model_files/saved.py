@@ -153,7 +153,7 @@ def save_model(
         "training": dict(training or {}),
     }
     content = io.BytesIO()
-    _skops().dump(estimator, content, compression=zipfile.ZIP_DEFLATED)
+    import_skops().dump(estimator, content, compression=zipfile.ZIP_DEFLATED)
     with zipfile.ZipFile(content, "a", compression=zipfile.ZIP_DEFLATED) as archive:
         check_types(json.loads(archive.read("schema.json")), "estimator", trusted)
         archive.writestr(_ABOUT, json.dumps(about, indent=1, allow_nan=False))
@@ -190,7 +190,7 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
     MissingExtraError
         If skops is not installed.
     """
-    skops = _skops()
+    skops = import_skops()
     place = str(path)
     try:
         raw = Path(path).read_bytes()
@@ -241,9 +241,11 @@ def _check_about(about: Any, place: str) -> None:
             f"{about.get('format_version')!r}, written by crossfade {about.get('crossfade')}; "
             "use that version"
         )
-    known = {"crossfade": str, "model": str, "classes": list, "columns": list}
-    known |= {"missing_values": list, "training": dict}
-    wrong = [key for key, kind in known.items() if not isinstance(about.get(key), kind)]
+    known: dict[str, Any] = {"crossfade": str, "model": str, "classes": list, "columns": list}
+    known |= {"missing_values": list, "training": dict, "target": (str, type(None))}
+    wrong = [key for key, kind in known.items() if not isinstance(about.get(key, 0), kind)]
+    if not wrong and not all(isinstance(cell, str) for cell in about["missing_values"]):
+        wrong = ["missing_values"]
     if wrong:
         raise DataError(
             f"{place}: expected a whole description, got none of {', '.join(wrong)}; the file is "
@@ -251,7 +253,8 @@ def _check_about(about: Any, place: str) -> None:
         )
 
 
-def _skops() -> Any:
+def import_skops() -> Any:
+    """Return the module skops.io, or say how to install it."""
     try:
         import skops.io
     except ImportError:
