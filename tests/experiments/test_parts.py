@@ -20,7 +20,7 @@ from crossfade.experiments.trials import generator, run_trials
 def three_classes(n: int = 150, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     y = np.arange(n) % 3
-    centres = rng.normal(size=(3, d))
+    centres = 0.4 * rng.normal(size=(3, d))
     return centres[y] + rng.normal(size=(n, d)) @ rng.normal(size=(d, d)), y
 
 

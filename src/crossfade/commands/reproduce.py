@@ -183,7 +183,7 @@ def _fitting_table(section: Section, out: Console) -> Table:
     from rich.measure import Measurement
 
     roomy = out.options.update(width=1000)  # a measurement is never wider than its options
-    for gap in (3, 2, 1):
+    for gap in (2, 1, 0):
         table = _table(section, gap)
         if Measurement.get(out, roomy, table).maximum <= out.width:
             break

@@ -20,6 +20,7 @@ _MODULES: Final = {
     "bouchard-triggs-figure": "bouchard_triggs_figure",
     "ng-jordan": "ng_jordan",
     "regimes": "regimes",
+    "efficiency": "efficiency",
 }
 
 

@@ -23,12 +23,12 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import ndtr
 
 from crossfade.classifiers import NaiveBayes
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import CrossfadeWarning
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
+from crossfade.experiments.rules import rule_error
 from crossfade.experiments.trials import generator, run_trials
 
 __all__ = ["EXPERIMENT", "run"]
@@ -154,8 +154,7 @@ def excess_error(slopes: Floats, intercept: float) -> float:
     def error(w: Floats, b: float) -> float:
         total = float(w.sum())
         deviation = math.sqrt((1.0 - _COMMON) * float(w @ w) + _COMMON * total**2)
-        missed = ndtr(-(_SHIFT * total + b) / deviation) + ndtr(-(_SHIFT * total - b) / deviation)
-        return 0.5 * float(missed)
+        return rule_error(_SHIFT * total, b, deviation)
 
     return error(slopes, intercept) - error(np.ones_like(slopes), 0.0)
 
