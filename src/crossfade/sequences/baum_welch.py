@@ -136,7 +136,8 @@ def expectation_maximisation(
     DataError
         If no path can have produced a sequence.
     """
-    parameters, history = start, []
+    history: list[float] = []
+    parameters, before = start, start
     message, converged = f"stopped after max_iter={max_iter} iterations", False
     step = _best_paths if viterbi_training else _expected_counts
     for _ in range(max_iter):
@@ -149,13 +150,18 @@ def expectation_maximisation(
                 "X: expected sequences that the model can produce, got an objective of "
                 f"{value!r}; smooth with alpha > 0, and look for labels that contradict X"
             )
+        gain = value - history[-1] if history else np.inf
+        if gain < 0.0:
+            # Rounding, at variances near zero: the point before stays.
+            parameters = before
+            message, converged = "the objective rises no further", True
+            break
         history.append(value)
-        if len(history) > 1:
-            gain = value - history[-2]
-            if gain <= tol * max(layout.n_steps, 1):
-                message = f"the objective gained {gain:.1e}, within tol={tol:g} a step"
-                converged = True
-                break
+        if gain <= tol * max(layout.n_steps, 1):
+            message = f"the objective gained {gain:.1e}, within tol={tol:g} a step"
+            converged = True
+            break
+        before = parameters
         theta = emission.estimate(*emitted, parameters.theta)
         parameters = estimate_chain(counts, alpha, theta, stop=False, previous=parameters)
     return Training(parameters, tuple(history), converged, message)

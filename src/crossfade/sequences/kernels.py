@@ -50,6 +50,7 @@ import numpy as np
 from numba import njit
 
 from crossfade.densities.base import Floats, Integers
+from crossfade.sequences.vector_kernels import add_products, largest_arrivals, weighted_rows
 
 __all__ = [
     "WORK_ROWS",
@@ -78,8 +79,11 @@ Chain = namedtuple(
     "log_start log_transitions log_stop start transitions transposed raised stop shifts audit",
 )
 
-#: Rows of scratch that a sequence needs: one or two vectors, and weights of four steps twice.
-WORK_ROWS = 9
+#: Steps whose transitions are counted together, with one load and store of each count.
+_STEPS = 8
+
+#: Rows of scratch that a sequence needs: one or two vectors, and weights of these steps twice.
+WORK_ROWS = 1 + 2 * _STEPS
 
 #: Sums may be taken in any order (vector lanes), but infinities and NaN keep their meaning.
 _FAST = {"reassoc", "nsz", "contract"}
@@ -151,48 +155,6 @@ def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def _combine(weights: Floats, rows: Floats, total: Floats) -> None:
-    """Write Σ_j weights_j rows_j to ``total``; four rows at a time save loads and stores."""
-    n_rows, n_columns = rows.shape
-    whole = n_rows - n_rows % 4
-    for k in range(n_columns):
-        total[k] = 0.0
-    for j in range(0, whole, 4):
-        a, b, c, d = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-        for k in range(n_columns):
-            total[k] += (a * rows[j, k] + b * rows[j + 1, k]) + (
-                c * rows[j + 2, k] + d * rows[j + 3, k]
-            )
-    for j in range(whole, n_rows):
-        a = weights[j]
-        for k in range(n_columns):
-            total[k] += a * rows[j, k]
-
-
-@njit(nogil=True, cache=True)
-def _best_arrival(before: Floats, moves: Floats, best: Floats) -> None:
-    """Write max_j (before_j + moves_jk) to ``best``; four rows at a time, as above."""
-    n_rows, n_columns = moves.shape
-    whole = n_rows - n_rows % 4
-    for k in range(n_columns):
-        best[k] = -np.inf
-    for j in range(0, whole, 4):
-        a, b, c, d = before[j], before[j + 1], before[j + 2], before[j + 3]
-        for k in range(n_columns):
-            first, second = a + moves[j, k], b + moves[j + 1, k]
-            third, fourth = c + moves[j + 2, k], d + moves[j + 3, k]
-            first = second if second > first else first
-            third = fourth if fourth > third else third
-            first = third if third > first else first
-            best[k] = first if first > best[k] else best[k]
-    for j in range(whole, n_rows):
-        a = before[j]
-        for k in range(n_columns):
-            first = a + moves[j, k]
-            best[k] = first if first > best[k] else best[k]
-
-
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def scaled_forward(
     log_b: Floats,
     b: Floats,
@@ -216,7 +178,7 @@ def scaled_forward(
             for k in range(n_states):
                 predicted[k] = chain.start[k]
         else:
-            _combine(alpha[t - 1], transitions, predicted)
+            weighted_rows(alpha, t - 1, transitions, work, 0)
         # The scale of the step before comes in here, so that nothing waits for its division.
         total = 0.0
         for k in range(n_states):
@@ -273,16 +235,6 @@ def _possible_loss(
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def _add_outer(weights: Floats, rows: Floats, outer: Floats) -> None:
-    """Add Σ weights_s rows_sᵀ over four steps s: one load and store of ``outer`` for the four."""
-    n_states = outer.shape[0]
-    for i in range(n_states):
-        a, b, c, d = weights[0, i], weights[1, i], weights[2, i], weights[3, i]
-        for j in range(n_states):
-            outer[i, j] += (a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j])
-
-
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def scaled_backward(
     b: Floats,
     at: Integers,
@@ -297,8 +249,8 @@ def scaled_backward(
     n_states = b.shape[1]
     transposed = chain.transposed
     beta = work[0]
-    weights = work[1:5]
-    after = work[5:9]
+    weights = work[1 : 1 + _STEPS]
+    after = work[1 + _STEPS : WORK_ROWS]
     audit = chain.audit
     counted = outer.shape[0] > 0
     allowance = 1e-9 + 1e-14 * n_steps
@@ -319,7 +271,7 @@ def scaled_backward(
         row = at[t + 1]
         for j in range(n_states):
             after[slot, j] = b[row, j] * beta[j] * scale
-        _combine(after[slot], transposed, beta)
+        weighted_rows(after, slot, transposed, work, 0)
         if audit:
             for i in range(n_states):
                 if alpha[t, i] == 0.0:
@@ -343,14 +295,12 @@ def scaled_backward(
             for i in range(n_states):
                 beta[i] *= scale
         slot += 1
-        if slot == 4:
+        if slot == _STEPS:
             slot = 0
             if counted:
-                _add_outer(weights, after, outer)
+                add_products(weights, after, outer)
     if counted and slot > 0:
-        weights[slot:] = 0.0
-        after[slot:] = 0.0
-        _add_outer(weights, after, outer)
+        add_products(weights[:slot], after[:slot], outer)
     return True
 
 
@@ -562,7 +512,7 @@ def viterbi_sequence(
     """Find the best path of one sequence; ties go to the lower state; see the beginning.
 
     No back-pointers: the one path's predecessors are found again from ``delta``, so that the
-    forward loop is a maximum only, which the compiler turns into vector instructions.
+    forward loop is a maximum only, in vector instructions.
     """
     n_steps = at.shape[0]
     n_states = log_b.shape[1]
@@ -571,7 +521,7 @@ def viterbi_sequence(
     for k in range(n_states):
         delta[0, k] = chain.log_start[k] + log_b[at[0], k]
     for t in range(1, n_steps):
-        _best_arrival(delta[t - 1], log_transitions, best)
+        largest_arrivals(delta, t - 1, log_transitions, work, 0)
         row = at[t]
         for k in range(n_states):
             delta[t, k] = best[k] + log_b[row, k]
