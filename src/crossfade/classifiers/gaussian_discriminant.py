@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.classifiers.base import TradeoffClassifier, check_number
+from crossfade.classifiers.batches import BatchClassifier
+from crossfade.classifiers.checks import check_number
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError
@@ -20,7 +21,7 @@ from crossfade.rows import Schema
 __all__ = ["GaussianDiscriminant"]
 
 
-class GaussianDiscriminant(TradeoffClassifier):
+class GaussianDiscriminant(BatchClassifier):
     """Gaussian classes with any covariance, fitted generatively, discriminatively or between.
 
     Parameters
@@ -143,6 +144,15 @@ feature_names_in_
 
     def _density(self, schema: Schema) -> Density:
         return MultivariateGaussian(self.covariance, self.shrinkage)
+
+    def _densities(self, schema: Schema) -> list[Density]:
+        shared = f"shared_{self.covariance.removeprefix('shared_')}"
+        if self.covariance.startswith("shared") or self.components > 1:
+            return [self._density(schema)]
+        # Of few rows a class's own covariance may be singular, and its posterior then certainty.
+        rows = schema.n_features if self.covariance == "full" else 0
+        own = MultivariateGaussian(self.covariance, self.shrinkage, 2.0 + rows)
+        return [own, MultivariateGaussian(shared, self.shrinkage)]
 
     def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
         if self.components == 1:

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from crossfade.classifiers.base import TradeoffClassifier, check_number
+from crossfade.classifiers.batches import BatchClassifier
+from crossfade.classifiers.checks import check_number
 from crossfade.densities import (
     DENSITIES,
     Bernoulli,
@@ -29,10 +30,13 @@ _DENSITY_OF_KIND = {
     "boolean": "bernoulli",
     "categorical": "categorical",
 }
+#: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
+_SHRINKAGE_ROWS = 2.0
+
 _KIND_OF_DENSITY = {density: kind for kind, density in _DENSITY_OF_KIND.items()}
 
 
-class NaiveBayes(TradeoffClassifier):
+class NaiveBayes(BatchClassifier):
     """Naive Bayes with any density a column, fitted generatively, discriminatively or between.
 
     Parameters
@@ -163,6 +167,19 @@ default="auto"
         return None if _is_auto(chosen) else _kind(chosen)
 
     def _density(self, schema: Schema) -> Density:
+        return self._product(schema, Gaussian(self.shared_variance, self.var_smoothing))
+
+    def _densities(self, schema: Schema) -> list[Density]:
+        shared = self._product(schema, Gaussian(True, self.var_smoothing))
+        named = [part for part, _ in shared.parts if isinstance(part, Gaussian)]
+        if self.shared_variance or not any(part.shared_variance for part in named):
+            return [shared]
+        # Of few rows a class's own variance may be nothing, and its posterior then certainty.
+        own = Gaussian(False, self.var_smoothing, _SHRINKAGE_ROWS)
+        return [self._product(schema, own), shared]
+
+    def _product(self, schema: Schema, gaussian: Gaussian) -> Product:
+        """Return the density of all columns, with this one where a name says Gaussian."""
         chosen = self.density
         by_column: dict[int, str | Density] = {}
         if isinstance(chosen, Mapping):
@@ -177,14 +194,19 @@ default="auto"
             key = one if isinstance(one, str) else id(one)
             groups.setdefault(key, (one, []))[1].append(j)
         return Product(
-            [(self._named(one, columns, schema), columns) for one, columns in groups.values()]
+            [
+                (self._named(one, columns, schema, gaussian), columns)
+                for one, columns in groups.values()
+            ]
         )
 
-    def _named(self, one: str | Density, columns: list[int], schema: Schema) -> Density:
+    def _named(
+        self, one: str | Density, columns: list[int], schema: Schema, gaussian: Gaussian
+    ) -> Density:
         if isinstance(one, Density):
             return one
         if one == "gaussian":
-            return Gaussian(self.shared_variance, self.var_smoothing)
+            return gaussian
         if one == "bernoulli":
             return Bernoulli(self.alpha)
         if one == "poisson":
