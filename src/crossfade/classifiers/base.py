@@ -62,6 +62,12 @@ class TradeoffClassifier(FittedViews, ABC):
         """Return the kinds of columns that the user's choice of density implies."""
         return None
 
+    def _better_kinds(
+        self, rows: LabelledRows, schema: Schema, groups: Integers | None
+    ) -> Mapping[int, str] | None:
+        """Return the kinds of all columns where the rows tell better than the columns' types."""
+        return None
+
     def _densities(self, schema: Schema) -> list[Density]:
         """Return what a choice is made among: variants with the same statistics, widest first."""
         return [self._density(schema)]
@@ -142,13 +148,19 @@ class TradeoffClassifier(FittedViews, ABC):
             kept = np.flatnonzero(given)
             X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
-        matrix, schema = read_features(
-            self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
-        )
+        declared = self._declared_kinds(X)
+        matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
         self._table_library = table_library(X)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        return LabelledRows(matrix, codes, weights, self.classes_.size), schema, numbers
+        rows = LabelledRows(matrix, codes, weights, self.classes_.size)
+        better = self._better_kinds(rows, schema, numbers)
+        if better:
+            matrix, schema = read_features(
+                self, X, reset=True, declared=better, sample_weight=given
+            )
+            rows = replace(rows, X=matrix)
+        return rows, schema, numbers
 
     def _bound(
         self, rows: LabelledRows, density: Density, *, batches: bool = False

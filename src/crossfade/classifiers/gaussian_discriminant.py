@@ -33,9 +33,11 @@ class GaussianDiscriminant(BatchClassifier):
     components : int, default=1
         Gaussians a class; with more than one the fit starts from the best of `n_init` EM runs and
         the objective is not convex.
-    tradeoff : float or "auto", default="auto"
+    tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood, 0 the conditional likelihood (logistic regression on the
-        columns, and on their products where covariances differ), "auto" chooses on a path between.
+        columns, and on their products where covariances differ). "auto" pools a grid of λ and
+        penalties (and, for covariances of a class's own, those and shared ones) by their
+        out-of-fold losses, "best" picks one point of it; so does "auto" for mixtures.
     shrinkage : float, default=0.0
         s in [0, 1): the generative covariance is (1 - s) Σ + s D, D the diagonal of the pooled
         within-class variances.
@@ -54,7 +56,8 @@ class GaussianDiscriminant(BatchClassifier):
 
     Attributes
     ----------
-    classes_, class_count_, class_prior_, tradeoff_, tradeoff_path_, selection_, schema_, \
+    classes_, class_count_, class_prior_, tradeoff_, tradeoff_path_, selection_, \
+posterior_scale_, schema_, \
 density_, parameters_, solution_, coef_, intercept_, class_densities_, n_features_in_, \
 feature_names_in_
         As in :class:`~crossfade.NaiveBayes`.
