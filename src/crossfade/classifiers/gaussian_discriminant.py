@@ -20,6 +20,9 @@ from crossfade.rows import Schema
 
 __all__ = ["GaussianDiscriminant"]
 
+#: Pseudo-rows a class with the variances of all, where the sharing of covariances is chosen, too.
+_SHRINKAGE_ROWS = 2.0
+
 
 class GaussianDiscriminant(BatchClassifier):
     """Gaussian classes with any covariance, fitted generatively, discriminatively or between.
@@ -153,8 +156,7 @@ feature_names_in_
         if self.covariance.startswith("shared") or self.components > 1:
             return [self._density(schema)]
         # Of few rows a class's own covariance may be singular, and its posterior then certainty.
-        rows = schema.n_features if self.covariance == "full" else 0
-        own = MultivariateGaussian(self.covariance, self.shrinkage, 2.0 + rows)
+        own = MultivariateGaussian(self.covariance, self.shrinkage, _SHRINKAGE_ROWS)
         return [own, MultivariateGaussian(shared, self.shrinkage)]
 
     def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:

@@ -133,8 +133,10 @@ def select(
         return Selection(members, each, shares, 1.0, evidence.of_point(members, values, best))
     pool = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
     scale = float(pool.sum())
+    # A thousandth of the weight is not worth its fit to full tolerance.
+    pool[pool < 1e-3 * scale] = 0.0
     # No weight at all is the class shares: nothing was learnt. The density then is the best's.
-    shares = pool / scale if scale > 0.0 else shares
+    shares = pool / pool.sum() if scale > 0.0 else shares
     return Selection(members, each, shares, scale, evidence.of_pool(members, values, best, pool))
 
 
