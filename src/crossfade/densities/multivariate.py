@@ -51,6 +51,8 @@ class MultivariateGaussian(Density):
     shrinkage : float, default=0.0
         s in [0, 1): the covariance is (1 - s) Σ + s D, D the diagonal of pooled within-class
         variances, by a conjugate prior of s/(1 - s) pseudo-rows a row at the class's mean.
+    shrinkage_rows : float, default=0.0
+        So many pseudo-rows a class in addition, however many rows the class has.
     standardise : bool, default=True
         Whether each column has its own scale. If not, all have one, and ``spherical`` means equal
         variances of the columns as they are: for columns of one unit, where it matters which of
@@ -90,7 +92,12 @@ class MultivariateGaussian(Density):
     _scales: bool
 
     def __init__(
-        self, covariance: str = "shared_full", shrinkage: float = 0.0, *, standardise: bool = True
+        self,
+        covariance: str = "shared_full",
+        shrinkage: float = 0.0,
+        shrinkage_rows: float = 0.0,
+        *,
+        standardise: bool = True,
     ):
         name = "shared_full" if covariance == "shared" else covariance
         if name not in COVARIANCES:
@@ -104,8 +111,14 @@ class MultivariateGaussian(Density):
                 "use covariance='shared_diagonal' for shrinkage 1"
             )
         self.covariance = covariance
+        if not (np.isfinite(shrinkage_rows) and shrinkage_rows >= 0):
+            raise DataError(
+                f"shrinkage_rows: expected a finite number >= 0, got {shrinkage_rows!r}; "
+                "0 adds nothing to the shrinkage"
+            )
         self.shrinkage = shrinkage
         self.standardise = standardise
+        self.shrinkage_rows = shrinkage_rows
         self.shared = name.startswith("shared_")
         self.allows_missing = False
         self._kind = STRUCTURES[name.removeprefix("shared_")]
@@ -258,11 +271,15 @@ class MultivariateGaussian(Density):
         reference = np.where(pooled > 1e-14, pooled, 1.0)
 
         pseudo = counts * self.shrinkage / (1.0 - self.shrinkage)
+        pseudo = pseudo + np.where(counts > 0, self.shrinkage_rows, 0.0)
+        part = (pseudo / np.maximum(counts + pseudo, np.finfo(float).tiny)).reshape(
+            -1, *[1] * (C.ndim - 1)
+        )
         target = structure.outer(means, means) + structure.from_diagonal(reference)
         second = pseudo[:, None] * structure.flat(target)
         still = np.where(structure.active, 0.0, 1.0)
-        shrunk = (1.0 - self.shrinkage) * C
-        shrunk = shrunk + structure.from_diagonal(self.shrinkage * reference + still)
+        shrunk = (1.0 - part) * C
+        shrunk = shrunk + part * structure.from_diagonal(reference) + structure.from_diagonal(still)
         if self.shared:
             shrunk = np.tensordot(share, shrunk, axes=1)[None]
         # One row's worth of variance, in all, where rows tell nothing of it: the same variance in

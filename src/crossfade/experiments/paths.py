@@ -114,4 +114,4 @@ def fit_path(
         if n_components == 1
         else MixtureObjective(rows, bound, 1.0, 0.0, n_components=n_components, seed=seed)
     )
-    return FittedPath(objective, follow(objective, tuple(tradeoffs), tol=tol))
+    return FittedPath(objective, follow(objective, [(at, 0.0) for at in tradeoffs], tol=tol))

@@ -20,7 +20,7 @@ from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.densities import Categorical, Density, Gaussian, MultivariateGaussian, Product
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError, MissingExtraError
-from crossfade.fitting.selection import check_criterion
+from crossfade.fitting.criteria import check_criterion
 from crossfade.model_files.graph import Graph
 from crossfade.model_files.saved import table_schema
 from crossfade.rows.preparation import Preparation
