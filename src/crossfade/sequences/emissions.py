@@ -493,10 +493,10 @@ class SymbolEmission(Emission):
         return weights * np.exp(theta - self.partition(theta))
 
     def sums(self, observations: Integers, weights: Floats) -> tuple[Floats, Floats]:
-        from crossfade.sequences import kernels
+        from crossfade.sequences import block_kernels
 
         table = np.zeros((len(self.symbols) + 1, weights.shape[1]))
-        kernels.add_rows(observations, np.ascontiguousarray(weights), table)
+        block_kernels.add_rows(observations, np.ascontiguousarray(weights), table)
         return table.sum(axis=0)[:, None], table.T
 
     def missing_counts(self, observations: Integers, weights: Floats) -> Floats | None:
