@@ -198,7 +198,8 @@ def models(corpus: Corpus) -> str:
 def curve(corpus: Corpus, sizes: Sequence[int | None] = SIZES) -> str:
     """Return the table of accuracies by λ (columns) and number of sentences (rows)."""
     lines = [
-        f"{corpus.name}: accuracy of HiddenMarkovModel(tradeoff=λ) on words, and processor seconds to train",
+        f"{corpus.name}: accuracy of HiddenMarkovModel(tradeoff=λ) on words, and processor seconds "
+        "of training",
         "",
         "| sentences | " + " | ".join(f"λ={tradeoff:g}" for tradeoff in TRADEOFFS) + " | best λ |",
         "|---:|" + "---:|" * (len(TRADEOFFS) + 1),

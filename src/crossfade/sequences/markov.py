@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -182,4 +183,5 @@ def path_scores(
     before = layout.followed()
     steps[before] += transitions[safe[before], safe[before + 1]]
     sequence = np.repeat(np.arange(layout.n_sequences), np.diff(layout.offsets))
-    return np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
+    totals: Any = np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
+    return totals
