@@ -40,6 +40,9 @@ CORPORA = {"CoNLL-2000": "conll2000", "UD-EWT": "ud_ewt"}
 
 SIZES = (50, 200, 1000, None)
 
+#: With no more sentences than this, all models fit into memory with all features.
+_FEW = 2000
+
 TRADEOFFS = (1.0, 0.9, 0.5, 0.1, 0.01, 0.0)
 
 Words = list[list[str]]
@@ -191,6 +194,10 @@ def models(corpus: Corpus) -> str:
         line("single words, maximum entropy", name, SingleWords(), X, X_test)
         line("maximum-entropy Markov model", name, MaximumEntropyMarkovModel(), X, X_test)
         line("entropic Markov chain", name, _entropic(), X, X_test, decode="posterior")
+        # Its weights are dense, one for each attribute and tag, and L-BFGS keeps forty such vectors.
+        if name == "spelling" or len(X) <= _FEW:
+            joint = EntropicMarkovChain(training="joint", tol=1e-4)
+            line("the same, jointly trained", name, joint, X, X_test, decode="posterior")
         line("conditional random field", name, ConditionalRandomField(), X, X_test)
     return "\n".join(lines)
 
