@@ -194,7 +194,7 @@ def models(corpus: Corpus) -> str:
         line("single words, maximum entropy", name, SingleWords(), X, X_test)
         line("maximum-entropy Markov model", name, MaximumEntropyMarkovModel(), X, X_test)
         line("entropic Markov chain", name, _entropic(), X, X_test, decode="posterior")
-        # Its weights are dense, one for each attribute and tag, and L-BFGS keeps forty such vectors.
+        # Its weights are dense, one for each attribute and tag; L-BFGS keeps forty such vectors.
         if name == "spelling" or len(X) <= _FEW:
             joint = EntropicMarkovChain(training="joint", tol=1e-4)
             line("the same, jointly trained", name, joint, X, X_test, decode="posterior")
