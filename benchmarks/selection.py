@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from crossfade.comparison.preparation import Preparation
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
@@ -33,6 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.rows.preparation import Preparation
 
 __all__ = ["MODELS", "TITLE", "report", "run", "table", "timing"]
 

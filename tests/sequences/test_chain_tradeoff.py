@@ -16,8 +16,10 @@ from crossfade.sequences import (
     chain_tradeoff,
     reference,
 )
-from crossfade.sequences.chain_tradeoff import ChainObjective, Settings
-from crossfade.sequences.emissions import DensityEmission, emission_for
+from crossfade.sequences.chain_objective import ChainObjective, everything, labelled_chain
+from crossfade.sequences.chain_tradeoff import Settings
+from crossfade.sequences.density_emission import DensityEmission
+from crossfade.sequences.emissions import emission_for
 from crossfade.sequences.input import read_labels
 
 
@@ -49,7 +51,7 @@ def chain_of(kind, alpha, **settings):
         named = DensityEmission(Gaussian(shared_variance=True))
     raw, layout = named.read(X, None)
     codes = read_labels(y, layout).codes
-    return chain_tradeoff.labelled_chain(named, raw, layout, codes, 3, alpha=alpha)
+    return labelled_chain(named, raw, layout, codes, 3, alpha=alpha)
 
 
 def counted(data, objective):
@@ -116,7 +118,7 @@ def test_the_objective_is_concave(kind, tradeoff):
 def test_the_normaliser_is_the_sum_over_all_lengths_and_paths():
     rng = np.random.default_rng(3)
     start, moves, stop = rng.normal(size=2), rng.normal(size=(2, 2)) - 2.0, rng.normal(size=2)
-    found = chain_tradeoff.everything(start, moves, stop)
+    found = everything(start, moves, stop)
     total, visits = 0.0, np.zeros(2)
     for length in range(1, 15):
         for path in itertools.product(range(2), repeat=length):
@@ -129,9 +131,9 @@ def test_the_normaliser_is_the_sum_over_all_lengths_and_paths():
     # Flow: what enters a state leaves it.
     np.testing.assert_allclose(found.initial + found.transitions.sum(axis=0), found.visits)
     np.testing.assert_allclose(found.transitions.sum(axis=1) + found.final, found.visits)
-    assert chain_tradeoff.everything(start, moves + 5.0, stop) is None
+    assert everything(start, moves + 5.0, stop) is None
     # A spectral radius above 1 whose solution has the right signs in places is still refused.
-    assert chain_tradeoff.everything(start, np.log([[2.0, 0.1], [0.1, 3.0]]), stop) is None
+    assert everything(start, np.log([[2.0, 0.1], [0.1, 3.0]]), stop) is None
 
 
 def random_field(X, y, l2, statistics):

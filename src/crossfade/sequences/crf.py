@@ -16,7 +16,6 @@ from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import ConvergenceWarning, DataError, MissingExtraError
 from crossfade.sequences import recursions
-from crossfade.sequences.chain_tradeoff import path_scores
 from crossfade.sequences.crf_training import (
     Objective,
     TrainingOptions,
@@ -28,6 +27,7 @@ from crossfade.sequences.crf_training import (
 from crossfade.sequences.decoding import ChainDecoding, Potentials
 from crossfade.sequences.features import Attribute, AttributeEncoder, EncodedSequences
 from crossfade.sequences.input import Layout, read_labels
+from crossfade.sequences.markov import path_scores
 
 __all__ = ["ConditionalRandomField"]
 

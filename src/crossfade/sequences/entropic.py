@@ -27,11 +27,10 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.lbfgs import lbfgs
 from crossfade.sequences import recursions
-from crossfade.sequences.chain_tradeoff import path_scores
 from crossfade.sequences.decoding import ChainDecoding, Potentials
 from crossfade.sequences.hmm import HiddenMarkovModel
 from crossfade.sequences.input import Layout, layout_of, read_labels
-from crossfade.sequences.markov import estimate_chain, label_counts
+from crossfade.sequences.markov import estimate_chain, label_counts, path_scores
 
 __all__ = ["EntropicMarkovChain"]
 

@@ -14,20 +14,15 @@ from crossfade.densities import Density
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff, recursions
+from crossfade.sequences.chain_objective import LabelledChain, labelled_chain
 from crossfade.sequences.decoding import ChainDecoding, ChainLogs, Potentials
-from crossfade.sequences.emissions import (
-    DensityEmission,
-    Emission,
-    SymbolEmission,
-    by_step,
-    emission_for,
-    emission_from,
-    gaussian_moments,
-    score_steps,
-)
+from crossfade.sequences.density_emission import DensityEmission
+from crossfade.sequences.emission import Emission, by_step, score_steps
+from crossfade.sequences.emissions import emission_for, emission_from, gaussian_moments
 from crossfade.sequences.input import Labels, Layout, layout_of, read_labels
-from crossfade.sequences.markov import ChainParameters, stationary
+from crossfade.sequences.markov import ChainParameters, path_scores, stationary
 from crossfade.sequences.recursions import StepScorer
+from crossfade.sequences.symbol_emission import SymbolEmission
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -241,9 +236,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
                 f"model_end: expected True or 'auto' for tradeoff={self.tradeoff!r}, got False; "
                 "between joint and conditional likelihood the end of a sequence is modelled"
             )
-        data = chain_tradeoff.labelled_chain(
-            named, raw, layout, labels.codes, n_states, alpha=self.alpha
-        )
+        data = labelled_chain(named, raw, layout, labels.codes, n_states, alpha=self.alpha)
         self.emission_ = data.emission
         self.tradeoff_ = 1.0
         self.converged_, self.n_iter_ = True, 1
@@ -262,7 +255,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         raw: Any,
         layout: Layout,
         labels: Labels,
-        data: chain_tradeoff.LabelledChain,
+        data: LabelledChain,
     ) -> chain_tradeoff.Crossing:
         settings = chain_tradeoff.Settings(self.l2, self.max_iter, self.tol)
         if self.tradeoff == "auto":
@@ -281,7 +274,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             self.tradeoff_ = float(cast(float, self.tradeoff))
         return chain_tradeoff.follow(data, self.tradeoff_, settings)
 
-    def _reached(self, data: chain_tradeoff.LabelledChain) -> float:
+    def _reached(self, data: LabelledChain) -> float:
         """Return λ joint + (1 - λ) conditional log-likelihood of the training data."""
         observations, layout, codes = data.observations, data.layout, data.codes
         value, lam = 0.0, self.tradeoff_
@@ -488,7 +481,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
     def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
         scorer = self.emission_.log_likelihoods(self.parameters_.theta)
         values = score_steps(by_step(scorer, observations), layout.n_steps, len(self.classes_))
-        return chain_tradeoff.path_scores(values, layout, codes, self.parameters_.logs())
+        return path_scores(values, layout, codes, self.parameters_.logs())
 
     def score(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> float:
         """Return the total log-likelihood, or with labels the share of steps predicted right.

@@ -1,9 +1,10 @@
-"""Compiled chain recursions: one sequence at a time, and a block of whole sequences.
+"""Compiled chain recursions, one sequence at a time.
 
-Everything here is compiled, takes arrays and knows no model. The hidden Markov model calls the
-block kernels through :mod:`crossfade.sequences.recursions`; a kernel of another model (the random
-field's, which computes its scores in the same pass) may call the per-sequence ones. Import this
-module when first used: compilation, or loading from the cache, takes a moment.
+Everything here is compiled, takes arrays and knows no model. The hidden Markov model calls it
+through blocks of sequences (:mod:`crossfade.sequences.block_kernels`); a kernel of another model
+(the random field's, which computes its scores in the same pass) may call it itself. Import this
+module when first used: compilation, or loading from the cache, takes a moment. (Numba's cache does
+not see changes in functions that another file calls: after editing, ``make clean``.)
 
 Per sequence of T steps and K states (``log_b``: rows of log-potentials, ``b``: their exponentials
 after subtraction of each row's maximum, ``shift``: those maxima; ``at`` (T,): which row is each
@@ -55,18 +56,14 @@ from crossfade.sequences.vector_kernels import add_products, largest_arrivals, w
 __all__ = [
     "WORK_ROWS",
     "Chain",
-    "add_rows",
     "chain_shift",
-    "forward_backward_block",
     "forward_backward_sequence",
-    "forward_block",
-    "log_edges_block",
+    "gathered_rows",
     "log_forward_backward",
     "make_chain",
     "scaled_backward",
     "scaled_forward",
-    "shift_rows",
-    "viterbi_block",
+    "total_shift",
     "viterbi_sequence",
 ]
 
@@ -126,32 +123,6 @@ def _exponentials(log_values: Floats) -> tuple[Floats, float]:
 def chain_shift(chain: Any, length: int) -> float:
     """Return what start, transitions and stop were shifted by over a sequence of this length."""
     return chain.shifts[0] + (length - 1) * chain.shifts[1] + chain.shifts[2]
-
-
-@njit(nogil=True, cache=True)
-def shift_rows(log_b: Floats, shifted: Floats, shift: Floats) -> None:
-    """Write ``log_b`` less its row maxima to ``shifted`` and the maxima to ``shift``."""
-    n_rows, n_states = log_b.shape
-    for t in range(n_rows):
-        largest = log_b[t, 0]
-        for k in range(1, n_states):
-            value = log_b[t, k]
-            largest = value if value > largest else largest
-        if largest == -np.inf:
-            largest = 0.0
-        shift[t] = largest
-        for k in range(n_states):
-            shifted[t, k] = log_b[t, k] - largest
-
-
-@njit(nogil=True, cache=True)
-def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
-    """Add each row of ``weights`` to the row of ``table`` that its code names; -1 for none."""
-    for t in range(codes.shape[0]):
-        code = codes[t]
-        if code >= 0:
-            for k in range(weights.shape[1]):
-                table[code, k] += weights[t, k]
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
@@ -360,7 +331,8 @@ def log_forward_backward(
 
 
 @njit(nogil=True, cache=True)
-def _shift_of(shift: Floats, at: Integers, chain: Any) -> float:
+def total_shift(shift: Floats, at: Integers, chain: Any) -> float:
+    """Return what all potentials of a sequence were shifted by."""
     total = chain_shift(chain, at.shape[0])
     for t in range(at.shape[0]):
         total += shift[at[t]]
@@ -368,7 +340,8 @@ def _shift_of(shift: Floats, at: Integers, chain: Any) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _gathered(log_b: Floats, at: Integers) -> Floats:
+def gathered_rows(log_b: Floats, at: Integers) -> Floats:
+    """Return each step's own row."""
     rows = np.empty((at.shape[0], log_b.shape[1]))
     for t in range(at.shape[0]):
         rows[t] = log_b[at[t]]
@@ -400,109 +373,11 @@ def forward_backward_sequence(
                 for i in range(n_states):
                     for j in range(n_states):
                         outer[i, j] += scratch[i, j]
-                return value + _shift_of(shift, at, chain)
+                return value + total_shift(shift, at, chain)
         elif scaled_backward(b, at, chain, marginals, inverse, outer, work):
-            return value + _shift_of(shift, at, chain)
+            return value + total_shift(shift, at, chain)
     none = np.empty((0, n_states, n_states))
-    return log_forward_backward(_gathered(log_b, at), chain, marginals, direct, none)
-
-
-@njit(nogil=True, cache=True)
-def forward_backward_block(
-    log_b: Floats,
-    b: Floats,
-    shift: Floats,
-    at: Integers,
-    offsets: Integers,
-    chain: Any,
-    marginals: Floats,
-    log_partition: Floats,
-    outer: Floats,
-    direct: Floats,
-    initial: Floats,
-    final: Floats,
-) -> None:
-    """Run :func:`forward_backward_sequence` over a block; ``offsets`` count from its first row."""
-    n_states = b.shape[1]
-    scratch = np.empty((n_states, n_states))
-    work = np.empty((WORK_ROWS, n_states))
-    inverse = np.empty(_longest(offsets))
-    for s in range(offsets.shape[0] - 1):
-        lo, hi = offsets[s], offsets[s + 1]
-        if lo == hi:
-            log_partition[s] = 0.0
-            continue
-        log_partition[s] = forward_backward_sequence(
-            log_b,
-            b,
-            shift,
-            at[lo:hi],
-            chain,
-            marginals[lo:hi],
-            outer,
-            direct,
-            scratch,
-            inverse,
-            work,
-        )
-        for k in range(n_states):
-            initial[k] += marginals[lo, k]
-            final[k] += marginals[hi - 1, k]
-
-
-@njit(nogil=True, cache=True)
-def _longest(offsets: Integers) -> int:
-    longest = 0
-    for s in range(offsets.shape[0] - 1):
-        longest = max(longest, offsets[s + 1] - offsets[s])
-    return longest
-
-
-@njit(nogil=True, cache=True)
-def forward_block(
-    log_b: Floats,
-    b: Floats,
-    shift: Floats,
-    at: Integers,
-    offsets: Integers,
-    chain: Any,
-    log_partition: Floats,
-) -> None:
-    """Write the log-partition of each sequence of a block."""
-    n_states = b.shape[1]
-    longest = _longest(offsets)
-    alpha = np.empty((longest, n_states))
-    inverse = np.empty(longest)
-    work = np.empty((WORK_ROWS, n_states))
-    spare = np.empty((n_states, n_states))
-    none = np.empty((0, n_states, n_states))
-    for s in range(offsets.shape[0] - 1):
-        here = at[offsets[s] : offsets[s + 1]]
-        length = here.shape[0]
-        if length == 0:
-            log_partition[s] = 0.0
-            continue
-        value = scaled_forward(log_b, b, here, chain, alpha, inverse, work)
-        if value == value:
-            log_partition[s] = value + _shift_of(shift, here, chain)
-        else:
-            rows = _gathered(log_b, here)
-            log_partition[s] = log_forward_backward(rows, chain, alpha[:length], spare, none)
-
-
-@njit(nogil=True, cache=True)
-def log_edges_block(
-    log_b: Floats, offsets: Integers, edge_offsets: Integers, chain: Any, edges: Floats
-) -> None:
-    """Write the marginals of each edge of a block of sequences, ``edges`` (n_edges, K, K)."""
-    n_states = log_b.shape[1]
-    marginals = np.empty(log_b.shape)
-    total = np.empty((n_states, n_states))
-    for s in range(offsets.shape[0] - 1):
-        lo, hi = offsets[s], offsets[s + 1]
-        if hi - lo > 1:
-            here = edges[edge_offsets[s] : edge_offsets[s + 1]]
-            log_forward_backward(log_b[lo:hi], chain, marginals[lo:hi], total, here)
+    return log_forward_backward(gathered_rows(log_b, at), chain, marginals, direct, none)
 
 
 @njit(nogil=True, cache=True)
@@ -544,18 +419,3 @@ def viterbi_sequence(
         state = origin
         path[t] = state
     return score
-
-
-@njit(nogil=True, cache=True)
-def viterbi_block(
-    log_b: Floats, at: Integers, offsets: Integers, chain: Any, paths: Integers, scores: Floats
-) -> None:
-    """Write the best path and its score for each sequence of a block."""
-    delta = np.empty((_longest(offsets), log_b.shape[1]))
-    work = np.empty((1, log_b.shape[1]))
-    for s in range(offsets.shape[0] - 1):
-        lo, hi = offsets[s], offsets[s + 1]
-        if lo == hi:
-            scores[s] = 0.0
-        else:
-            scores[s] = viterbi_sequence(log_b, at[lo:hi], chain, delta, paths[lo:hi], work)

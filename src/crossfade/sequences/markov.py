@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,14 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.input import Layout
 
-__all__ = ["ChainCounts", "ChainParameters", "estimate_chain", "label_counts", "stationary"]
+__all__ = [
+    "ChainCounts",
+    "ChainParameters",
+    "estimate_chain",
+    "label_counts",
+    "path_scores",
+    "stationary",
+]
 
 
 @dataclass(frozen=True)
@@ -151,3 +159,29 @@ def stationary(transitions: Floats) -> Floats:
         )
     found = np.maximum(np.linalg.lstsq(system, target, rcond=None)[0], 0.0)
     return found / found.sum()
+
+
+def path_scores(
+    values: Floats, layout: Layout, codes: Integers, chain: tuple[Floats, Floats, Floats]
+) -> Floats:
+    """Return each sequence's potential along given states; -inf where a state is none.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_steps, n_states)
+        Emission log-potentials.
+    layout : Layout
+    codes : ndarray of shape (n_steps,)
+    chain : tuple of start, transition and end log-potentials
+    """
+    start, transitions, stop = chain
+    known = (codes >= 0) & (codes < values.shape[1])
+    safe = np.where(known, codes, 0)
+    steps = np.where(known, values[np.arange(len(codes)), safe], -np.inf)
+    steps[layout.firsts()] += start[safe[layout.firsts()]]
+    steps[layout.lasts()] += stop[safe[layout.lasts()]]
+    before = layout.followed()
+    steps[before] += transitions[safe[before], safe[before + 1]]
+    sequence = np.repeat(np.arange(layout.n_sequences), np.diff(layout.offsets))
+    totals: Any = np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
+    return totals

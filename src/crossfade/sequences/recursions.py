@@ -227,7 +227,7 @@ def expectations(
     -------
     Expectations
     """
-    from crossfade.sequences import kernels
+    from crossfade.sequences import block_kernels, kernels
 
     chain = kernels.make_chain(log_initial, log_transitions, log_final)
     n_states = log_initial.shape[0]
@@ -245,7 +245,7 @@ def expectations(
             block = workspace("marginals", steps.stop - steps.start, n_states)
         else:
             block = marginals[steps]
-        kernels.forward_backward_block(
+        block_kernels.forward_backward_block(
             *prepared(steps),
             local,
             chain,
@@ -274,7 +274,7 @@ def log_partition(
 
     Parameters and errors are those of :func:`forward_backward`; only the forward recursion runs.
     """
-    from crossfade.sequences import kernels
+    from crossfade.sequences import block_kernels, kernels
 
     inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
     chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
@@ -286,7 +286,7 @@ def log_partition(
         for number in range(which.start, which.stop):
             sequences = slice(blocks[number], blocks[number + 1])
             steps, local = _rows(inputs.offsets, sequences)
-            kernels.forward_block(*prepared(steps), local, chain, partition[sequences])
+            block_kernels.forward_block(*prepared(steps), local, chain, partition[sequences])
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
     _refuse_not_a_number(partition, inputs)
@@ -344,7 +344,7 @@ def best_paths(
     Arguments are those of :func:`expectations`, and are not checked; a NaN among the potentials
     shows as a NaN score.
     """
-    from crossfade.sequences import kernels
+    from crossfade.sequences import block_kernels, kernels
 
     chain = kernels.make_chain(log_initial, log_transitions, log_final)
     scores = np.zeros(len(offsets) - 1)
@@ -360,7 +360,7 @@ def best_paths(
                 log_b, at = potentials.table, potentials.rows[steps]
             else:
                 log_b, at = potentials(steps), np.arange(steps.stop - steps.start)
-            kernels.viterbi_block(log_b, at, local, chain, paths[steps], scores[sequences])
+            block_kernels.viterbi_block(log_b, at, local, chain, paths[steps], scores[sequences])
             # A NaN loses every comparison, so it would go unseen in the scores.
             if shared is None and not log_b.sum() < np.inf:
                 scores[sequences.start] = np.nan
@@ -387,7 +387,7 @@ def edge_marginals(
     ndarray of shape (n_edges, n_states, n_states)
         [edge, from, to]; a sequence of T ≥ 1 steps has T - 1 edges, in order.
     """
-    from crossfade.sequences import kernels
+    from crossfade.sequences import block_kernels, kernels
 
     inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
     chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
@@ -403,7 +403,7 @@ def edge_marginals(
             sequences = slice(blocks[number], blocks[number + 1])
             steps, local = _rows(inputs.offsets, sequences)
             starts = edge_offsets[sequences.start : sequences.stop + 1]
-            kernels.log_edges_block(inputs.log_emissions[steps], local, starts, chain, edges)
+            block_kernels.log_edges_block(inputs.log_emissions[steps], local, starts, chain, edges)
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
     return edges
@@ -458,9 +458,9 @@ def _prepared(potentials: StepScorer, n_steps: int) -> Callable[[slice], _Prepar
 
 def _exponentials(log_b: Floats, b: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return exp(log_b - row maximum) and the row maxima; NumPy's exp is a vector one."""
-    from crossfade.sequences import kernels
+    from crossfade.sequences import block_kernels
 
-    kernels.shift_rows(log_b, b, shift)
+    block_kernels.shift_rows(log_b, b, shift)
     np.exp(b, out=b)
     return b, shift
 
