@@ -15,6 +15,8 @@ __version__ = "0.1.0"
 # A test compares the two.
 if TYPE_CHECKING:
     from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes as EntropicNaiveBayes
+    from crossfade.classifiers.explanation import Explanation as Explanation
+    from crossfade.classifiers.explanation import explain as explain
     from crossfade.classifiers.gaussian_discriminant import (
         GaussianDiscriminant as GaussianDiscriminant,
     )
@@ -44,6 +46,7 @@ _HOMES = {
     "DataError": "crossfade.errors",
     "DomainError": "crossfade.errors",
     "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
+    "Explanation": "crossfade.classifiers.explanation",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
     "IgnoredRowsWarning": "crossfade.errors",
     "LearningCurve": "crossfade.curves.result",
@@ -53,6 +56,7 @@ _HOMES = {
     "SeparationWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",
     "learning_curve": "crossfade.curves.learning_curve",
+    "explain": "crossfade.classifiers.explanation",
 }
 
 __all__ = sorted(_HOMES)

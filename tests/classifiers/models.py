@@ -22,6 +22,12 @@ CONTINUOUS = {
 }
 
 
+def posterior_scores(model, joint):
+    """Return log-posteriors, up to a term common to the classes, from log p(x, y)."""
+    prior = np.log(model.class_prior_)
+    return prior + model.posterior_scale_ * (joint - prior)
+
+
 def continuous(n=150, k=3, d=3, seed=0):
     """Return correlated columns with class means and spreads that differ, overlapping."""
     rng = np.random.default_rng(seed)

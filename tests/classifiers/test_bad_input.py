@@ -16,7 +16,7 @@ BOTH = [NaiveBayes, GaussianDiscriminant]
 
 
 @pytest.mark.parametrize("make", BOTH)
-@pytest.mark.parametrize("tradeoff", [-0.1, 1.1, "best", None, True, np.nan, [0.5]])
+@pytest.mark.parametrize("tradeoff", [-0.1, 1.1, "middle", None, True, np.nan, [0.5]])
 def test_a_wrong_tradeoff(make, tradeoff):
     with pytest.raises(DataError, match="tradeoff: expected a number from 0") as error:
         make(tradeoff=tradeoff).fit(*continuous())

@@ -27,7 +27,7 @@ def test_units_do_not_matter(name, tradeoff):
         parameters = {"shrinkage": 0.1}
     one = CONTINUOUS[name](tradeoff=tradeoff, **parameters).fit(X, y)
     other = CONTINUOUS[name](tradeoff=tradeoff, **parameters).fit(X * UNITS + ORIGIN, y)
-    assert one.tradeoff_ == other.tradeoff_
+    assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-8)
     np.testing.assert_allclose(
         one.predict_proba(X), other.predict_proba(X * UNITS + ORIGIN), rtol=0, atol=1e-8
     )

@@ -8,11 +8,11 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 from crossfade.densities import Gaussian, MultivariateGaussian
 from crossfade.fitting.binding import bind
+from crossfade.fitting.criteria import losses
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import cold_start, minimise
-from crossfade.fitting.selection import losses
 from tests.fitting.cases import DENSITIES, make
 
 SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}

@@ -7,11 +7,11 @@ import pytest
 
 from crossfade.densities import Gaussian
 from crossfade.fitting.binding import bind
+from crossfade.fitting.criteria import losses
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.leave_one_out import approximate_leave_one_out
 from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import cold_start, curvature_share, follow, minimise
-from crossfade.fitting.selection import losses
 
 
 def make(n: int, order: str) -> TradeoffObjective:
@@ -51,7 +51,7 @@ def test_leave_one_out_on_sampled_curvature(tradeoff, order):
 @pytest.mark.parametrize("order", ["drawn", "sorted"])
 def test_the_rough_path_ends_at_the_optima(order):
     objective = make(8_000, order)
-    for point in follow(objective, (1.0, 0.5, 0.1, 0.0)):
+    for point in follow(objective, [(at, objective.l2) for at in (1.0, 0.5, 0.1, 0.0)]):
         at = objective.with_tradeoff(point.tradeoff)
         optimum = minimise(at, point.solution.theta)
         assert optimum.converged

@@ -13,7 +13,7 @@ from crossfade.fitting.binding import bind
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.mixture import MixtureObjective, expectation_maximisation
 from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import cold_start, follow, minimise
+from crossfade.fitting.path import TRADEOFFS, cold_start, follow, minimise
 from tests.fitting.cases import COVARIANCES
 from tests.fitting.test_derivatives import directions, slope, unpinned
 
@@ -145,7 +145,7 @@ def test_one_component_is_the_plain_density(covariance, tradeoff, monkeypatch):
 def test_the_path_goes_down(covariance):
     """Each point of the path is a minimum at its λ: better than its neighbours' parameters."""
     objective = make(covariance, c=2)
-    points = follow(objective, (1.0, 0.9, 0.5, 0.1, 0.0), tol=1e-8)
+    points = follow(objective, [(at, 0.5) for at in TRADEOFFS], tol=1e-8)
     for at in points[1:]:
         assert at.solution.converged, at.solution.message
         assert at.solution.gradient_norm < 1e-7

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.densities import Gaussian
 from crossfade.errors import DataError
+from crossfade.fitting.criteria import losses
 from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.out_of_fold import folds
 from crossfade.fitting.path import TRADEOFFS
-from crossfade.fitting.selection import folds, losses
 
-KEYS = {"tradeoff", "log_loss", "brier", "error", "objective"}
+KEYS = {"tradeoff", "l2", "variant", "weight", "log_loss", "brier", "error", "objective"}
+
+#: Points of the grid a variant of the density: λ = 1, 0.9 and 0.1, and three penalties at 0.5, 0.
+N_POINTS = 9
 
 
 def small(n=120, k=3, seed=0):
@@ -30,7 +36,7 @@ def large(seed=0):
 
 
 ROUTES = {
-    "folds": (small, "refits on 10 folds of 120 rows"),
+    "folds": (small, "refits on 5 folds of 120 rows"),
     "leave-one-out": (large, "approximate leave-one-out over 500 rows"),
 }
 
@@ -42,44 +48,75 @@ def same_path(one, other, atol=1e-9):
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_the_path_and_its_choice(route):
+def test_the_pool_is_the_weighted_mean_of_its_points(route):
+    """Refit every point by itself, and weigh the log-odds by hand."""
     data, method = ROUTES[route]
     X, y = data()
     model = NaiveBayes().fit(X, y)
     path = model.tradeoff_path_
-    assert model.selection_ == method
     assert set(path) == KEYS
-    np.testing.assert_array_equal(path["tradeoff"], TRADEOFFS)
-    assert all(len(path[key]) == len(TRADEOFFS) for key in KEYS)
-    best = path["log_loss"].argmin()
-    assert model.tradeoff_ == path["tradeoff"][best]
-    # The final fit is the one a user gets who gives this tradeoff.
-    given = NaiveBayes(tradeoff=model.tradeoff_).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-7)
-    assert model.solution_.value == pytest.approx(path["objective"][best], rel=1e-6)
+    assert all(len(path[key]) == 2 * N_POINTS for key in KEYS)
+    assert set(path["tradeoff"]) == set(TRADEOFFS)
+    assert model.selection_.startswith(f"{method}: pool of 18 points, ")
+    assert model.posterior_scale_ == pytest.approx(path["weight"].sum())
+    share = path["weight"] / path["weight"].sum()
+    assert model.tradeoff_ == pytest.approx(share @ path["tradeoff"])
+    log_prior = np.log(model.class_prior_)
+    pooled = np.zeros((len(X), y.max() + 1))
+    for variant, tradeoff, l2, weight in zip(
+        path["variant"], path["tradeoff"], path["l2"], share, strict=True
+    ):
+        density = Gaussian(True) if variant else Gaussian(False, shrinkage_rows=2.0)
+        part = NaiveBayes(density, tradeoff=tradeoff, l2=l2).fit(X, y)
+        pooled += weight * part.predict_log_proba(X)
+    scores = log_prior + model.posterior_scale_ * (pooled - log_prior)
+    np.testing.assert_allclose(model.predict_log_proba(X), log_softmax(scores, axis=1), atol=1e-5)
+    # Weights that sum to one keep a density.
+    expected = model.joint_log_likelihood(X)
+    np.testing.assert_allclose(
+        log_softmax(expected, axis=1), log_softmax(pooled, axis=1), atol=1e-5
+    )
     again = NaiveBayes().fit(X, y)
     for key in KEYS:
         np.testing.assert_array_equal(path[key], again.tradeoff_path_[key])
 
 
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_best_point_is_one_fit(route):
+    data, method = ROUTES[route]
+    X, y = data()
+    model = NaiveBayes(shared_variance=True, tradeoff="best").fit(X, y)
+    path = model.tradeoff_path_
+    best = path["log_loss"].argmin()
+    assert model.selection_.startswith(f"{method}: best of 9 points is tradeoff ")
+    np.testing.assert_array_equal(np.flatnonzero(path["weight"]), [best])
+    assert model.tradeoff_ == path["tradeoff"][best]
+    given = NaiveBayes(shared_variance=True, tradeoff=model.tradeoff_, l2=path["l2"][best])
+    given.fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-7)
+    assert model.solution_.value == pytest.approx(path["objective"][best], rel=1e-6)
+    assert model.posterior_scale_ == 1.0
+
+
 def test_out_of_fold_losses_are_what_folds_give():
-    """Recompute one point of the path by hand, from the folds and fits of the estimator."""
+    """Recompute points of the grid by hand, from the folds and fits of the estimator."""
     X, y = small()
-    model = NaiveBayes().fit(X, y)
-    fold = folds(LabelledRows(X, y, None, 3), 10)
-    for position in (0, 5, 10):
+    path = NaiveBayes(shared_variance=True).fit(X, y).tradeoff_path_
+    fold = folds(LabelledRows(X, y, None, 3), 5)
+    for position in (0, 3, 8):
         posterior = np.empty((len(X), 3))
-        for number in range(10):
+        for number in range(5):
             held = fold == number
-            part = NaiveBayes(tradeoff=TRADEOFFS[position]).fit(X[~held], y[~held])
-            posterior[held] = part.predict_proba(X[held])
+            part = NaiveBayes(
+                shared_variance=True, tradeoff=path["tradeoff"][position], l2=path["l2"][position]
+            )
+            posterior[held] = part.fit(X[~held], y[~held]).predict_proba(X[held])
         own = posterior[np.arange(len(X)), y]
-        log_loss = -np.log(own).mean()
-        assert model.tradeoff_path_["log_loss"][position] == pytest.approx(log_loss, rel=1e-3)
+        assert path["log_loss"][position] == pytest.approx(-np.log(own).mean(), rel=1e-3)
         brier = ((posterior - np.eye(3)[y]) ** 2).sum(axis=1).mean()
-        assert model.tradeoff_path_["brier"][position] == pytest.approx(brier, rel=1e-3)
+        assert path["brier"][position] == pytest.approx(brier, rel=1e-3)
         error = (posterior.argmax(axis=1) != y).mean()
-        assert model.tradeoff_path_["error"][position] == pytest.approx(error, abs=0.009)
+        assert path["error"][position] == pytest.approx(error, abs=0.009)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -89,12 +126,11 @@ def test_weights_are_repetition(route):
     index = np.repeat(np.arange(len(y)), weights)
     one = NaiveBayes().fit(X, y, sample_weight=weights)
     other = NaiveBayes().fit(X[index], y[index])
-    assert one.selection_.split(" over ")[0].split(" of ")[0] == (
-        "refits on 10 folds" if route == "folds" else "approximate leave-one-out"
-    )
-    assert other.selection_.split(" ")[0] == one.selection_.split(" ")[0]
+    source = "refits on 5 folds" if route == "folds" else "approximate leave-one-out"
+    assert one.selection_.startswith(source)
+    assert other.selection_.startswith(source)
     same_path(one.tradeoff_path_, other.tradeoff_path_, atol=1e-6)
-    assert one.tradeoff_ == other.tradeoff_
+    assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-6)
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-7)
 
 
@@ -104,7 +140,7 @@ def test_the_order_of_rows_does_not_matter(route):
     order = np.random.default_rng(2).permutation(len(y))
     one, other = NaiveBayes().fit(X, y), NaiveBayes().fit(X[order], y[order])
     same_path(one.tradeoff_path_, other.tradeoff_path_, atol=1e-6)
-    assert one.tradeoff_ == other.tradeoff_
+    assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-6)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -177,10 +213,11 @@ def test_every_class_is_dealt_evenly():
 @pytest.mark.parametrize("criterion", ["log_loss", "brier", "error"])
 def test_the_named_loss_decides(criterion):
     X, y = large(seed=5)
-    model = NaiveBayes(selection=criterion).fit(X, y)
+    model = NaiveBayes(selection=criterion, tradeoff="best").fit(X, y)
     path = model.tradeoff_path_
-    chosen = np.flatnonzero(path["tradeoff"] == model.tradeoff_)[0]
+    chosen = path["weight"].argmax()
     assert path[criterion][chosen] == path[criterion].min()
+    assert model.tradeoff_ == path["tradeoff"][chosen]
     ties = path[criterion] == path[criterion].min()
     assert path["log_loss"][chosen] == path["log_loss"][ties].min()
 
@@ -205,12 +242,13 @@ def test_a_cost_matrix_decides_and_predicts():
     model = NaiveBayes(selection=costs).fit(X, y)
     posterior = model.predict_proba(X)
     np.testing.assert_array_equal(model.predict(X), (posterior @ costs).argmin(axis=1))
-    plain = NaiveBayes(tradeoff=model.tradeoff_).fit(X, y)
+    plain = NaiveBayes().fit(X, y)
     assert (model.predict(X) == 0).sum() > (plain.predict(X) == 0).sum()
-    np.testing.assert_allclose(posterior, plain.predict_proba(X), atol=1e-8)
+    # A pool is made by log-loss whatever the costs, and the costs decide.
+    np.testing.assert_allclose(posterior, plain.predict_proba(X), atol=1e-12)
     # With the costs of errors it is the choice by error.
-    unit = NaiveBayes(selection=1.0 - np.eye(2)).fit(X, y)
-    error = NaiveBayes(selection="error").fit(X, y)
+    unit = NaiveBayes(selection=1.0 - np.eye(2), tradeoff="best").fit(X, y)
+    error = NaiveBayes(selection="error", tradeoff="best").fit(X, y)
     assert unit.tradeoff_ == error.tradeoff_
     np.testing.assert_array_equal(unit.predict(X), error.predict(X))
 
@@ -229,28 +267,34 @@ def test_a_cost_matrix_of_the_wrong_shape_is_refused():
 def test_discriminants_choose_too(components):
     X, y = load_iris(return_X_y=True)
     model = GaussianDiscriminant("spherical", components=components, n_init=1).fit(X, y)
-    assert set(model.tradeoff_path_) == KEYS
-    assert model.tradeoff_ in TRADEOFFS
-    best = model.tradeoff_path_["log_loss"].argmin()
-    assert model.tradeoff_ == model.tradeoff_path_["tradeoff"][best]
+    path = model.tradeoff_path_
+    assert set(path) == KEYS
+    if components == 1:
+        assert len(path["weight"]) == 2 * N_POINTS
+        assert model.tradeoff_ == pytest.approx(
+            np.average(path["tradeoff"], weights=path["weight"])
+        )
+    else:  # a pool of mixtures is no mixture
+        assert model.tradeoff_ == path["tradeoff"][path["log_loss"].argmin()]
 
 
 def test_a_class_prior_shifts_the_losses_to_its_population():
     """With an exact shift, the held-out loss is that of rows reweighted to the new shares."""
     X, y = small()
     shares = np.array([0.6, 0.3, 0.1])
-    model = NaiveBayes(class_prior=shares).fit(X, y)
-    fold = folds(LabelledRows(X, y, None, 3), 10)
+    model = NaiveBayes(shared_variance=True, class_prior=shares).fit(X, y)
+    fold = folds(LabelledRows(X, y, None, 3), 5)
     ratio = (shares / (np.bincount(y) / len(y)))[y]
     posterior = np.empty((len(X), 3))
-    for number in range(10):
+    for number in range(5):
         held = fold == number
-        part = NaiveBayes(tradeoff=0.5).fit(X[~held], y[~held])
+        part = NaiveBayes(shared_variance=True, tradeoff=0.5).fit(X[~held], y[~held])
         scores = part.predict_log_proba(X[held]) + np.log(shares / (np.bincount(y) / len(y)))
         posterior[held] = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     expected = np.average(-np.log(posterior[np.arange(len(X)), y]), weights=ratio)
-    at = TRADEOFFS.index(0.5)
-    assert model.tradeoff_path_["log_loss"][at] == pytest.approx(expected, rel=1e-3)
+    path = model.tradeoff_path_
+    at = (path["tradeoff"] == 0.5) & (path["l2"] == 1.0)
+    assert path["log_loss"][at][0] == pytest.approx(expected, rel=1e-3)
 
 
 def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
@@ -259,5 +303,5 @@ def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
     X = np.where(rng.random(1100) < 0.03, y, rng.permutation(1100))[:, None]
     model = NaiveBayes("categorical").fit(X, y)
     assert not model.density_.forms_statistics
-    assert model.selection_ == "refits on 3 folds of 1100 rows"
-    assert model.tradeoff_ in TRADEOFFS
+    assert model.selection_.startswith("refits on 3 folds of 1100 rows: pool of 9 points")
+    assert 0.0 <= model.tradeoff_ <= 1.0

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.classifiers.base import TradeoffClassifier, check_number
+from crossfade.classifiers.batches import BatchClassifier
+from crossfade.classifiers.checks import check_number
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError
@@ -19,8 +20,11 @@ from crossfade.rows import Schema
 
 __all__ = ["GaussianDiscriminant"]
 
+#: Pseudo-rows a class with the variances of all, where the sharing of covariances is chosen, too.
+_SHRINKAGE_ROWS = 2.0
 
-class GaussianDiscriminant(TradeoffClassifier):
+
+class GaussianDiscriminant(BatchClassifier):
     """Gaussian classes with any covariance, fitted generatively, discriminatively or between.
 
     Parameters
@@ -32,9 +36,11 @@ class GaussianDiscriminant(TradeoffClassifier):
     components : int, default=1
         Gaussians a class; with more than one the fit starts from the best of `n_init` EM runs and
         the objective is not convex.
-    tradeoff : float or "auto", default="auto"
+    tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood, 0 the conditional likelihood (logistic regression on the
-        columns, and on their products where covariances differ), "auto" chooses on a path between.
+        columns, and on their products where covariances differ). "auto" pools a grid of λ and
+        penalties (and, for covariances of a class's own, those and shared ones) by their
+        out-of-fold losses, "best" picks one point of it; so does "auto" for mixtures.
     shrinkage : float, default=0.0
         s in [0, 1): the generative covariance is (1 - s) Σ + s D, D the diagonal of the pooled
         within-class variances.
@@ -50,10 +56,14 @@ class GaussianDiscriminant(TradeoffClassifier):
         EM runs (components > 1).
     random_state : int, default=0
         Of the EM starts; nothing else is random.
+    standardise : bool, default=True
+        If False, spherical means equal variances of the columns as they are: for columns of one
+        unit, where those that vary most should count most. Nothing else depends on it.
 
     Attributes
     ----------
-    classes_, class_count_, class_prior_, tradeoff_, tradeoff_path_, selection_, schema_, \
+    classes_, class_count_, class_prior_, tradeoff_, tradeoff_path_, selection_, \
+posterior_scale_, schema_, \
 density_, parameters_, solution_, coef_, intercept_, class_densities_, n_features_in_, \
 feature_names_in_
         As in :class:`~crossfade.NaiveBayes`.
@@ -96,6 +106,7 @@ feature_names_in_
         class_weight: Mapping[Any, float] | str | None = None,
         n_init: int = 5,
         random_state: int = 0,
+        standardise: bool = True,
     ) -> None:
         self.covariance = covariance
         self.components = components
@@ -107,6 +118,7 @@ feature_names_in_
         self.class_weight = class_weight
         self.n_init = n_init
         self.random_state = random_state
+        self.standardise = standardise
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -128,6 +140,11 @@ feature_names_in_
                 raise DataError(
                     f"{name}: expected a positive integer, got {value!r}; 1 is the least"
                 )
+        if not isinstance(self.standardise, (bool, np.bool_)):
+            raise DataError(
+                f"standardise: expected True or False, got {self.standardise!r}; True makes units "
+                "not matter"
+            )
         if not isinstance(self.random_state, (int, np.integer)):
             raise DataError(
                 f"random_state: expected an integer, got {self.random_state!r}; fits are always "
@@ -142,7 +159,17 @@ feature_names_in_
         return "continuous"
 
     def _density(self, schema: Schema) -> Density:
-        return MultivariateGaussian(self.covariance, self.shrinkage)
+        return MultivariateGaussian(
+            self.covariance, self.shrinkage, standardise=bool(self.standardise)
+        )
+
+    def _densities(self, schema: Schema) -> list[Density]:
+        shared = f"shared_{self.covariance.removeprefix('shared_')}"
+        if self.covariance.startswith("shared") or self.components > 1:
+            return [self._density(schema)]
+        # Of few rows a class's own covariance may be singular, and its posterior then certainty.
+        own = MultivariateGaussian(self.covariance, self.shrinkage, _SHRINKAGE_ROWS)
+        return [own, MultivariateGaussian(shared, self.shrinkage)]
 
     def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
         if self.components == 1:

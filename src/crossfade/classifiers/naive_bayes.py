@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.classifiers.base import TradeoffClassifier, check_number
+from crossfade.classifiers.batches import BatchClassifier
+from crossfade.classifiers.checks import check_number
 from crossfade.densities import (
     DENSITIES,
     Bernoulli,
@@ -17,7 +20,12 @@ from crossfade.densities import (
     Poisson,
     Product,
 )
+from crossfade.densities.base import Integers
 from crossfade.errors import DataError
+from crossfade.fitting.column_evidence import column_evidence, is_candidate
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.newton import sample_rows
+from crossfade.fitting.out_of_fold import folds
 from crossfade.rows import Schema
 
 __all__ = ["NaiveBayes"]
@@ -29,10 +37,20 @@ _DENSITY_OF_KIND = {
     "boolean": "bernoulli",
     "categorical": "categorical",
 }
+#: Why a column has its density where its type alone decided.
+_BY_TYPE = "by the column's type"
+
+#: Folds for the evidence on columns of few whole numbers, and most rows that it is taken from.
+_EVIDENCE_FOLDS = 5
+_EVIDENCE_ROWS = 20_000
+
+#: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
+_SHRINKAGE_ROWS = 2.0
+
 _KIND_OF_DENSITY = {density: kind for kind, density in _DENSITY_OF_KIND.items()}
 
 
-class NaiveBayes(TradeoffClassifier):
+class NaiveBayes(BatchClassifier):
     """Naive Bayes with any density a column, fitted generatively, discriminatively or between.
 
     Parameters
@@ -41,27 +59,33 @@ class NaiveBayes(TradeoffClassifier):
 default="auto"
         What a column looks like within a class. "auto" goes by the columns' types: text and
         categories are categorical, booleans Bernoulli, small whole numbers that vary as counts do
-        Poisson, all else Gaussian. One name or density object for all columns, or a mapping from
+        Poisson, all else Gaussian. Where the tradeoff is chosen, too ("auto", "best"), numerical
+        columns of 3 to 12 different whole numbers get the density that predicts best out of fold
+        (see `density_report_`). One name or density object for all columns, or a mapping from
         column name or index to name or object (the other columns stay "auto").
-    tradeoff : float or "auto", default="auto"
+    tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood (textbook naive Bayes), 0 the conditional likelihood
-        (logistic regression on the same statistics), "auto" chooses on a path between.
+        (logistic regression on the same statistics). "auto" pools a grid of λ, penalties and
+        variances by their out-of-fold losses, "best" picks one point of it.
     shared_variance : bool, default=False
         Whether a Gaussian column has one variance for all classes; the posterior is then linear.
+        If not, "auto" and "best" try both, a class's own variance with two pseudo-rows of the
+        shared one.
     alpha : float, default=1.0
         Pseudo-count of the discrete densities (Laplace's smoothing).
     var_smoothing : float, default=1e-9
         Added to the variances of Gaussian columns, as a fraction of the column's own.
     l2 : float, default=1.0
         Strength of the penalty on the discriminative weights of the standardised statistics:
-        1/C of scikit-learn's LogisticRegression. It enters with weight 1 - λ.
+        1/C of scikit-learn's LogisticRegression. It enters with weight 1 - λ. "auto" and "best"
+        try a tenth and ten times of it, too.
     class_prior : {"empirical", "uniform"} or array of shape (n_classes,), default="empirical"
         Class shares where the model will be used. Other than the data's they shift the posterior.
     unknown : {"marginalise", "error"}, default="marginalise"
         A category not seen in fit is treated as missing, or refused.
     selection : {"log_loss", "brier", "error"} or array (n_classes, n_classes), default="log_loss"
-        By which out-of-fold loss "auto" chooses; an array holds costs[true, decided], and
-        decisions then are those of least expected cost.
+        By which out-of-fold loss "best" picks; an array holds costs[true, decided], and decisions
+        then are those of least expected cost. "auto" weighs by Brier score or log-loss.
     class_weight : mapping of label to weight, "balanced" or None, default=None
         Weights of the classes' rows, times `sample_weight`.
 
@@ -72,11 +96,16 @@ default="auto"
         Summed weights.
     class_prior_ : ndarray of shape (n_classes,)
     tradeoff_ : float
-        The λ of the fit.
+        The λ of the fit, of a pool the weighted mean.
     tradeoff_path_ : dict of ndarray
-        Keys tradeoff, log_loss, brier, error (out of fold) and objective.
+        Keys tradeoff, l2, variant (0: the wider family), weight, log_loss, brier, error (out of
+        fold) and objective: a point of the grid each.
     selection_ : str
-        Where the out-of-fold losses came from.
+        Where the out-of-fold losses came from, what was chosen, and how flat the choice was.
+    posterior_scale_ : float
+        Sum of the pool's weights: the power of the posterior, relative to the class shares.
+    density_report_ : list of dict
+        Each column's name, density, and why it has it.
     schema_ : Schema
         Names, kinds and categories of the columns.
     density_ : Density
@@ -162,7 +191,47 @@ default="auto"
             } or None
         return None if _is_auto(chosen) else _kind(chosen)
 
+    def _better_kinds(
+        self, rows: LabelledRows, schema: Schema, groups: Integers | None
+    ) -> Mapping[int, str] | None:
+        self.density_report_ = report = _report_of_types(self.density, schema)
+        if not isinstance(self.tradeoff, str):
+            return None
+        columns = [
+            (j, one["density"])
+            for j, one in enumerate(report)
+            if one["density"] in ("gaussian", "poisson")
+            and one["reason"] == _BY_TYPE
+            and is_candidate(rows.X[:, j])
+        ]
+        if not columns:
+            return None
+        index = sample_rows(rows.n_samples, min(1.0, _EVIDENCE_ROWS / rows.n_samples))
+        sample = rows.take(index)
+        sample = replace(sample, has_missing=bool(np.isnan(sample.X).any()))
+        own = None if groups is None else groups[index]
+        found = column_evidence(sample, columns, folds(sample, _EVIDENCE_FOLDS, own))
+        for j, one in found.items():
+            report[j] |= {"density": one.chosen, "reason": one.reason}
+        if all(one.chosen == one.default for one in found.values()):
+            return None
+        kinds: dict[int, str] = dict(enumerate(schema.kinds))
+        return kinds | {j: _KIND_OF_DENSITY[one.chosen] for j, one in found.items()}
+
     def _density(self, schema: Schema) -> Density:
+        return self._product(schema, Gaussian(self.shared_variance, self.var_smoothing))
+
+    def _densities(self, schema: Schema) -> list[Density]:
+        shared = self._product(schema, Gaussian(True, self.var_smoothing))
+        named = [part for part, _ in shared.parts if isinstance(part, Gaussian)]
+        if self.shared_variance or not any(part.shared_variance for part in named):
+            return [shared]
+        # Of few rows a class's own variance may be nothing, and its posterior then certainty.
+        own = Gaussian(False, self.var_smoothing, _SHRINKAGE_ROWS)
+        return [self._product(schema, own), shared]
+
+    def _product(self, schema: Schema, gaussian: Gaussian) -> Product:
+        """Return the density of all columns, with this one where a name says Gaussian."""
         chosen = self.density
         by_column: dict[int, str | Density] = {}
         if isinstance(chosen, Mapping):
@@ -177,14 +246,19 @@ default="auto"
             key = one if isinstance(one, str) else id(one)
             groups.setdefault(key, (one, []))[1].append(j)
         return Product(
-            [(self._named(one, columns, schema), columns) for one, columns in groups.values()]
+            [
+                (self._named(one, columns, schema, gaussian), columns)
+                for one, columns in groups.values()
+            ]
         )
 
-    def _named(self, one: str | Density, columns: list[int], schema: Schema) -> Density:
+    def _named(
+        self, one: str | Density, columns: list[int], schema: Schema, gaussian: Gaussian
+    ) -> Density:
         if isinstance(one, Density):
             return one
         if one == "gaussian":
-            return Gaussian(self.shared_variance, self.var_smoothing)
+            return gaussian
         if one == "bernoulli":
             return Bernoulli(self.alpha)
         if one == "poisson":
@@ -196,6 +270,23 @@ default="auto"
         columns = [j for j, kind in enumerate(schema.kinds) if kind == "categorical"]
         levels = dict(zip(columns, _levels(columns, schema), strict=True))
         return started.widen(summary, levels)
+
+
+def _report_of_types(density: Any, schema: Schema) -> list[dict[str, str]]:
+    """Return each column's name, its density by its type or by the user's word, and which."""
+    given: dict[int, Any] = {}
+    if isinstance(density, Mapping):
+        given = {schema.index(column): one for column, one in density.items()}
+    elif not _is_auto(density):
+        given = dict.fromkeys(range(schema.n_features), density)
+    report = []
+    for j, (name, kind) in enumerate(zip(schema.names, schema.kinds, strict=True)):
+        one = given.get(j, "auto")
+        reason = _BY_TYPE if _is_auto(one) else "given"
+        chosen = _DENSITY_OF_KIND[kind] if _is_auto(one) else one
+        shown = chosen if isinstance(chosen, str) else type(chosen).__name__
+        report.append({"column": name, "density": shown, "reason": reason})
+    return report
 
 
 def _levels(columns: list[int], schema: Schema) -> list[int]:

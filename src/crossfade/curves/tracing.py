@@ -192,9 +192,11 @@ class NestedCurve:
         density = fresh._density(self._schema)
         if self._sums:
             fresh._add_rows(rows, density)
+        elif isinstance(fresh.tradeoff, str):
+            fresh._fit_choice(rows, self._schema, None, pooled=fresh.tradeoff == "auto")
         else:
             start = None if before is None else before.solution_.theta
-            fresh._fit_rows(rows, density, start)
+            fresh._fit_given(rows, density, float(fresh.tradeoff), start)
         return fresh
 
     def _rows(self, index: Integers) -> LabelledRows:

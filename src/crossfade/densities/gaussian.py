@@ -42,6 +42,9 @@ class Gaussian(Univariate):
         One variance a column for all classes: the posterior is then linear in x.
     var_smoothing : float, default=1e-9
         Added to each variance, as a fraction of the column's own overall variance.
+    shrinkage_rows : float, default=0.0
+        Pseudo-rows a class with its mean and the variance within all classes together: a class
+        of m rows has the variance (m v + r v̄) / (m + r).
 
     Examples
     --------
@@ -64,14 +67,25 @@ class Gaussian(Univariate):
     _inverse_scale: Floats
     _still: NDArray[np.bool_]
 
-    def __init__(self, shared_variance: bool = False, var_smoothing: float = 1e-9):
+    def __init__(
+        self,
+        shared_variance: bool = False,
+        var_smoothing: float = 1e-9,
+        shrinkage_rows: float = 0.0,
+    ):
         if not (np.isfinite(var_smoothing) and var_smoothing >= 0):
             raise DataError(
                 f"var_smoothing: expected a finite number >= 0, got {var_smoothing!r}; "
                 "it is a fraction of each column's variance, 1e-9 by default"
             )
         self.shared_variance = shared_variance
+        if not (np.isfinite(shrinkage_rows) and shrinkage_rows >= 0):
+            raise DataError(
+                f"shrinkage_rows: expected a finite number >= 0, got {shrinkage_rows!r}; "
+                "0 leaves each class its own variance"
+            )
         self.var_smoothing = var_smoothing
+        self.shrinkage_rows = shrinkage_rows
 
     # -- from data to a bound density ------------------------------------------------------------
 
@@ -130,12 +144,18 @@ class Gaussian(Univariate):
             squares = fourth_moments(powers, offset) * inverse**4
             scales[new.n_features :] = statistic_scales(squares, mean[new.n_features :])
         smoothing = np.where(constant, 0.0, self.var_smoothing)
+        # Pseudo-rows at the class's mean that spread as the rows of all classes do about theirs.
+        centre = safe_mean(z1, counts)
+        within = np.maximum(z2 - counts * centre**2, 0.0).sum(axis=0) / np.maximum(total, 1e-300)
+        rows = np.where(counts > 0, self.shrinkage_rows, 0.0)
         return Bound(
             density=new,
             counts=counts,
             sums=sums,
-            prior_counts=np.zeros_like(counts),
-            prior_sums=np.hstack([np.zeros_like(counts), counts * smoothing]),
+            prior_counts=rows,
+            prior_sums=np.hstack(
+                [rows * centre, rows * (centre**2 + within) + (counts + rows) * smoothing]
+            ),
             statistic_mean=mean,
             statistic_scale=scales,
         )
@@ -204,6 +224,11 @@ class Gaussian(Univariate):
         z = linear * variance + np.sqrt(variance) * rng.standard_normal((size, len(eta)))
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
+    @property
+    def standardisation(self) -> tuple[Floats, Floats]:
+        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
+        return self._location, self._inverse_scale
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property
@@ -251,8 +276,10 @@ class Gaussian(Univariate):
     def scores(self, X: Floats, eta: Floats) -> Floats:
         return self._scores(X, eta, np.zeros((eta.shape[0], self.n_features)))
 
-    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
-        return self._scores(X, eta, self.log_partition(eta))
+    def relative_log_density(
+        self, X: Floats, eta: Floats, partition: Floats | None = None
+    ) -> Floats:
+        return self._scores(X, eta, self.log_partition(eta) if partition is None else partition)
 
     def _scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
         loop = kernels.quadratic_scores_numpy

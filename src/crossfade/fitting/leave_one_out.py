@@ -33,11 +33,14 @@ class LeftOut:
     ----------
     scores : ndarray of shape (n_rows, n_classes)
         Log-posteriors up to a term common to the classes, the last class's being zero.
+    fitted : ndarray of shape (n_rows, n_classes)
+        The same by the fit on all rows.
     leverage : ndarray of shape (n_rows,)
         How much of a row's fit is due to the row itself; near 1 the approximation fails.
     """
 
     scores: Floats
+    fitted: Floats
     leverage: Floats
 
 
@@ -87,7 +90,7 @@ def approximate_leave_one_out(
     with_tied = lam > 0.0 and objective.n_tied > 0
     towards_tied = [h[:, h.shape[1] - objective.n_tied :] for h in half]
     n = objective.rows.n_samples if index is None else index.size
-    scores = np.zeros((n, k))
+    scores, fitted = np.zeros((n, k)), np.zeros((n, k))
     leverage = np.empty(n)
 
     def block(span: slice) -> None:
@@ -111,13 +114,13 @@ def approximate_leave_one_out(
                 change[:, a] += lam * np.einsum("ij,ij->i", Z @ towards_tied[a], statistics)
         kept = (1.0 - lam) * unit
         change, leverage[span] = _without(Q, tau, kept, change)
-        differences = np.log(np.maximum(tau, 1e-300)) - np.log(
+        fitted[span, :-1] = np.log(np.maximum(tau, 1e-300)) - np.log(
             np.maximum(posterior[:, -1:], 1e-300)
         )
-        scores[span, :-1] = differences - unit[:, None] * change
+        scores[span, :-1] = fitted[span, :-1] - unit[:, None] * change
 
     for_each_block(block, n, block_rows=objective.block_rows)
-    return LeftOut(scores, leverage)
+    return LeftOut(scores, fitted, leverage)
 
 
 def _without(Q: Floats, tau: Floats, kept: Floats, change: Floats) -> tuple[Floats, Floats]:

@@ -144,6 +144,14 @@ class TradeoffObjective(RowPasses):
         other.tradeoff = self._attainable(tradeoff)
         return other
 
+    def with_penalty(self, l2: float) -> Self:
+        """Return the same objective with another strength of the penalty; the data are shared."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.l2 = float(l2)
+        other._penalty = other.l2 * (2.0 if self.rows.n_classes == 2 else 1.0)
+        return other
+
     def without_tied(self) -> Self:
         """Return the function at λ = 0 without the tied parameters, which it does not depend on.
 
@@ -184,6 +192,7 @@ class TradeoffObjective(RowPasses):
         bound = replace(self.bound, counts=counts, sums=sums)
         other = type(self)(rows, bound, self.tradeoff, self.l2)
         other.n_tied = self.n_tied
+        other.is_sample = True
         return other
 
     def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,17 +15,26 @@ from crossfade.fitting.newton import Solution, factorise, newton, sampled_newton
 from crossfade.fitting.objective import TradeoffObjective
 
 __all__ = [
+    "PENALTIES",
     "TRADEOFFS",
     "PathPoint",
     "cold_start",
     "curvature_share",
     "follow",
+    "grid",
     "is_separated",
     "minimise",
 ]
 
-#: The default grid of λ, from generative to discriminative, finer towards both ends.
-TRADEOFFS: tuple[float, ...] = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
+#: The grid of λ, from generative to discriminative.
+TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
+
+#: Multiples of the penalty that are tried, and at which λ they are all tried; elsewhere only 1 is.
+PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
+_ALL_PENALTIES = (0.5, 0.0)
+
+#: The last λ of the grid where cells are missing: further down the function is hardly convex.
+_LAST_WITH_MISSING = 0.01
 
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
@@ -45,16 +55,18 @@ _ROUGH = 1e-5
 
 @dataclass(frozen=True)
 class PathPoint:
-    """The minimiser at one λ.
+    """The minimiser at one λ and one strength of the penalty.
 
     Attributes
     ----------
     tradeoff : float
+    l2 : float
     solution : Solution
         In the objective's standardised parameters.
     """
 
     tradeoff: float
+    l2: float
     solution: Solution
 
 
@@ -136,14 +148,15 @@ def minimise(
         n = objective.rows.n_samples
         share = curvature_share(objective)
         first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / n
-        return sampled_newton(
-            objective,
-            start,
-            tol=tol or 1e-8,
-            max_iter=max_iter,
-            share=share,
-            sample=objective.sampled(first) if cold and first < 0.5 else None,
-        )
+        with single_threaded_blas():
+            return sampled_newton(
+                objective,
+                start,
+                tol=tol or 1e-8,
+                max_iter=max_iter,
+                share=share,
+                sample=objective.sampled(first) if cold and first < 0.5 else None,
+            )
     with single_threaded_blas():
         return newton(objective, start, tol=newton_tol, max_iter=max_iter)
 
@@ -184,40 +197,57 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     return best
 
 
+def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
+    """Return the points (λ, l2) that are tried, in the order in which they are fitted.
+
+    At λ = 1 the penalty has no part. With mixtures, whose fits are dear, it is not varied.
+    """
+    missing = objective.rows.has_missing
+    points: list[tuple[float, float]] = []
+    for tradeoff in TRADEOFFS:
+        several = tradeoff in _ALL_PENALTIES and objective.exact_labels
+        l2s = sorted({objective.l2 * m for m in (PENALTIES if several else (1.0,))}, reverse=True)
+        at = max(tradeoff, _LAST_WITH_MISSING) if missing else tradeoff
+        points.extend((at, l2) for l2 in l2s)
+    return points
+
+
 def follow(
-    objective: TradeoffObjective,
-    tradeoffs: tuple[float, ...] = TRADEOFFS,
-    *,
-    tol: float = 1e-4,
-    start: Floats | None = None,
+    objective: TradeoffObjective, points: Sequence[tuple[float, float]], *, tol: float = 1e-4
 ) -> list[PathPoint]:
-    """Minimise at each λ in turn, each from its predecessor.
+    """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
 
     Parameters
     ----------
     objective : TradeoffObjective
-        Its own λ is not used.
-    tradeoffs : tuple of float
-        Falling.
+        Its own λ and l2 are not used.
+    points : sequence of (float, float)
+        λ falling.
     tol : float, default=1e-4
         As in :func:`minimise`.
-    start : ndarray of shape (n_parameters,), optional
-        Where to begin; the generative fit by default.
 
     Returns
     -------
     list of PathPoint
     """
-    points: list[PathPoint] = []
-    theta = start
-    for tradeoff in tradeoffs:
-        at = objective.with_tradeoff(tradeoff)
-        if theta is None:
-            theta = cold_start(at)
-        solution = minimise(at, theta, tol=tol)
-        theta = solution.theta
-        points.append(PathPoint(tradeoff, solution))
-    return points
+    found: list[PathPoint] = []
+    for tradeoff, l2 in points:
+        at = objective.with_tradeoff(tradeoff).with_penalty(l2)
+        start = _nearest(found, tradeoff, l2)
+        solution = minimise(at, cold_start(at) if start is None else start, tol=tol)
+        found.append(PathPoint(tradeoff, l2, solution))
+    return found
+
+
+def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> Floats | None:
+    """Return the last solution at this λ, else of those at the λ before it the nearest in l2."""
+    if not found:
+        return None
+    last = found[-1]
+    if last.tradeoff != tradeoff:
+        before = [point for point in found if point.tradeoff == last.tradeoff]
+        last = min(before, key=lambda point: abs(np.log((point.l2 + 1e-300) / (l2 + 1e-300))))
+    return last.solution.theta
 
 
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:

@@ -23,19 +23,40 @@ class Scorer:
     is_density : bool
         Whether the natural parameters lie inside the density's domain; where not, the posterior
         of complete rows is still defined, and a missing factor adds nothing.
+    n_components : int, default=1
+        Mixture components of each class.
+    scale : float, default=1.0
+        Power of the posterior relative to the class shares: π (p f / π)^scale.
+    log_prior : ndarray of shape (n_classes,), optional
+        What stands for the logarithm of the class shares where there is no density; needed with
+        another scale than 1.
     """
 
     def __init__(
-        self, density: Density, parameters: Parameters, is_density: bool, n_components: int = 1
+        self,
+        density: Density,
+        parameters: Parameters,
+        is_density: bool,
+        n_components: int = 1,
+        *,
+        scale: float = 1.0,
+        log_prior: Floats | None = None,
     ) -> None:
         self.density, self.parameters = density, parameters
         self.n_components = n_components
+        self.scale = scale
         self.n_classes = parameters.offset.size // n_components
         self.is_density = is_density
         partition = density.log_partition(parameters.natural) if is_density else None
         self.partition = partition
         if partition is not None:
             self.log_prior = parameters.offset + partition.sum(axis=1)
+            log_prior = self.by_class(self.log_prior[None])[0]
+        self.base = np.zeros(self.n_classes)
+        if scale != 1.0:
+            # Raised to no power at all, the posterior is the class shares.
+            assert log_prior is not None
+            self.base = (1.0 - scale) * log_prior
 
     @property
     def class_prior(self) -> Floats:
@@ -50,9 +71,18 @@ class Scorer:
         return np.logaddexp.reduce(scores.reshape(shape), axis=2)
 
     def posterior_scores(self, X: Floats) -> Floats:
+        """Return log P(y = k | x) up to a term common to the classes, (n_rows, n_classes)."""
+        scores = self.relative_scores(X)
+        if self.scale != 1.0:
+            scores *= self.scale
+            scores += self.base
+        return scores
+
+    def relative_scores(self, X: Floats) -> Floats:
         """Return log p_k f_k(x) up to a term common to the classes, (n_rows, n_classes)."""
         if self.partition is not None:
-            scores = self.density.relative_log_density(X, self.parameters.natural)
+            natural = self.parameters.natural
+            scores = self.density.relative_log_density(X, natural, self.partition)
             scores += self.log_prior
         else:
             scores = self.density.scores(X, self.parameters.natural)
@@ -61,7 +91,7 @@ class Scorer:
 
     def joint_log_likelihood(self, X: Floats) -> Floats:
         """Return log p_k f_k(x), shape (n_rows, n_classes)."""
-        scores = self.posterior_scores(X)
+        scores = self.relative_scores(X)
         scores += self.density.log_base_measure(X).sum(axis=1, keepdims=True)
         return scores
 

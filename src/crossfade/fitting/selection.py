@@ -1,296 +1,279 @@
-"""Choosing λ on the path by scores that each row's own label did not touch.
+"""One selector over λ, the penalty and the variant of the density, for every estimator.
 
-The selector knows only out-of-fold scores, labels and weights. Where these come from is a stated
-rule: approximate leave-one-out when there are many rows against the parameters, else refits on
-folds, warm-started down the path.
+Every point of the grid is fitted, scored out of fold (:mod:`crossfade.fitting.out_of_fold`), and
+then either all points are pooled (:mod:`crossfade.fitting.pooling`) or the best one is picked. The
+pool of models of one exponential family is a model of that family,
+
+    Σ_g w_g (η_g, c_g),
+
+whose posterior is that of the weighted mean of the parameters (a proper density where all points
+are, since natural parameters form a convex set), raised to the power Σ_g w_g.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crossfade.densities.base import Floats, Integers
-from crossfade.errors import DataError
-from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
-from crossfade.fitting.leave_one_out import approximate_leave_one_out
-from crossfade.fitting.newton import sample_rows
-from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import TRADEOFFS, PathPoint, curvature_share, follow, is_dense, is_wide
-from crossfade.fitting.scoring import held_out_scores
+from crossfade.fitting.criteria import Losses, check_criterion, losses, row_losses
+from crossfade.fitting.newton import Solution
+from crossfade.fitting.objective import Parameters, TradeoffObjective
+from crossfade.fitting.out_of_fold import Member, OutOfFold, Refit, out_of_fold
+from crossfade.fitting.path import follow, grid, minimise
+from crossfade.fitting.pooling import pool_weights
 
-__all__ = ["CRITERIA", "Losses", "Selection", "folds", "losses", "select_tradeoff"]
-
-CRITERIA = ("log_loss", "brier", "error")
-
-#: Rows a parameter that varies between classes must have for the approximation to be used.
-_ROWS_PER_PARAMETER = 10
-
-#: Fewest rows for the approximation.
-_FEWEST_ROWS = 400
-
-#: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
-_MOST_ROWS = 3_000
-
-#: Folds, and folds where a refit is dear.
-_N_FOLDS = 10
-_N_FOLDS_WIDE = 3
-
-
-@dataclass(frozen=True)
-class Losses:
-    """Weighted mean losses of a set of scores.
-
-    Attributes
-    ----------
-    log_loss : float
-        Nats a row.
-    brier : float
-        Squared distance of the posterior from the label's indicator, summed over classes.
-    error : float
-        Share of rows whose most probable class is not theirs.
-    cost : float
-        Mean cost of the decision of least expected cost; the error where no costs are given.
-    """
-
-    log_loss: float
-    brier: float
-    error: float
-    cost: float
-
-
-def losses(
-    scores: Floats, codes: Integers, weights: Floats | None, costs: Floats | None = None
-) -> Losses:
-    """Return the losses of class scores.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Log-posteriors up to a term common to the classes; not changed.
-    codes : ndarray of shape (n_rows,), int
-    weights : ndarray of shape (n_rows,) or None
-    costs : ndarray of shape (n_classes, n_classes), optional
-        costs[true, decided].
-
-    Returns
-    -------
-    Losses
-    """
-    log_sum, posterior = log_normalise(scores.copy())
-    rows = np.arange(codes.size)
-    log_loss = log_sum - scores[rows, codes]
-    brier = (posterior**2).sum(axis=1) - 2.0 * posterior[rows, codes] + 1.0
-    error = (posterior.argmax(axis=1) != codes).astype(np.float64)
-    cost = error
-    if costs is not None:
-        cost = costs[codes, (posterior @ costs).argmin(axis=1)]
-    means = [float(np.average(loss, weights=weights)) for loss in (log_loss, brier, error, cost)]
-    return Losses(*means)
+__all__ = ["Pool", "Selection", "polish", "select"]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The path, its out-of-fold losses and the choice.
+    """The grid, its out-of-fold losses and the choice.
 
     Attributes
     ----------
-    tradeoffs : ndarray of shape (n_path,)
-    losses : tuple of Losses
-    objective : ndarray of shape (n_path,)
-        Φ_λ at its minimiser.
-    chosen : int
-        Position on the path.
-    points : tuple of PathPoint
+    members : tuple of Member
         The fits on all rows.
+    losses : tuple of Losses
+        Out of fold.
+    shares : ndarray of shape (n_members,)
+        Weights that sum to one; a single one is above zero where one point was picked.
+    scale : float
+        The power to which the posterior of the mean parameters is raised, the sum of the pool's
+        weights; 1 where one point was picked.
     method : str
-        In words: where the out-of-fold scores come from.
+        In words: where the losses come from, what was chosen, how flat and how sure the choice is.
     """
 
-    tradeoffs: Floats
+    members: tuple[Member, ...]
     losses: tuple[Losses, ...]
-    objective: Floats
-    chosen: int
-    points: tuple[PathPoint, ...]
+    shares: Floats
+    scale: float
     method: str
 
+    @property
+    def tradeoff(self) -> float:
+        """The weighted mean λ."""
+        lams = [member.point.tradeoff for member in self.members]
+        return float(self.shares @ lams)
+
     def path(self) -> dict[str, NDArray[np.float64]]:
-        """Return the path as arrays of equal length."""
+        """Return the grid as arrays of equal length."""
+        points = [member.point for member in self.members]
         return {
-            "tradeoff": self.tradeoffs.copy(),
+            "tradeoff": np.array([point.tradeoff for point in points]),
+            "l2": np.array([point.l2 for point in points]),
+            "variant": np.array([float(member.variant) for member in self.members]),
+            "weight": self.scale * self.shares,
             "log_loss": np.array([at.log_loss for at in self.losses]),
             "brier": np.array([at.brier for at in self.losses]),
             "error": np.array([at.error for at in self.losses]),
-            "objective": self.objective.copy(),
+            "objective": np.array([point.solution.value for point in points]),
         }
 
 
-def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Floats | None]:
-    """Return the criterion's name and the cost matrix, if that is what was given.
-
-    Raises
-    ------
-    DataError
-        If `selection` is neither a known name nor a matrix of finite costs, one row a class.
-    """
-    if isinstance(selection, str):
-        if selection not in CRITERIA:
-            raise DataError(
-                f"selection: expected one of {', '.join(map(repr, CRITERIA))} or a cost matrix, "
-                f"got {selection!r}; name one of these"
-            )
-        return selection, None
-    costs = np.asarray(selection, dtype=np.float64)
-    if costs.shape != (n_classes, n_classes) or not np.isfinite(costs).all():
-        raise DataError(
-            f"selection: expected a matrix of finite costs of shape ({n_classes}, {n_classes}), "
-            f"costs[true, decided], got shape {costs.shape}; give one row and one column a class"
-        )
-    return "cost", costs
-
-
-def select_tradeoff(
-    objective: TradeoffObjective,
-    refit: Callable[[LabelledRows], TradeoffObjective],
+def select(
+    objectives: Sequence[TradeoffObjective],
+    refit: Refit,
     *,
+    pooled: bool,
     selection: str | ArrayLike = "log_loss",
     score_shift: Floats | None = None,
-    tradeoffs: tuple[float, ...] = TRADEOFFS,
+    groups: Integers | None = None,
 ) -> Selection:
-    """Follow the path and choose λ by its out-of-fold loss.
+    """Fit the grid and pool it, or pick its best point.
 
     Parameters
     ----------
-    objective : TradeoffObjective
-        On all rows; its own λ is not used.
+    objectives : sequence of TradeoffObjective
+        One a variant of the density, the largest family first, on all rows; their λ is not used,
+        their l2 is the middle of the penalties tried.
     refit : callable
-        Makes the objective of some rows (a fold's training part), the density bound to them alone.
+        Makes the objective of a variant for some rows, the density bound to them alone.
+    pooled : bool
+        Whether to pool. Mixtures, whose pool is no mixture, are never pooled.
     selection : {"log_loss", "brier", "error"} or array of shape (n_classes, n_classes)
-        Criterion, or costs[true, decided].
+        Criterion, or costs[true, decided]. A pool minimises the Brier score if that is the
+        criterion, else the log-loss: error and cost are steps, and good decisions follow from good
+        probabilities.
     score_shift : ndarray of shape (n_classes,), optional
         Added to all scores: what a class prior other than the data's adds. Rows are then weighted
         by the prior's ratio to the data's, so that the loss is that of the shifted population.
-    tradeoffs : tuple of float
-        Falling.
+    groups : ndarray of shape (n_samples,), int, optional
+        Rows with one number are left out together.
 
     Returns
     -------
     Selection
     """
-    criterion, costs = check_criterion(selection, objective.rows.n_classes)
-    points = follow(objective, tradeoffs)
-    rows = objective.rows
-    varying = (objective.n_classes - 1) * (objective.n_free + 1)
-    # By weight, so that a weight of three and three equal rows are the same thing here, too.
-    enough = objective.n_rows >= max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
-    if enough and objective.exact_labels and is_dense(objective):
-        index = None
-        if rows.n_samples > _MOST_ROWS:
-            index = sample_rows(rows.n_samples, _MOST_ROWS / rows.n_samples)
-        scored = rows if index is None else rows.take(index)
-        scores = [
-            approximate_leave_one_out(
-                objective.with_tradeoff(at.tradeoff),
-                at.solution.theta,
-                index,
-                share=curvature_share(objective),
-            ).scores
-            for at in points
-        ]
-        method = f"approximate leave-one-out over {scored.n_samples} rows"
-    else:
-        n_folds = _N_FOLDS_WIDE if is_wide(objective) else _N_FOLDS
-        fold = folds(rows, n_folds)
-        scores = _fold_scores(objective, fold, refit, points)
-        kept = np.flatnonzero(fold >= 0)
-        scored = rows.take(kept)
-        scores = [s[kept] for s in scores]
-        method = f"refits on {n_folds} folds of {rows.n_samples} rows"
+    rows = objectives[0].rows
+    criterion, costs = check_criterion(selection, rows.n_classes)
+    members = _fit_grid(objectives)
+    found = out_of_fold(members, refit, groups)
+    scored, scores = found.rows, found.scores
     if not scored.n_samples:
-        return _unscored(points, tradeoffs)
+        return _unscored(members)
     weights = scored.weights
+    log_prior = np.log(np.maximum(rows.class_weights / rows.class_weights.sum(), 1e-300))
     if score_shift is not None:
         ratio = np.exp(score_shift)[scored.codes]
         weights = ratio if weights is None else weights * ratio
-        scores = [s + score_shift for s in scores]
-    path_losses = tuple(losses(s, scored.codes, weights, costs) for s in scores)
-    values = np.array([getattr(at, criterion) for at in path_losses])
+        scores, log_prior = scores + score_shift, log_prior + score_shift
+    each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
+    values = np.array([getattr(at, criterion) for at in each])
     # Among equals (errors often are) the smaller log-loss decides.
-    order = np.lexsort((np.array([at.log_loss for at in path_losses]), values))
-    return Selection(
-        np.array(tradeoffs),
-        path_losses,
-        np.array([at.solution.value for at in points]),
-        int(order[0]),
-        tuple(points),
-        method,
-    )
+    best = int(np.lexsort((np.array([at.log_loss for at in each]), values))[0])
+    evidence = _Evidence(found, scores, scored.codes, weights, costs, criterion, log_prior)
+    shares = np.zeros(len(members))
+    shares[best] = 1.0
+    if not pooled or not objectives[0].exact_labels:
+        return Selection(members, each, shares, 1.0, evidence.of_point(members, values, best))
+    pool = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
+    scale = float(pool.sum())
+    # A thousandth of the weight is not worth its fit to full tolerance.
+    pool[pool < 1e-3 * scale] = 0.0
+    # No weight at all is the class shares: nothing was learnt. The density then is the best's.
+    shares = pool / pool.sum() if scale > 0.0 else shares
+    return Selection(members, each, shares, scale, evidence.of_pool(members, values, best, pool))
 
 
-def _unscored(points: list[PathPoint], tradeoffs: tuple[float, ...]) -> Selection:
+def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[Member, ...]:
+    members = []
+    for variant, objective in enumerate(objectives):
+        for point in follow(objective, grid(objective)):
+            at = objective.with_tradeoff(point.tradeoff).with_penalty(point.l2)
+            members.append(Member(variant, at, point))
+    return tuple(members)
+
+
+def _unscored(members: tuple[Member, ...]) -> Selection:
     """Return the generative end: no class can spare a row, and it needs the fewest."""
     nothing = Losses(np.nan, np.nan, np.nan, np.nan)
-    return Selection(
-        np.array(tradeoffs),
-        (nothing,) * len(points),
-        np.array([at.solution.value for at in points]),
-        0,
-        tuple(points),
-        "no class has two different rows: the first tradeoff, unscored",
-    )
+    shares = np.zeros(len(members))
+    shares[0] = 1.0
+    method = "no class has two different rows: the first tradeoff, unscored"
+    return Selection(members, (nothing,) * len(members), shares, 1.0, method)
 
 
-def folds(rows: LabelledRows, n_folds: int) -> Integers:
-    """Return each row's fold, -1 for rows that are never held out.
+@dataclass(frozen=True)
+class _Evidence:
+    """What the choice was made from, for saying in words what was chosen and how surely."""
 
-    Equal rows share a fold, so that a weight of three and three equal rows are the same thing, no
-    row is predicted by its own copy, and the order of the rows does not matter. Each class is
-    dealt over the folds in the order of its rows' values. A class with one distinct row always
-    stays in the training part.
+    found: OutOfFold
+    scores: Floats
+    codes: Integers
+    weights: Floats | None
+    costs: Floats | None
+    criterion: str
+    log_prior: Floats
+
+    def of_point(self, members: Sequence[Member], values: Floats, best: int) -> str:
+        alone, flat = self._alone(members, best), self._flat(best)
+        return (
+            f"{self.found.method}: best of {len(members)} points is {alone}, "
+            f"{self._name} {values[best]:.4g}; {flat}"
+        )
+
+    def of_pool(self, members: Sequence[Member], values: Floats, best: int, pool: Floats) -> str:
+        joint = self.log_prior + np.tensordot(pool, self.scores - self.log_prior, axes=1)
+        mean = float(np.average(self._losses(joint), weights=self.weights))
+        falling = np.cumsum(np.sort(pool)[::-1])
+        half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
+        holders = "1 of them holds" if half == 1 else f"{half} of them hold"
+        return (
+            f"{self.found.method}: pool of {len(members)} points, {holders} half the weight, "
+            f"posterior scale {pool.sum():.2f}, {self._name} {mean:.4g}; the best point alone, "
+            f"{self._alone(members, best)}, has {values[best]:.4g}, and {self._flat(best)}"
+        )
+
+    @property
+    def _name(self) -> str:
+        return {"log_loss": "log-loss", "brier": "Brier score"}.get(self.criterion, self.criterion)
+
+    def _losses(self, scores: Floats) -> Floats:
+        place = ("log_loss", "brier", "error", "cost").index(self.criterion)
+        row: Floats = row_losses(scores, self.codes, self.costs)[place]
+        return row
+
+    def _alone(self, members: Sequence[Member], best: int) -> str:
+        point = members[best].point
+        return f"tradeoff {point.tradeoff:g} with l2 {point.l2:g}"
+
+    def _flat(self, best: int) -> str:
+        """Say how many points' mean losses cannot be told from the best one's."""
+        each = np.stack([self._losses(s) for s in self.scores])
+        gap = each - each[best]
+        weights = np.ones(self.codes.size) if self.weights is None else self.weights
+        mean = np.average(gap, axis=1, weights=weights)
+        spread = np.average((gap - mean[:, None]) ** 2, axis=1, weights=weights)
+        level = int((mean <= np.sqrt(spread / max(weights.sum(), 1.0))).sum())
+        return f"{level} of {len(each)} points are within one standard error of the best"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A fitted pool.
+
+    Attributes
+    ----------
+    objective : TradeoffObjective
+        Of the largest family in it.
+    parameters : Parameters
+        The weighted mean of the members' parameters.
+    scale : float
+        Power to which its posterior, relative to the class shares, is raised.
+    members : tuple of Member
+        Those with weight, at their optimum to full tolerance.
+    weights : ndarray of shape (n_members,)
+        Shares, 1 in all.
+    """
+
+    objective: TradeoffObjective
+    parameters: Parameters
+    scale: float
+    members: tuple[Member, ...]
+    weights: Floats
+
+    @property
+    def solution(self) -> Solution:
+        """What the solver says of all members together; it stopped as the worst of them did."""
+        found = [member.point.solution for member in self.members]
+        worst = max(found, key=lambda solution: solution.gradient_norm)
+        return replace(
+            worst,
+            theta=self.objective.theta(self.parameters),
+            value=float(self.weights @ [solution.value for solution in found]),
+            n_iter=sum(solution.n_iter for solution in found),
+            converged=all(solution.converged for solution in found),
+            message=f"pool of {len(found)} fits, of which the least exact: {worst.message}",
+        )
+
+
+def polish(selection: Selection) -> Pool:
+    """Minimise the chosen points to full tolerance and put them together.
 
     Parameters
     ----------
-    rows : LabelledRows
-    n_folds : int
+    selection : Selection
 
     Returns
     -------
-    ndarray of shape (n_samples,), int
+    Pool
     """
-    # Two missing cells are equal here; infinity stands for them, since it is refused in data.
-    values = np.where(np.isnan(rows.X), np.inf, rows.X) if rows.has_missing else rows.X
-    keys = np.column_stack([rows.codes.astype(np.float64), values])
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
-    which = which.ravel()
-    codes = distinct[:, 0].astype(np.int64)
-    fold = np.empty(codes.size, dtype=np.int64)
-    start = 0
-    for c in range(rows.n_classes):
-        own = np.flatnonzero(codes == c)
-        fold[own] = (np.arange(own.size) + start) % n_folds if own.size > 1 else -1
-        start += own.size
-    return fold[which]
-
-
-def _fold_scores(
-    objective: TradeoffObjective,
-    fold: Integers,
-    refit: Callable[[LabelledRows], TradeoffObjective],
-    points: list[PathPoint],
-) -> list[Floats]:
-    rows = objective.rows
-    scores = [np.zeros((rows.n_samples, rows.n_classes)) for _ in points]
-    for number in range(int(fold.max(initial=-1)) + 1):
-        held = np.flatnonzero(fold == number)
-        if not held.size:
-            continue
-        train, test = rows.take(np.flatnonzero(fold != number)), rows.take(held)
-        part = refit(train)
-        path = follow(part, tuple(at.tradeoff for at in points))
-        for at, out in zip(path, scores, strict=True):
-            own = part.with_tradeoff(at.tradeoff)
-            out[held] = held_out_scores(own, at.solution.theta, test)
-    return scores
+    members, kept = [], np.flatnonzero(selection.shares)
+    for g in kept:
+        member = selection.members[g]
+        point = member.point
+        solution = minimise(member.objective, point.solution.theta)
+        members.append(replace(member, point=replace(point, solution=solution)))
+    weights = selection.shares[kept]
+    largest = min(members, key=lambda member: member.variant).objective
+    found = [m.objective.parameters(m.point.solution.theta) for m in members]
+    mean = Parameters(
+        np.tensordot(weights, [p.natural for p in found], axes=1),
+        np.tensordot(weights, [p.offset for p in found], axes=1),
+    )
+    return Pool(largest, mean, selection.scale, tuple(members), weights)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from crossfade.classifiers.base import check_number
+from crossfade.classifiers.checks import check_number
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.densities.base import Floats
 from crossfade.errors import ConvergenceWarning, DataError, SeparationWarning

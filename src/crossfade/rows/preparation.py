@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.densities.base import Floats
 from crossfade.rows.schema import Schema
 
 __all__ = ["Preparation"]
+
+Floats = NDArray[np.float64]
 
 
 class Preparation(TransformerMixin, BaseEstimator):
@@ -45,7 +46,7 @@ class Preparation(TransformerMixin, BaseEstimator):
     Examples
     --------
     >>> import polars as pl
-    >>> from crossfade.comparison.preparation import Preparation
+    >>> from crossfade.rows.preparation import Preparation
     >>> frame = pl.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", "red"]})
     >>> Preparation().fit_transform(frame).round(2)
     array([[-1.22,  0.71, -0.71],
@@ -56,6 +57,12 @@ class Preparation(TransformerMixin, BaseEstimator):
     def __init__(self, *, max_levels: int = 50, drop_first: bool = False) -> None:
         self.max_levels = max_levels
         self.drop_first = drop_first
+
+    @property
+    def source_columns_(self) -> NDArray[np.int64]:
+        """Position of the column that each prepared column comes from."""
+        widths = [1 if levels is None else len(levels) for levels in self.levels_]
+        return np.repeat(np.arange(len(widths)), widths)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn categories, medians, centres and scales from training rows.
@@ -77,7 +84,11 @@ class Preparation(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Floats:
         """Return the prepared rows, shape (n_samples, n_prepared_columns)."""
         check_is_fitted(self)
-        return self._standardised(self._expand(self.schema_.encode(X)))
+        return self.prepared(self.schema_.encode(X))
+
+    def prepared(self, matrix: NDArray[Any]) -> Floats:
+        """Return the prepared rows of a table that the schema has encoded."""
+        return self._standardised(self._expand(matrix))
 
     def _fit(self, X: Any) -> Floats:
         """Learn, and return the rows expanded but not yet filled and scaled."""

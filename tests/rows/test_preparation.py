@@ -9,8 +9,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from crossfade.comparison.preparation import Preparation
 from crossfade.errors import DataError
+from crossfade.rows.preparation import Preparation
 
 DATA = {
     "size": [1.5, None, 3.25, 4.0, -1.0],

@@ -1,0 +1,139 @@
+"""Fitting in batches: the generative fit is a sum over rows."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples
+
+from crossfade.blocks import add_sums
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.checks import has_missing, prior_shift
+from crossfade.densities.base import Density
+from crossfade.errors import DataError, DomainError
+from crossfade.fitting.binding import summarise
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.objective import generative
+from crossfade.rows import Schema, check_weights, encode_labels, read_features
+from crossfade.rows.decoding import table_library
+
+__all__ = ["BatchClassifier"]
+
+
+def _only_generative(estimator: Any) -> bool:
+    if estimator._n_components > 1:
+        raise AttributeError(
+            f"partial_fit: expected components=1, got {estimator._n_components}; a mixture's fit "
+            "needs all rows again and again: call fit on all rows"
+        )
+    if estimator.tradeoff == 1:
+        return True
+    raise AttributeError(
+        f"partial_fit: expected tradeoff=1, got {estimator.tradeoff!r}; only the generative fit "
+        "can be made in batches: set tradeoff=1 or call fit on all rows"
+    )
+
+
+class BatchClassifier(TradeoffClassifier, ABC):
+    """A classifier with a tradeoff whose generative fit can be made in batches."""
+
+    @available_if(_only_generative)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit on one more batch of rows; batches give what one fit on all rows gives.
+
+        Kinds of columns are settled by the first batch; new categories are learnt as they come.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All labels that will ever occur; needed in the first call if `y` does not hold them.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        AttributeError
+            If `tradeoff` is not 1, or classes are mixtures: only the generative fit of one density
+            a class is a sum over rows.
+        DataError
+            If a parameter, the columns or the labels cannot be used as given.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "_started")
+        n = _num_samples(X)
+        given = check_weights(sample_weight, n) if sample_weight is not None else None
+        if given is not None and not given.all():
+            kept = np.flatnonzero(given)
+            X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
+        if first:
+            matrix, schema = read_features(
+                self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
+            )
+            self._table_library = table_library(X)
+            self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
+            density, before = self._density(schema), None
+        else:
+            matrix, schema = read_features(self, X, reset=False, extend=True)
+            known, _ = encode_labels(self.classes_)
+            _, codes = encode_labels(y, known, minimum=1, n_samples=matrix.shape[0])
+            if classes is not None and not np.array_equal(encode_labels(classes)[0], known):
+                raise DataError(
+                    f"classes: expected those of the first call, {known.tolist()!r}, got "
+                    f"{np.asarray(classes).tolist()!r}; leave it out after the first call"
+                )
+            density, before = self._widened(self._started, self._summary, schema)
+        weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
+        self._add_rows(LabelledRows(matrix, codes, weights, self.classes_.size), density, before)
+        return self
+
+    def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:
+        """Add encoded rows to a generative fit, or begin one with them.
+
+        Parameters
+        ----------
+        rows : LabelledRows
+        density : Density
+            Unbound in the first call, later what that call began with, with room for new
+            categories.
+        before : tuple, optional
+            The sums so far.
+        """
+        first = before is None
+        try:
+            if first:
+                started, summary = summarise(density, rows, scales=False)
+            else:
+                started = density
+                _, summary = summarise(started, rows, started=started)
+                summary = add_sums(before, summary)
+        except DomainError as error:
+            raise self._refused(error, rows, density) from None
+        bound = started.bind(summary)
+        if has_missing(rows, None) and not started.allows_missing:
+            raise self._missing_cells(rows)
+        self._started, self._summary = started, summary
+        earlier = 0.0 if first else self.class_count_
+        self.class_count_ = rows.class_weights + earlier
+        shift = prior_shift(self.class_prior, self.class_count_)
+        self.tradeoff_, self.n_iter_ = 1.0, 1
+        self._set_parameters(bound.density, generative(bound, self.class_count_), shift)
+
+    def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
+        """Return the density and its sums with room for the schema's new categories."""
+        return started, summary

@@ -1,0 +1,287 @@
+"""What a fitted classifier can be asked: posteriors, densities, samples, the linear view.
+
+Everything follows from the two numeric seams of :class:`~crossfade.fitting.scoring.Scorer`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.classifiers.checks import has_missing_cells
+from crossfade.classifiers.class_density import ClassDensity
+from crossfade.densities.base import Density, Floats
+from crossfade.errors import DataError, NotADensityError
+from crossfade.fitting.criteria import check_criterion
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.objective import Parameters
+from crossfade.fitting.scoring import Scorer
+from crossfade.rows import Schema, check_finite, read_features
+from crossfade.rows.decoding import decoded_table
+
+__all__ = ["FittedViews"]
+
+
+class FittedViews(ClassifierMixin, BaseEstimator):
+    """Predictions, densities, samples and the linear view of a fitted classifier."""
+
+    unknown: Literal["marginalise", "error"]
+    selection: str | ArrayLike
+
+    classes_: NDArray[Any]
+    class_prior_: Floats
+    density_: Density
+    n_features_in_: int
+    n_iter_: int
+    parameters_: Parameters
+    posterior_scale_: float
+    schema_: Schema
+    tradeoff_: float
+    _scorer: Scorer
+    _table_library: Any
+
+    #: Mixture components of each class.
+    _n_components = 1
+
+    # -- posteriors ------------------------------------------------------------------------------
+
+    def _encoded(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        matrix, _ = read_features(self, X, reset=False, unknown=self.unknown)
+        return matrix
+
+    def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:
+        """Refuse cells that cannot be used; they show as NaN in what was computed from them."""
+        if np.isnan(values).any():
+            if not self.density_.allows_missing and has_missing_cells(matrix):
+                raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
+            check_finite(matrix, self.schema_.names)
+        return values
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior probability of each class.
+
+        Where `tradeoff="auto"` pooled several fits, it is the pool's: proportional to the class
+        shares times (joint density over class shares) to the power ``posterior_scale_``.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            Missing cells are left out of the product; a row without any cell gets the prior.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+        """
+        matrix = self._encoded(X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._finite(self._scorer.posterior(matrix), matrix)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
+        matrix = self._encoded(X)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._finite(self._scorer.posterior(matrix, log=True), matrix)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,).
+
+        With a cost matrix as `selection`, the class of least expected cost.
+        """
+        posterior = self.predict_proba(X)
+        return self.classes_[self._decide(posterior)]
+
+    def _decide(self, posterior: Floats) -> NDArray[Any]:
+        """Return the code of the class to decide for, by row."""
+        if not isinstance(self.selection, str):
+            _, costs = check_criterion(self.selection, self.classes_.size)
+            assert costs is not None
+            return (posterior @ costs).argmin(axis=1)
+        return posterior.argmax(axis=1)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return log-odds of the second class (two classes), else log-posteriors a class.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        log_posterior = self.predict_log_proba(X)
+        if self.classes_.size == 2:
+            return log_posterior[:, 1] - log_posterior[:, 0]
+        return log_posterior
+
+    def joint_log_likelihood(self, X: Any) -> Floats:
+        """Return log p(x, y = k) = log p_k f_k(x), shape (n_samples, n_classes), in nats.
+
+        Of the weighted mean of the pooled parameters where `tradeoff="auto"` pooled several fits;
+        :meth:`predict_proba` then follows from it by ``posterior_scale_``.
+
+        Raises
+        ------
+        NotADensityError
+            If the fitted parameters define a posterior but no density.
+        """
+        matrix = self._encoded(X)
+        self._check_density()
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self._finite(self._scorer.all_rows(matrix, joint=True), matrix)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Return log p(x) = log Σ_k p_k f_k(x), shape (n_samples,), in nats.
+
+        Raises
+        ------
+        NotADensityError
+            If the fitted parameters define a posterior but no density.
+        """
+        return np.logaddexp.reduce(self.joint_log_likelihood(X), axis=1)
+
+    def _check_density(self) -> None:
+        if not self._scorer.is_density:
+            raise NotADensityError(
+                f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "
+                "density of the inputs (a variance would not be positive); fit with tradeoff > 0"
+            )
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> tuple[Any, NDArray[Any]]:
+        """Draw rows from the fitted joint density.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState or None
+            The same integer gives the same rows.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or a data frame
+            A frame of the library that the model was fitted on, with its categories.
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        NotADensityError
+            If the fitted parameters define a posterior but no density.
+        """
+        check_is_fitted(self)
+        self._check_density()
+        if int(n_samples) != n_samples or n_samples < 1:
+            raise DataError(
+                f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more"
+            )
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+        rng = np.random.default_rng(seed)
+        codes = rng.choice(self.classes_.size, size=int(n_samples), p=self.class_prior_)
+        matrix = np.empty((int(n_samples), self.n_features_in_))
+        for code, density in enumerate(self.class_densities_.values()):
+            own = np.flatnonzero(codes == code)
+            if own.size:
+                matrix[own] = density.sample(own.size, rng)
+        return decoded_table(self.schema_, matrix, self._table_library), self.classes_[codes]
+
+    @property
+    def class_densities_(self) -> dict[Any, ClassDensity]:
+        """The fitted density of each class, by label."""
+        check_is_fitted(self)
+        self._check_density()
+        c = self._n_components
+        log_prior = self._scorer.log_prior.reshape(-1, c)
+        shares = np.exp(log_prior - np.logaddexp.reduce(log_prior, axis=1, keepdims=True))
+        natural = self.parameters_.natural.reshape(*shares.shape, -1)
+        return {
+            label: ClassDensity(self.density_, natural[code], shares[code])
+            for code, label in enumerate(self.classes_.tolist())
+        }
+
+    # -- the linear view -------------------------------------------------------------------------
+
+    def sufficient_statistics(self, X: Any) -> Floats:
+        """Return T(x), the statistics in which the posterior is linear, (n_samples, n_statistics).
+
+        In the columns' own units: for a Gaussian x (and x² where variances differ), an indicator
+        for each category but its column's most frequent one. Zero where missing. Statistics whose
+        coefficients are the same in all classes (the square under a shared variance) are left out.
+        """
+        matrix = self._encoded(X)
+        statistics = self.density_.column_units_statistics(np.asarray(matrix, dtype=np.float64))
+        self._finite(statistics, matrix)
+        # T(x) may be x itself, which is the user's.
+        return statistics.copy() if np.may_share_memory(statistics, matrix) else statistics
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of :meth:`sufficient_statistics`, (1, p) for two classes, else (K, p).
+
+        For two classes the log-odds of the second are ``T(x) @ coef_[0] + intercept_[0]``, up to
+        missing cells; else one row a class, centred over classes as scikit-learn's are.
+        """
+        return self._linear()[0]
+
+    @property
+    def intercept_(self) -> Floats:
+        """Intercepts that belong to :attr:`coef_`, shape (1,) or (n_classes,)."""
+        return self._linear()[1]
+
+    def _linear(self) -> tuple[Floats, Floats]:
+        check_is_fitted(self)
+        if self._n_components > 1:
+            raise AttributeError(
+                f"coef_: expected components=1, got {self._n_components}; the log-odds of mixtures "
+                "are not linear in any statistics"
+            )
+        free = ~self.density_.tied
+        scale = self._scorer.scale
+        eta = scale * self.parameters_.natural[:, free]
+        offset = scale * self.parameters_.offset + self._scorer.base
+        if self.classes_.size == 2:
+            eta, offset = eta[1:] - eta[:1], offset[1:] - offset[:1]
+        else:
+            eta, offset = eta - eta.mean(axis=0), offset - offset.mean()
+        coefficients, constant = self.density_.column_units_coefficients(eta)
+        return coefficients, offset + constant
+
+    def to_logistic_regression(self) -> LogisticRegression:
+        """Return a fitted scikit-learn LogisticRegression with the same posteriors.
+
+        Returns
+        -------
+        LogisticRegression
+            Over the columns of X where the posterior is linear in them (Bernoulli, Poisson,
+            Gaussian with a shared variance or covariance), else over
+            ``self.sufficient_statistics(X)``. Complete rows only.
+        """
+        coefficients, intercept = self._linear()
+        model = LogisticRegression()
+        model.classes_ = self.classes_.copy()
+        model.coef_, model.intercept_ = coefficients, intercept
+        model.n_features_in_ = coefficients.shape[1]
+        if self.density_.linear_in_columns and hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_.copy()
+        model.n_iter_ = np.array([self.n_iter_])
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def _missing_cells(self, rows: LabelledRows) -> DataError:
+        columns = np.flatnonzero(np.isnan(rows.X).any(axis=0))
+        names = ", ".join(repr(self.schema_.names[j]) for j in columns[:10])
+        return DataError(
+            f"X: expected no missing cells (Input X contains NaN), got some in column"
+            f"{'s' if columns.size > 1 else ''} {names}; {type(self).__name__} cannot leave a "
+            "column out of a joint density: use NaiveBayes, or impute the cells"
+        )

@@ -1,0 +1,149 @@
+"""Weights of a pool of models, from class scores that each row's own label did not touch.
+
+With s_g(x) the class scores of model g relative to the class shares π, the pool's posterior is
+
+    P(y | x) ∝ π_y exp Σ_g w_g s_gy(x),   w_g ≥ 0,
+
+a logarithmic opinion pool (Genest & Zidek 1986), and for models of one exponential family a model
+of that family. The weights minimise the loss of out-of-fold scores. Two things keep few rows from
+choosing wildly: a ridge that draws all weights together, and, as in Platt's scaling (1999), a part
+of a row whose label is spread as π, without which separated rows would ask for endless scores.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from crossfade.densities.base import Floats, Integers
+from crossfade.fitting.labelled_rows import log_normalise
+
+__all__ = ["pool_weights"]
+
+#: The ridge is this, times the number of models, times the squared distance from 1/G, halved.
+_RIDGE = 1.0
+
+#: Pseudo-rows spread over the rows, their labels as the class shares.
+_PSEUDO_ROWS = 0.2
+
+_MOST_STEPS = 200
+
+
+def pool_weights(
+    scores: Floats,
+    codes: Integers,
+    weights: Floats | None,
+    log_prior: Floats,
+    *,
+    brier: bool = False,
+) -> Floats:
+    """Return the weight of each model in the pool.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models, n_rows, n_classes)
+        Out-of-fold log-posteriors up to a term common to the classes.
+    codes : ndarray of shape (n_rows,), int
+        True classes.
+    weights : ndarray of shape (n_rows,) or N
+        Row weights.
+    log_prior : ndarray of shape (n_classes,)
+        Logarithms of the class shares π: the posterior of a pool without weight.
+    brier : bool, default=False
+        Minimise the Brier score in place of the log-loss.
+
+    Returns
+    -------
+    ndarray of shape (n_models,)
+        At least zero. Their sum is the scale of the pooled posterior: below one where the models
+        are overconfident.
+    """
+    problem = _PoolingProblem(scores, codes, weights, log_prior)
+    found = problem.minimise(np.zeros(scores.shape[0]), brier=False)
+    return problem.minimise(found, brier=True) if brier else found
+
+
+class _PoolingProblem:
+    """The loss of a pool as a function of its weights."""
+
+    def __init__(
+        self, scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats
+    ) -> None:
+        relative = scores - log_prior
+        self.scores = relative - relative.mean(axis=2, keepdims=True)
+        self.log_prior = log_prior
+        n = codes.size
+        self.weights = np.ones(n) if weights is None else weights
+        pseudo = _PSEUDO_ROWS / (_PSEUDO_ROWS + float(self.weights.sum()))
+        self.labels = np.tile(pseudo * np.exp(log_prior), (n, 1))
+        self.labels[np.arange(n), codes] += 1.0 - pseudo
+        self.ridge = _RIDGE * len(scores)
+        self.middle = 1.0 / len(scores)
+
+    def value(self, w: Floats, brier: bool) -> float:
+        return self._evaluate(w, brier)[0]
+
+    def _evaluate(self, w: Floats, brier: bool) -> tuple[float, Floats]:
+        """Return the value and the posteriors."""
+        pooled = self.log_prior + np.tensordot(w, self.scores, axes=1)
+        log_sum, posterior = log_normalise(pooled.copy())
+        if brier:
+            row = ((posterior - self.labels) ** 2).sum(axis=1)
+        else:
+            row = log_sum - (self.labels * pooled).sum(axis=1)
+        value = float(self.weights @ row)
+        return value + 0.5 * self.ridge * float(((w - self.middle) ** 2).sum()), posterior
+
+    def _model(self, w: Floats, posterior: Floats, brier: bool) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian (Gauss-Newton's for the Brier score)."""
+        gap, n_models = posterior - self.labels, len(self.scores)
+        mean = np.einsum("gnk,nk->gn", self.scores, posterior)
+        if brier:
+            # ∂p/∂w_g = p ∘ (s_g - p·s_g)
+            slope = (self.scores - mean[:, :, None]) * posterior
+            gradient = 2.0 * np.einsum("gnk,nk,n->g", slope, gap, self.weights, optimize=True)
+            slope *= np.sqrt(2.0 * self.weights)[:, None]
+            flat = slope.reshape(n_models, -1)
+            H = flat @ flat.T
+        else:
+            gradient = np.einsum("gnk,nk,n->g", self.scores, gap, self.weights, optimize=True)
+            spread = (self.scores - mean[:, :, None]) * np.sqrt(posterior * self.weights[:, None])
+            flat = spread.reshape(n_models, -1)
+            H = flat @ flat.T
+        H[np.diag_indices(n_models)] += self.ridge
+        return gradient + self.ridge * (w - self.middle), H
+
+    def minimise(self, w: Floats, brier: bool) -> Floats:
+        """Newton's method under w ≥ 0: each step's quadratic model is minimised exactly."""
+        value, posterior = self._evaluate(w, brier)
+        for _ in range(_MOST_STEPS):
+            gradient, H = self._model(w, posterior, brier)
+            step = _nonnegative_minimiser(H, gradient - H @ w) - w
+            slope = float(gradient @ step)
+            # What the step promises, in nats over all rows.
+            if slope > -1e-13 * (1.0 + abs(value)):
+                break
+            length = 1.0
+            while length > 1e-10:
+                trial = np.maximum(w + length * step, 0.0)
+                trial_value, trial_posterior = self._evaluate(trial, brier)
+                if trial_value <= value + 1e-4 * length * slope:
+                    break
+                length *= 0.5
+            else:
+                break
+            w, value, posterior = trial, trial_value, trial_posterior
+        return w
+
+
+def _nonnegative_minimiser(H: Floats, q: Floats) -> Floats:
+    """Return the minimiser of ½ w·Hw + q·w over w ≥ 0, H positive definite."""
+    # Scores of 1e9 (a column that never varies within a class) next to scores of 1.
+    scale = 1.0 / np.sqrt(np.diagonal(H))
+    scaled = H * scale * scale[:, None]
+    scaled[np.diag_indices_from(scaled)] += 1e-14
+    R = scipy.linalg.cholesky(scaled, lower=False, check_finite=False)
+    right = scipy.linalg.solve_triangular(R, -q * scale, trans=1, check_finite=False)
+    found: Floats = scipy.optimize.nnls(R, right)[0]
+    return found * scale

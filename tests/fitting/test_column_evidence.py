@@ -1,0 +1,109 @@
+"""The density of a column of few whole numbers, by its own out-of-fold evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from crossfade import NaiveBayes
+from crossfade.densities import Categorical, Gaussian, Poisson
+from crossfade.fitting.column_evidence import column_evidence, is_candidate
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.out_of_fold import folds
+
+
+def columns(n=600, seed=0):
+    """Return codes without an order, and grades whose mean moves with the class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    code = np.array([0.0, 1.0, 2.0, 3.0])[
+        2 * rng.integers(2, size=n) + (rng.random(n) < 0.3 + 0.4 * y)
+    ]
+    grade = np.clip(np.round(rng.normal(4.0 + y, 1.5, size=n)), 0, 8)
+    return np.column_stack([code, grade, rng.normal(size=n)]), y
+
+
+@pytest.mark.parametrize(
+    ("name", "density", "j"),
+    [
+        ("gaussian", Gaussian(False, 1e-9, 1.0), 0),
+        ("gaussian", Gaussian(False, 1e-9, 1.0), 1),
+        ("poisson", Poisson(), 1),
+        ("categorical", "categorical", 0),
+    ],
+)
+def test_the_losses_are_those_of_the_classifiers(name, density, j):
+    """Fit the estimator on every fold of the column alone."""
+    X, y = columns()
+    x = X[:, j : j + 1]
+    rows = LabelledRows(x, y, None, 2)
+    # Equal rows share a fold, and a value that the training part lacks is another matter.
+    fold = np.arange(len(y)) % 5
+    found = column_evidence(rows, [(0, "gaussian")], fold)[0]
+    loss = np.empty(len(y))
+    for number in range(5):
+        held = fold == number
+        part = NaiveBayes(density, tradeoff=1).fit(x[~held], y[~held])
+        posterior = part.predict_proba(x[held])
+        loss[held] = -np.log(posterior[np.arange(held.sum()), y[held]])
+    assert found.log_loss[name] == pytest.approx(loss.mean(), rel=1e-6)
+
+
+def test_codes_become_categorical_and_grades_stay_gaussian():
+    X, y = columns()
+    table = pl.DataFrame({"code": X[:, 0].astype(int), "grade": X[:, 1], "size": X[:, 2]})
+    model = NaiveBayes().fit(table, y)
+    report = {one["column"]: one for one in model.density_report_}
+    assert report["code"]["density"] == "categorical"
+    assert report["code"]["reason"].startswith("out-of-fold log-loss of the column alone: gaussian")
+    assert report["grade"]["density"] != "categorical"
+    assert report["size"] == {
+        "column": "size",
+        "density": "gaussian",
+        "reason": "by the column's type",
+    }
+    assert model.schema_.kinds[0] == "categorical"
+    assert any(isinstance(part, Categorical) for part, _ in model.density_.parts)
+    plain = NaiveBayes({"code": "gaussian"}).fit(table, y)
+    assert plain.density_report_[0]["reason"] == "given"
+    fresh, labels = columns(seed=1)
+    fresh = pl.DataFrame(
+        {"code": fresh[:, 0].astype(int), "grade": fresh[:, 1], "size": fresh[:, 2]}
+    )
+    assert model.score(fresh, labels) > plain.score(fresh, labels) + 0.02
+
+
+def test_a_given_tradeoff_goes_by_type():
+    X, y = columns()
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    assert {one["reason"] for one in model.density_report_} == {"by the column's type"}
+    assert set(model.schema_.kinds) == {"continuous"}
+
+
+def test_weights_are_repetition():
+    X, y = columns(n=200)
+    weights = np.random.default_rng(1).integers(1, 4, size=200)
+    index = np.repeat(np.arange(200), weights)
+    found = []
+    for rows in (
+        LabelledRows(X, y, weights.astype(float), 2),
+        LabelledRows(X[index], y[index], None, 2),
+    ):
+        found.append(column_evidence(rows, [(0, "gaussian")], folds(rows, 5))[0])
+    assert found[0].log_loss == pytest.approx(found[1].log_loss)
+    assert found[0].standard_error == pytest.approx(found[1].standard_error)
+
+
+@pytest.mark.parametrize(
+    ("x", "wanted"),
+    [
+        ([1, 2, 3, np.nan], True),
+        ([1, 2, 2, 1], False),
+        ([1, 2, 3.5], False),
+        (np.arange(13), False),
+        (np.arange(12), True),
+    ],
+)
+def test_candidates_hold_few_whole_numbers(x, wanted):
+    assert is_candidate(np.asarray(x, dtype=float)) == wanted
