@@ -1,8 +1,9 @@
 """Hidden Markov models against hmmlearn: posteriors, best paths, ten Baum-Welch iterations.
 
 hmmlearn's recursions run on one thread, in scaled arithmetic or in logarithms; both are measured
-and the faster counts. Everyone starts from the same parameters, so results can be compared: the
-accuracy column is the largest difference from the other library's answer.
+and the faster counts. Where dynamax is installed it takes part as well
+(:mod:`benchmarks.dynamax_rival`). Everyone starts from the same parameters, so results can be
+compared: the accuracy column is the largest difference from the other library's answer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ with warnings.catch_warnings():
 __all__ = ["CASES"]
 
 _ITERATIONS = 10
+_TRAINING = f"{_ITERATIONS} Baum-Welch iterations"
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,19 @@ def _their_training(corpus: Corpus, implementation: str) -> Callable[[], Any]:
     return train
 
 
+def _dynamax_rivals() -> dict[str, dict[str, Any]]:
+    """Return its contender for each task, or none."""
+    if find_spec("dynamax") is None:
+        return {}
+    from benchmarks import dynamax_rival
+
+    return {
+        "posteriors": {"dynamax": dynamax_rival.posteriors},
+        "Viterbi paths": {"dynamax": dynamax_rival.paths},
+        _TRAINING: {"dynamax": partial(dynamax_rival.training, iterations=_ITERATIONS)},
+    }
+
+
 def _difference(
     answer: Callable[[Corpus], Callable[[], Any]], corpus: Corpus, result: Any
 ) -> float:
@@ -131,8 +147,9 @@ def _cases() -> list[Case]:
     tasks = (
         ("posteriors", _our_posteriors, _their_posteriors),
         ("Viterbi paths", _our_paths, _their_paths),
-        (f"{_ITERATIONS} Baum-Welch iterations", _our_training, _their_training),
+        (_TRAINING, _our_training, _their_training),
     )
+    dynamax = _dynamax_rivals()
     sizes = ((1000, 200, 10), (100, 1000, 50))
     cases = []
     for kind in ("gaussian", "categorical"):
@@ -142,7 +159,7 @@ def _cases() -> list[Case]:
                 rivals = {
                     f"hmmlearn ({implementation})": partial(theirs, implementation=implementation)
                     for implementation in ("scaling", "log")
-                }
+                } | dynamax.get(name, {})
                 cases.append(
                     Case(
                         name=f"HMM {kind}, {n_sequences}×{n_steps}×{n_states} states: {name}",

@@ -8,7 +8,8 @@ Three kinds of fenced blocks are run, in order, each file from a fresh start:
     A session (so is ``python`` that starts with a prompt): every ``>>>`` statement is executed
     and its output replaced.
 ``console``
-    Every line that starts with ``$`` is run in a shell and its output replaced.
+    Every line that starts with ``$`` is run in a shell and its output replaced. A file's commands
+    share a folder of their own, which is gone afterwards.
 
 Other blocks are left alone. ``python tools/render_examples.py FILE …`` rewrites the files;
 with ``--check``, it only says whether the ``python`` and ``pycon`` blocks still do what is written.
@@ -22,6 +23,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -85,8 +87,8 @@ def _session(text: str, names: dict[str, Any], where: str) -> str:
     return "".join(lines)
 
 
-def _console(text: str) -> str:
-    """Run each command of a block in a shell and return the block with what they printed."""
+def _console(text: str, folder: str) -> str:
+    """Run each command of a block in a folder and return the block with what they printed."""
     here = Path(sys.executable).parent
     environment = {
         **os.environ,
@@ -99,7 +101,7 @@ def _console(text: str) -> str:
         done = subprocess.run(
             command[2:],
             shell=True,
-            cwd=ROOT,
+            cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=None,
@@ -132,15 +134,17 @@ def _walk(path: Path, replace: Callable[[str, str, dict[str, Any], str], str]) -
 def render(path: Path) -> str:
     """Return a Markdown file's text with the real output of its examples."""
 
-    def replace(kind: str, body: str, names: dict[str, Any], where: str) -> str:
-        if kind == "console":
-            return _console(body)
-        if kind == "pycon":
-            return _session(body, names, where)
-        _execute(body, names, where)
-        return body
+    with tempfile.TemporaryDirectory() as folder:
 
-    return _walk(path, replace)
+        def replace(kind: str, body: str, names: dict[str, Any], where: str) -> str:
+            if kind == "console":
+                return _console(body, folder)
+            if kind == "pycon":
+                return _session(body, names, where)
+            _execute(body, names, where)
+            return body
+
+        return _walk(path, replace)
 
 
 def failures(path: Path) -> str:

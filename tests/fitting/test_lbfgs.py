@@ -145,3 +145,28 @@ def test_endings():
     assert stuck.message.startswith("no step lowers the objective further")
     with pytest.raises(DataError, match=r"l1: expected non-negative numbers, got -1\.0; use 0"):
         lbfgs(problem, np.zeros(20), l1=-1.0)
+
+
+def test_a_quadratic_with_spread_out_curvatures_and_its_diagonal():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(30, 30)) * np.logspace(-2, 2, 30)
+    matrix = root.T @ root + 1e-3 * np.eye(30)
+    solution = rng.normal(size=30)
+    problem = Function(
+        lambda x: (x - solution) @ matrix @ (x - solution) - 7.0,
+        lambda x: 2.0 * matrix @ (x - solution),
+    )
+    curvature = 2.0 * np.diag(matrix)
+    found = lbfgs(
+        problem, np.zeros(30), diagonal=lambda x: curvature, memory=20, tol=1e-6, max_iter=2000
+    )
+    assert found.converged
+    assert found.value == pytest.approx(-7.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("start", [1e-6, 1e4])
+def test_a_wall_is_not_walked_into_from_near_or_far(start):
+    wall = Function(lambda t: np.inf if t[0] <= 0 else t[0] - np.log(t[0]), lambda t: 1 - 1 / t)
+    found = lbfgs(wall, np.array([start]), diagonal=np.ones_like, tol=1e-9)
+    assert found.converged
+    assert found.theta[0] == pytest.approx(1.0, abs=1e-6)

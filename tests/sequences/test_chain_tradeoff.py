@@ -65,11 +65,11 @@ def test_counts_are_the_optimum_at_the_generative_end(kind, alpha):
     data = chain_of(kind, alpha)
     objective = ChainObjective(data, 1.0, 1.0)
     start = counted(data, objective)
-    value, gradient = objective(start)
+    value, gradient = objective.value_and_gradient(start)
     assert np.abs(gradient).max() < 1e-10 * data.layout.n_steps
     rng = np.random.default_rng(0)
     for _ in range(20):
-        assert objective(start + 0.05 * rng.normal(size=start.size))[0] > value
+        assert objective.value_and_gradient(start + 0.05 * rng.normal(size=start.size))[0] > value
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,11 +80,14 @@ def test_gradient_is_that_of_finite_differences(kind, tradeoff):
     rng = np.random.default_rng(1)
     point = counted(data, objective)
     point = point + 0.02 * rng.normal(size=point.size)
-    _, gradient = objective(point)
+    _, gradient = objective.value_and_gradient(point)
     for place in range(point.size):
         step = np.zeros(point.size)
         step[place] = 1e-5
-        slope = (objective(point + step)[0] - objective(point - step)[0]) / 2e-5
+        slope = (
+            objective.value_and_gradient(point + step)[0]
+            - objective.value_and_gradient(point - step)[0]
+        ) / 2e-5
         assert slope == pytest.approx(gradient[place], rel=1e-5, abs=1e-5)
 
 
@@ -99,11 +102,15 @@ def test_the_objective_is_concave(kind, tradeoff):
     inside = [start]
     while len(inside) < 12:
         point = start + 0.3 * rng.normal(size=start.size)
-        if np.isfinite(objective(point)[0]):
+        if np.isfinite(objective.value_and_gradient(point)[0]):
             inside.append(point)
     for a, b in itertools.pairwise(inside):
-        middle = objective(0.5 * (a + b))[0]
-        assert middle <= 0.5 * (objective(a)[0] + objective(b)[0]) + 1e-9
+        middle = objective.value_and_gradient(0.5 * (a + b))[0]
+        assert (
+            middle
+            <= 0.5 * (objective.value_and_gradient(a)[0] + objective.value_and_gradient(b)[0])
+            + 1e-9
+        )
 
 
 def test_the_normaliser_is_the_sum_over_all_lengths_and_paths():
@@ -258,7 +265,9 @@ def test_a_path_started_from_its_neighbour_ends_where_a_fresh_start_does():
     along = list(chain_tradeoff.path(data, [0.9, 0.5, 0.1], settings))[-1]
     fresh = chain_tradeoff.follow(data, 0.1, settings)
     objective = ChainObjective(data, 0.1, 1.0)
-    values = [objective(objective.vector(point.weights))[0] for point in (along, fresh)]
+    values = [
+        objective.value_and_gradient(objective.vector(point.weights))[0] for point in (along, fresh)
+    ]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
@@ -270,9 +279,11 @@ def test_posteriors_do_not_notice_what_the_penalty_ignores():
     short = objective.shortest(vector)
     assert short @ short < vector @ vector
     np.testing.assert_allclose(objective.shortest(short), short, atol=1e-12)
-    assert objective(short)[0] == pytest.approx(objective(vector)[0], rel=1e-12)
+    assert objective.value_and_gradient(short)[0] == pytest.approx(
+        objective.value_and_gradient(vector)[0], rel=1e-12
+    )
     # The gradient is orthogonal to everything that may be shifted.
-    gradient = objective(vector)[1]
+    gradient = objective.value_and_gradient(vector)[1]
     np.testing.assert_allclose(objective.shortest(gradient), gradient, atol=1e-9)
 
 

@@ -134,11 +134,14 @@ def test_gradient_of_joint_training(tied, sparse):
     features = scipy.sparse.csr_matrix(features) if sparse else features
     objective = _JointObjective(features, layout, np.concatenate(y), 3, 0.3, tied=tied)
     point = 0.5 * np.random.default_rng(0).normal(size=3 + 9 + 3 + 3 + 9)
-    _, gradient = objective(point)
+    _, gradient = objective.value_and_gradient(point)
     for place in range(point.size):
         step = np.zeros(point.size)
         step[place] = 1e-6
-        slope = (objective(point + step)[0] - objective(point - step)[0]) / 2e-6
+        slope = (
+            objective.value_and_gradient(point + step)[0]
+            - objective.value_and_gradient(point - step)[0]
+        ) / 2e-6
         assert slope == pytest.approx(gradient[place], abs=1e-6)
 
 

@@ -134,7 +134,7 @@ class TradeoffClassifier(FittedViews, ABC):
         if isinstance(self.tradeoff, str):
             self._fit_choice(rows, schema, numbers, pooled=self.tradeoff == "auto")
         else:
-            self._fit_given(rows, schema, float(self.tradeoff))
+            self._fit_given(rows, self._density(schema), float(self.tradeoff))
         return self
 
     def _read(
@@ -184,12 +184,22 @@ class TradeoffClassifier(FittedViews, ABC):
             raise self._missing_cells(rows)
         return rows, bound
 
-    def _fit_given(self, rows: LabelledRows, schema: Schema, tradeoff: float) -> None:
-        rows, bound = self._bound(rows, self._density(schema), batches=tradeoff == 1.0)
+    def _fit_given(
+        self, rows: LabelledRows, density: Density, tradeoff: float, start: Floats | None = None
+    ) -> None:
+        """Fit encoded rows; `start` is the optimum of a neighbour, such as a few rows less."""
+        rows, bound = self._bound(rows, density, batches=tradeoff == 1.0)
         objective = self._objective(rows, bound).with_tradeoff(tradeoff)
         self.class_count_ = rows.class_weights
         shift = prior_shift(self.class_prior, self.class_count_)
-        solution = minimise(objective, cold_start(objective), cold=True)
+        begin = cold_start(objective)
+        # A neighbour's optimum serves where it fits and is better than knowing nothing.
+        cold = (
+            start is None
+            or start.shape != begin.shape
+            or objective.value(start) >= objective.value(begin)
+        )
+        solution = minimise(objective, begin if cold or start is None else start, cold=cold)
         self.tradeoff_ = tradeoff
         self.tradeoff_path_ = {
             "tradeoff": np.array([tradeoff]),

@@ -87,7 +87,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             )
             self._table_library = table_library(X)
             self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
-            density = self._density(schema)
+            density, before = self._density(schema), None
         else:
             matrix, schema = read_features(self, X, reset=False, extend=True)
             known, _ = encode_labels(self.classes_)
@@ -97,17 +97,33 @@ class BatchClassifier(TradeoffClassifier, ABC):
                     f"classes: expected those of the first call, {known.tolist()!r}, got "
                     f"{np.asarray(classes).tolist()!r}; leave it out after the first call"
                 )
+            density, before = self._widened(self._started, self._summary, schema)
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        rows = LabelledRows(matrix, codes, weights, self.classes_.size)
+        self._add_rows(LabelledRows(matrix, codes, weights, self.classes_.size), density, before)
+        return self
+
+    def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:
+        """Add encoded rows to a generative fit, or begin one with them.
+
+        Parameters
+        ----------
+        rows : LabelledRows
+        density : Density
+            Unbound in the first call, later what that call began with, with room for new
+            categories.
+        before : tuple, optional
+            The sums so far.
+        """
+        first = before is None
         try:
             if first:
                 started, summary = summarise(density, rows, scales=False)
             else:
-                started, before = self._widened(self._started, self._summary, schema)
+                started = density
                 _, summary = summarise(started, rows, started=started)
                 summary = add_sums(before, summary)
         except DomainError as error:
-            raise self._refused(error, rows, density if first else self._started) from None
+            raise self._refused(error, rows, density) from None
         bound = started.bind(summary)
         if has_missing(rows, None) and not started.allows_missing:
             raise self._missing_cells(rows)
@@ -117,7 +133,6 @@ class BatchClassifier(TradeoffClassifier, ABC):
         shift = prior_shift(self.class_prior, self.class_count_)
         self.tradeoff_, self.n_iter_ = 1.0, 1
         self._set_parameters(bound.density, generative(bound, self.class_count_), shift)
-        return self
 
     def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
         """Return the density and its sums with room for the schema's new categories."""

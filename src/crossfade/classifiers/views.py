@@ -96,11 +96,15 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         With a cost matrix as `selection`, the class of least expected cost.
         """
         posterior = self.predict_proba(X)
+        return self.classes_[self._decide(posterior)]
+
+    def _decide(self, posterior: Floats) -> NDArray[Any]:
+        """Return the code of the class to decide for, by row."""
         if not isinstance(self.selection, str):
             _, costs = check_criterion(self.selection, self.classes_.size)
             assert costs is not None
-            return self.classes_[(posterior @ costs).argmin(axis=1)]
-        return self.classes_[posterior.argmax(axis=1)]
+            return (posterior @ costs).argmin(axis=1)
+        return posterior.argmax(axis=1)
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds of the second class (two classes), else log-posteriors a class.

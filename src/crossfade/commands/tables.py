@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -45,6 +45,14 @@ class OpenTable:
     n_dropped: int
     names: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def named(self) -> OpenTable:
+        """Return the same with columns that have names, also where a data set is an array."""
+        if not isinstance(self.X, np.ndarray):
+            return self
+        import polars as pl
+
+        return replace(self, X=pl.DataFrame(self.X, schema=list(self.names)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return where the data came from and what was done on opening."""

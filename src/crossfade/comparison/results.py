@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.comparison.learning import Crossing, Curve
-from crossfade.comparison.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.comparison.verdict import figure, verdict
+from crossfade.curves.crossing import Crossing
+from crossfade.curves.result import LearningCurve
+from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import MissingExtraError
 
@@ -191,7 +192,7 @@ class ComparisonResult:
         Seed of the splits.
     complete : bool
         False if the run was interrupted and fewer splits than asked for are in it.
-    curve : Curve or None
+    curve : LearningCurve or None
         The small learning curve of the best family's two ends and of the best model.
     ends : EndsResult or None
         Its two ends compared; None if no model has a tradeoff, or the run was interrupted.
@@ -223,7 +224,7 @@ class ComparisonResult:
     n_test: int
     random_state: int
     complete: bool
-    curve: Curve | None
+    curve: LearningCurve | None
     ends: EndsResult | None
     doubling: Mapping[str, Estimate]
     notes: tuple[str, ...]

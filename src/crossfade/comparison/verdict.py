@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from crossfade.comparison.scores import METRIC_LABELS, Estimate
+from crossfade.curves.scores import METRIC_LABELS, Estimate
 
 if TYPE_CHECKING:
-    from crossfade.comparison.learning import Crossing
     from crossfade.comparison.results import ComparisonResult, EndsResult, ModelResult
+    from crossfade.curves.crossing import Crossing
 
 __all__ = ["figure", "quantity", "verdict"]
 

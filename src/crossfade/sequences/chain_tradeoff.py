@@ -48,9 +48,9 @@ import numpy as np
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError, NotADensityError
-from crossfade.sequences.emissions import Emission
+from crossfade.fitting.lbfgs import lbfgs
+from crossfade.sequences.emissions import Emission, by_step
 from crossfade.sequences.input import Layout
-from crossfade.sequences.lbfgs import minimise
 from crossfade.sequences.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
 from crossfade.sequences.recursions import expectations, log_partition
 
@@ -384,15 +384,20 @@ class ChainObjective:
         parts = (weights.start, weights.transitions.ravel(), weights.stop, free, shared)
         return np.concatenate(parts)
 
-    def scale(self) -> Floats:
-        """Return a rough inverse curvature of each weight: one over how often it is used."""
+    @property
+    def n_rows(self) -> float:
+        """Return the number of steps, to which gradients are compared."""
+        return float(self.data.layout.n_steps)
+
+    def curvature(self, vector: Floats) -> Floats:
+        """Return a rough curvature of each weight: how often it is used."""
         data = self.data
         sizes = np.abs(data.emission_sums)
         counts = data.counts
         used = self._gradient(ChainWeights(counts.initial, counts.transitions, counts.final, sizes))
-        return 1.0 / (used + 1.0 + 2.0 * (1.0 - self.tradeoff) * self.l2)
+        return used + 1.0 + 2.0 * (1.0 - self.tradeoff) * self.l2
 
-    def __call__(self, vector: Floats) -> tuple[float, Floats]:
+    def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
         """Return value and gradient; (inf, zeros) outside the domain."""
         data, lam = self.data, self.tradeoff
         weights = self.weights(vector)
@@ -467,14 +472,11 @@ class ChainObjective:
         """Return Σ log Z(x), its derivatives, and the expected weight of missing factors."""
         data = self.data
         emission, observations = data.emission, data.observations
-        scorer = emission.potentials(weights.theta)
+        scorer = by_step(emission.potentials(weights.theta), observations)
         stored = None
         if not emission.small_sums:
             stored = np.empty((data.layout.n_steps, data.n_states))
         gone = data.missing is not None
-
-        def potentials(steps: slice) -> Floats:
-            return scorer(observations[steps])
 
         def sums(rows: Any, marginals: Floats) -> tuple[Floats, Floats]:
             found = emission.sums(rows, marginals)[1]
@@ -482,14 +484,11 @@ class ChainObjective:
             return found, np.zeros(data.emission_counts.shape) if absent is None else absent
 
         def consume(steps: slice, marginals: Floats) -> Any:
-            if stored is None:
-                return sums(observations[steps], marginals)
-            stored[steps] = marginals
-            return None
+            return sums(observations[steps], marginals) if stored is None else None
 
         chain = (weights.start, weights.transitions, weights.stop)
         chain = tuple(np.ascontiguousarray(part) for part in chain)  # type: ignore[assignment]
-        found = expectations(potentials, data.layout.offsets, *chain, consume=consume)
+        found = expectations(scorer, data.layout.offsets, *chain, consume=consume, marginals=stored)
         theta, absent = found.consumed if stored is None else sums(observations, stored)
         expected = ChainWeights(found.initial_sums, found.transition_sums, found.final_sums, theta)
         return float(found.log_partition.sum()), expected, absent if gone else None
@@ -510,12 +509,13 @@ def path(data: LabelledChain, tradeoffs: Sequence[float], settings: Settings) ->
             yield Crossing(1.0, weights, counted, True, 0, message)
             continue
         objective = ChainObjective(data, tradeoff, settings.l2)
-        found = minimise(
+        found = lbfgs(
             objective,
             objective.vector(weights),
-            scale=objective.scale(),
+            diagonal=objective.curvature,
+            memory=20,
+            tol=settings.tol,
             max_iter=settings.max_iter,
-            tol=1e-4 * settings.tol,
         )
         at = objective.shortest(found.theta) if tradeoff == 0.0 else found.theta
         weights = objective.weights(at)

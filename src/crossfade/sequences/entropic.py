@@ -25,12 +25,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.fitting.lbfgs import lbfgs
 from crossfade.sequences import recursions
 from crossfade.sequences.chain_tradeoff import path_scores
 from crossfade.sequences.decoding import ChainDecoding, Potentials
 from crossfade.sequences.hmm import HiddenMarkovModel
 from crossfade.sequences.input import Layout, layout_of, read_labels
-from crossfade.sequences.lbfgs import Minimum, minimise
 from crossfade.sequences.markov import estimate_chain, label_counts
 
 __all__ = ["EntropicMarkovChain"]
@@ -56,8 +56,8 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         Joint training: penalty l2 · Σ weight² on L's coefficients and on the log-odds of π,
         initial and a; L's intercepts are free.
     max_iter : int, default=500
-    tol : float, default=1e-8
-        Joint training stops when a step promises to gain less than this share of the objective.
+    tol : float, default=1e-6
+        Joint training stops when no gradient entry exceeds this a step of the sequences.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         alpha: float = 0.01,
         l2: float = 1.0,
         max_iter: int = 500,
-        tol: float = 1e-8,
+        tol: float = 1e-6,
     ):
         self.local_classifier = local_classifier
         self.training = training
@@ -240,8 +240,13 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         start = objective.vector(
             np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_)
         )
-        found: Minimum = minimise(
-            objective, start, scale=objective.scale(), max_iter=self.max_iter, tol=self.tol
+        found = lbfgs(
+            objective,
+            start,
+            diagonal=objective.curvature,
+            memory=20,
+            tol=self.tol,
+            max_iter=self.max_iter,
         )
         initial, transitions, reference, intercept, coef = objective.parts(found.theta)
         self.initial_ = np.exp(log_softmax(initial))
@@ -367,8 +372,13 @@ class _JointObjective:
             initial = reference
         return initial, transitions.reshape(k, k), reference, intercept, coef.reshape(k, -1)
 
-    def scale(self) -> Floats:
-        """Return a rough inverse curvature of each parameter: one over how often it is used."""
+    @property
+    def n_rows(self) -> float:
+        """Return the number of steps, to which gradients are compared."""
+        return float(self.layout.n_steps)
+
+    def curvature(self, vector: Floats) -> Floats:
+        """Return a rough curvature of each parameter: how often it is used."""
         features = self.features
         sparse = hasattr(features, "multiply")
         squares = features.multiply(features) if sparse else features**2
@@ -376,9 +386,10 @@ class _JointObjective:
         total = np.bincount(self.codes, minlength=self.k).astype(np.float64)
         moves = self.counts.transitions.ravel()
         sizes = (self.counts.initial, moves, total, total, np.tile(used, self.k))
-        return 1.0 / (np.concatenate(sizes) + 1.0 + 2.0 * self.l2)
+        return np.concatenate(sizes) + 1.0 + 2.0 * self.l2
 
-    def __call__(self, vector: Floats) -> tuple[float, Floats]:
+    def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
+        """Return minus the penalised conditional log-likelihood, and its gradient."""
         odds = self.parts(vector)
         initial, transitions = log_softmax(odds[0]), log_softmax(odds[1], axis=1)
         reference = log_softmax(odds[2])

@@ -1,0 +1,161 @@
+"""Learning curves on the terminal and in files."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from crossfade.commands.output import console, plain, shortened, write_whole
+from crossfade.curves.result import LearningCurve
+from crossfade.curves.scores import METRIC_LABELS
+from crossfade.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from crossfade.commands.tables import OpenTable
+
+__all__ = ["check_chart", "findings", "print_curve", "write_chart"]
+
+
+def findings(curve: LearningCurve, metric: str, ahead: int) -> dict[str, Any]:
+    """Return sizes, means with intervals, crossings and what more rows promise, for strict JSON.
+
+    Parameters
+    ----------
+    curve : LearningCurve
+    metric : str
+    ahead : int
+        Training size to look ahead to.
+    """
+    summary = curve.summary(metric)
+    promised = curve.extrapolate(ahead, metric) if curve.n_splits > 1 else {}
+    return {
+        "metric": metric,
+        "sizes": list(curve.sizes),
+        "splits": curve.n_splits,
+        "train_rows": curve.n_train,
+        "test_rows": curve.n_test,
+        "random_state": curve.random_state,
+        "complete": curve.complete,
+        "curves": {
+            name: [{k: _finite(v) for k, v in at.to_dict().items()} for at in estimates]
+            for name, estimates in summary.items()
+        },
+        "crossings": [
+            {"overtaken": early, "overtaking": late, **crossing.to_dict()}
+            for (early, late), crossing in curve.crossings(metric).items()
+        ],
+        "extrapolation": {name: one.to_dict() for name, one in promised.items()},
+        "notes": list(curve.notes),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def check_chart(path: Path) -> None:
+    """Refuse a file name whose ending is not one of a picture or a page, before any work."""
+    if path.suffix.lower() not in (".png", ".svg", ".html", ".json"):
+        raise DataError(
+            f"--chart: expected a file that ends in .png, .svg, .html or .json, got {path.name!r}; "
+            "rename it"
+        )
+
+
+def write_chart(curve: LearningCurve, metric: str, path: Path) -> None:
+    """Draw the curves into a file, whole or not at all.
+
+    Raises
+    ------
+    MissingExtraError
+        If Altair, or what it needs for pictures, is not installed.
+    """
+    ending = path.suffix.lower().lstrip(".")
+    drawn = curve.plot(metric)
+    if ending == "json":
+        write_whole(path, (json.dumps(drawn.to_dict(), indent=2) + "\n").encode())
+        return
+    try:
+        if ending == "png":
+            picture = io.BytesIO()
+            drawn.save(picture, format="png", scale_factor=2)
+            write_whole(path, picture.getvalue())
+        else:
+            page = io.StringIO()
+            drawn.save(page, format=ending)
+            write_whole(path, page.getvalue().encode())
+    except ImportError:  # pragma: no cover - vl-convert is installed where tests run
+        raise MissingExtraError(
+            "pictures of charts need vl-convert-python, which the extra 'report' installs: "
+            "pip install 'crossfade[report]'"
+        ) from None
+
+
+def print_curve(
+    curve: LearningCurve,
+    metric: str,
+    found: dict[str, Any],
+    table: OpenTable,
+    out: Console | None = None,
+) -> None:
+    """Print the table of means, the crossings and the outlook."""
+    out = out or console()
+    label = METRIC_LABELS[metric]
+    out.print()
+    title = Text(shortened(Path(table.name).name or table.name, 36), style="bold")
+    title.append(f"  {label} by number of training rows", style="")
+    out.print(title)
+    out.print(
+        Text(
+            f"{curve.n_splits:,} split{'' if curve.n_splits == 1 else 's'} of "
+            f"{curve.n_train:,} training and {curve.n_test:,} test rows, seed "
+            f"{curve.random_state}; mean ± std. error",
+            style="dim",
+        )
+    )
+    out.print(_table(curve, metric))
+    for crossing in found["crossings"]:
+        out.print(Text(plain(_crossing_words(crossing))))
+    for promise in found["extrapolation"].values():
+        out.print(Text(plain(promise["statement"])))
+    for note in [*table.notes, *curve.notes]:
+        out.print(Text("· " + plain(note), style="dim"))
+    out.print()
+
+
+def _table(curve: LearningCurve, metric: str) -> Table:
+    shown = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
+    shown.add_column("rows", justify="right", min_width=6)
+    for name in curve.models:
+        shown.add_column(plain(name), justify="right", min_width=16)
+    summary = curve.summary(metric)
+    for s, size in enumerate(curve.sizes):
+        cells = []
+        for name in curve.models:
+            at = summary[name][s]
+            error = f" ± {at.standard_error:.4f}" if curve.n_splits > 1 else ""
+            cells.append(f"{at.mean:.4f}{error}" if at.mean == at.mean else "–")
+        shown.add_row(f"{size:,}", *cells)
+    return shown
+
+
+def _crossing_words(crossing: dict[str, Any]) -> str:
+    early, late = crossing["overtaken"], crossing["overtaking"]
+    first, last = f"{crossing['smallest']:,}", f"{crossing['largest']:,}"
+    if crossing["status"] == "not seen":
+        return f"{early} is ahead of {late} at every size up to {last} rows: no crossing is seen."
+    if crossing["status"] == "before":
+        return f"{late} is level with {early} or ahead at every size from {first} rows."
+    low = f"below {first}" if crossing["low"] is None else f"{crossing['low']:,.0f}"
+    high = f"beyond {last}" if crossing["high"] is None else f"{crossing['high']:,.0f}"
+    return (
+        f"{late} overtakes {early} at about {crossing['size']:,.0f} rows "
+        f"(95 % interval {low} to {high})."
+    )
