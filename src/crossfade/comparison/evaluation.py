@@ -72,6 +72,10 @@ class Evaluator:
     codes: Integers
     warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
+    def afresh(self) -> Evaluator:
+        """Return an evaluator of the same rows that has seen no warnings."""
+        return Evaluator(self.X, self.y, self.classes, self.codes)
+
     def rows(self, index: Integers) -> Any:
         """Return some rows of the table, in its own type."""
         frame = nw.from_native(self.X, eager_only=True, pass_through=True)
@@ -83,7 +87,7 @@ class Evaluator:
         """Return a clone fitted on the training rows, or why there is none."""
         X = self.rows(train)
         fitted = clone(model)
-        return self._guarded(name, lambda: fitted.fit(X, self.y[train]))
+        return self.attempt(name, lambda: fitted.fit(X, self.y[train]))
 
     def evaluate(
         self,
@@ -115,31 +119,33 @@ class Evaluator:
             start = perf_counter()
             fresh.fit(X_train, y_train)
             seconds = perf_counter() - start
-            predicted, posterior = self._predict(fresh, X_test)
+            predicted, posterior = self.predict(fresh, X_test)
             scores = score_predictions(predicted, posterior, self.codes[test])
             return Evaluation(scores, seconds, fitted_tradeoff(fresh))
 
         results = {}
         for name, model in models.items():
-            results[name] = self._guarded(name, partial(run, model))
+            results[name] = self.attempt(name, partial(run, model))
             step(name)
         return results
 
-    def _predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
-        predicted = self._codes_of(np.asarray(fitted.predict(X)))
+    def predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
+        """Return predicted codes and the posterior over all classes, None for a model without."""
+        predicted = self.codes_of(np.asarray(fitted.predict(X)))
         if not hasattr(fitted, "predict_proba"):
             return predicted, None
         posterior = np.zeros((len(predicted), len(self.classes)))
-        posterior[:, self._codes_of(np.asarray(fitted.classes_))] = fitted.predict_proba(X)
+        posterior[:, self.codes_of(np.asarray(fitted.classes_))] = fitted.predict_proba(X)
         if not np.isfinite(posterior).all():
             raise DataError("predict_proba returned values that are not finite")
         return predicted, posterior
 
-    def _codes_of(self, labels: NDArray[Any]) -> Integers:
+    def codes_of(self, labels: NDArray[Any]) -> Integers:
+        """Return the position of each label in `classes`."""
         codes = np.searchsorted(self.classes, labels)
         return np.minimum(codes, len(self.classes) - 1).astype(np.int64)
 
-    def _guarded(self, name: str, work: Callable[[], Any]) -> Any:
+    def attempt(self, name: str, work: Callable[[], Any]) -> Any:
         """Run the work; return a Failure in place of an exception, and count warnings."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -91,7 +91,8 @@ def read_problem(X: Any, y: Any) -> Problem:
     counts = np.bincount(codes, minlength=len(classes))
     _refuse_single_rows(classes, counts)
     schema = Schema.learn(columns)
-    check_finite(schema.encode(columns), schema.names)
+    matrix = schema.encode(columns)
+    check_finite(matrix, schema.names)
     data = DataSummary(
         n_rows=columns.n_rows,
         n_columns=len(columns.names),
@@ -100,6 +101,7 @@ def read_problem(X: Any, y: Any) -> Problem:
         class_counts=tuple(counts.tolist()),
         column_names=schema.names,
         column_kinds=schema.kinds,
+        column_missing=tuple(np.isnan(matrix).sum(axis=0).tolist()),
     )
     return Problem(Evaluator(table, classes[codes], classes, codes), schema, data, notes)
 

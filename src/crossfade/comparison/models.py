@@ -19,11 +19,13 @@ from crossfade.errors import DataError
 from crossfade.rows.schema import Schema
 
 __all__ = [
+    "DENSITY_OF_KIND",
     "MODEL_NOTES",
     "Family",
     "choose_models",
     "default_models",
     "families",
+    "fitted_path",
     "fitted_tradeoff",
 ]
 
@@ -54,7 +56,7 @@ _ALIASES: Final = {
 
 
 #: The density that naive Bayes gives a column of each kind.
-_DENSITIES: Final = {
+DENSITY_OF_KIND: Final = {
     "continuous": "gaussian",
     "count": "poisson",
     "boolean": "bernoulli",
@@ -87,7 +89,7 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     density: Any = "auto"
     if schema is not None:
         keys = schema.names if schema.has_names else range(schema.n_features)
-        density = dict(zip(keys, (_DENSITIES[kind] for kind in schema.kinds), strict=True))
+        density = dict(zip(keys, (DENSITY_OF_KIND[kind] for kind in schema.kinds), strict=True))
     models: dict[str, Any] = {}
     for variant, tradeoff in _VARIANTS.items():
         models[f"naive Bayes {variant}"] = NaiveBayes(density, tradeoff=tradeoff)
@@ -169,7 +171,7 @@ class Family:
     parameter: str
     model: Any
 
-    def at(self, tradeoff: float) -> Any:
+    def at(self, tradeoff: float | str) -> Any:
         """Return an unfitted member with this tradeoff."""
         return clone(self.model).set_params(**{self.parameter: tradeoff})
 
@@ -233,6 +235,18 @@ def _common_words(names: Sequence[str]) -> str:
 
 def fitted_tradeoff(model: Any) -> float | None:
     """Return the tradeoff of a fitted model, chosen or given; None for a model without one."""
-    last = model[-1] if isinstance(model, Pipeline) else model
-    value = getattr(last, "tradeoff_", None)
+    value = getattr(_last(model), "tradeoff_", None)
     return None if value is None else float(value)
+
+
+def fitted_path(model: Any) -> tuple[Mapping[str, Any], float, str] | None:
+    """Return the path that a fitted model chose on, its choice, and where the losses are from."""
+    last = _last(model)
+    path, chosen = getattr(last, "tradeoff_path_", None), fitted_tradeoff(model)
+    if path is None or chosen is None:
+        return None
+    return path, chosen, str(getattr(last, "selection_", ""))
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model

@@ -1,0 +1,233 @@
+"""One look for all charts: colours that colour-blind readers can tell apart, light and dark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from crossfade.errors import MissingExtraError
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "SHAPES",
+    "STYLE_SHEET",
+    "Colours",
+    "altair",
+    "follows",
+    "labels",
+    "records",
+    "shown",
+    "themed",
+]
+
+
+@dataclass(frozen=True)
+class Colours:
+    """What each thing is drawn in.
+
+    Attributes
+    ----------
+    paper, ink, soft, faint : str
+        Background, text, axes, grid.
+    generative, discriminative, best : str
+        Models: the two ends of a family, and the best one where it is neither.
+    classes : tuple of str
+        Classes of the target (Okabe and Ito's palette, ordered so that neighbours differ most).
+    """
+
+    paper: str
+    ink: str
+    soft: str
+    faint: str
+    generative: str
+    discriminative: str
+    best: str
+    classes: tuple[str, ...]
+
+
+LIGHT: Final = Colours(
+    paper="#ffffff",
+    ink="#1b1f24",
+    soft="#59636e",
+    faint="#e3e7eb",
+    generative="#7a3fb8",
+    discriminative="#00796b",
+    best="#1b1f24",
+    classes=(
+        "#0072b2", "#d98200", "#009e73", "#b8478f", "#d55e00", "#4aa3d8", "#8a7a00", "#6b7280",
+    ),
+)  # fmt: skip
+
+DARK: Final = Colours(
+    paper="#14181d",
+    ink="#e8ecf0",
+    soft="#a3adb8",
+    faint="#2b323a",
+    generative="#c195f2",
+    discriminative="#3fc6b4",
+    best="#e8ecf0",
+    classes=(
+        "#56b4e9", "#f0a830", "#2fc699", "#e48ac0", "#ff8a4c", "#8fd0f5", "#d6c84a", "#a3adb8",
+    ),
+)  # fmt: skip
+
+#: On a page the style sheet decides, so that one drawing serves light, dark and print.
+STYLE_SHEET: Final = Colours(
+    paper="var(--paper)",
+    ink="var(--ink)",
+    soft="var(--soft)",
+    faint="var(--faint)",
+    generative="var(--generative)",
+    discriminative="var(--discriminative)",
+    best="var(--ink)",
+    classes=tuple(f"var(--class-{number})" for number in range(8)),
+)
+
+#: Marks of classes and models: colour is never the only difference.
+SHAPES: Final = (
+    "circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right",
+    "triangle-left",
+)  # fmt: skip
+
+_FONT: Final = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', sans-serif"
+
+
+def altair() -> Any:
+    """Return the module altair.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
+    try:
+        import altair as module
+    except ImportError as error:
+        raise MissingExtraError(
+            "charts need the package altair, which is not installed; "
+            "install it with: pip install 'crossfade[report]'"
+        ) from error
+    return module
+
+
+def themed(chart: Any, colours: Colours = LIGHT) -> Any:
+    """Return the chart in the house's look.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+    colours : Colours
+    """
+    return chart.configure(
+        background="transparent" if colours is STYLE_SHEET else colours.paper,
+        font=_FONT,
+        padding=4,
+        autosize={"type": "fit-x", "contains": "padding"},
+        view={"stroke": None},
+        axis={
+            "labelColor": colours.soft,
+            "titleColor": colours.ink,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "gridColor": colours.faint,
+            "domainColor": colours.soft,
+            "tickColor": colours.soft,
+            "tickSize": 4,
+            "labelLimit": 180,
+        },
+        axisY={"domain": False, "ticks": False},
+        legend={
+            "labelColor": colours.ink,
+            "titleColor": colours.ink,
+            "titleFontWeight": "normal",
+            "labelFontSize": 12,
+            "labelLimit": 260,
+            "orient": "top",
+            "columns": 1,
+            "rowPadding": 1,
+            "symbolStrokeWidth": 2,
+            "symbolOpacity": 1,
+        },
+        title={
+            "color": colours.ink,
+            "anchor": "start",
+            "fontSize": 13,
+            "fontWeight": 600,
+            "offset": 8,
+        },
+        header={"labelColor": colours.ink, "titleColor": colours.ink},
+        text={"color": colours.ink},
+    )
+
+
+def records(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return rows as the data of a chart.
+
+    As text: Altair copies and checks a chart's data at every step, and a text is quickly copied.
+    """
+    values = json.dumps([dict(row) for row in rows], ensure_ascii=False, allow_nan=False)
+    return altair().InlineData(values=values, format={"type": "json"})
+
+
+def follows(name: str, selector: str | None, start: int, choices: Sequence[str]) -> Any:
+    """Return a parameter that says which of several places or classes is looked at.
+
+    Parameters
+    ----------
+    name : str
+        Under which expressions find its position, as text: use ``toNumber(name)``.
+    selector : str or None
+        CSS selector of the input on the page that it follows; None for an input of its own.
+    start : int
+        Where it starts without a page.
+    choices : sequence of str
+        What there is to choose from.
+    """
+    alt = altair()
+    if selector is not None:
+        # The input's own value counts from the start; Vega reads it when it binds.
+        bind = alt.BindDirect(element=selector, event="input")
+    elif name == "tradeoff":
+        bind = alt.binding_range(min=0, max=len(choices) - 1, step=1, name="place on the path ")
+    else:
+        numbers = [str(k) for k in range(len(choices))]
+        bind = alt.binding_select(options=numbers, labels=list(choices), name="class ")
+    return alt.param(name=name, value=str(start), bind=bind)
+
+
+def shown(name: str, longest: int = 60) -> str:
+    """Return a name fit for a label: one line, visible, not too long.
+
+    Examples
+    --------
+    >>> from crossfade.charts.theme import shown
+    >>> shown("a\\tb"), shown(""), shown("x" * 99, 5)
+    ('a\\\\tb', '(empty)', 'xxxx…')
+    """
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    if not text.strip():
+        return "(empty)" if not text else f"({len(text)} spaces)"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def labels(names: Sequence[str], longest: int = 60) -> list[str]:
+    """Return names fit for labels, no two of them alike.
+
+    Examples
+    --------
+    >>> from crossfade.charts.theme import labels
+    >>> labels(["xxxxxx", "xxxxxy", "z"], 4)
+    ['xxx…', 'xxx… (2)', 'z']
+    """
+    taken: dict[str, int] = {}
+    found = []
+    for name in names:
+        label = shown(name, longest)
+        taken[label] = taken.get(label, 0) + 1
+        found.append(label if taken[label] == 1 else f"{label} ({taken[label]})")
+    return found
