@@ -17,7 +17,7 @@ __all__ = ["build_app", "main"]
 
 #: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
 #: what is heavy inside the command, so that ``--help`` stays quick.
-_COMMANDS: Final = ("compare", "glm", "tag")
+_COMMANDS: Final = ("compare", "explore", "glm", "tag")
 
 #: Exit codes as a shell has them: 128 and the signal's number.
 _STOPPED: Final = 130

@@ -16,7 +16,7 @@ from crossfade.errors import DataError, MissingExtraError
 from crossfade.report.figures import CHARTS, Figures
 from crossfade.report.view import sections
 
-__all__ = ["check_installed", "draw", "in_frame", "render_page"]
+__all__ = ["check_installed", "draw", "in_frame", "render_message", "render_page"]
 
 
 def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None = None) -> str:
@@ -47,18 +47,23 @@ def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None =
         _environment()
         .get_template("page.html")
         .render(
-            sections(content),
+            sections(content) | _look(),
             start=figures.start,
             places=figures.places,
             specs=specs,
             script=script,
             script_hash=digest,
-            style=_text("page.css"),
-            light=_variables(LIGHT),
-            dark=_variables(DARK),
             controls=controls,
         )
     )
+
+
+def render_message(heading: str, text: str) -> str:
+    """Return a page that only says something."""
+    page: str = (
+        _environment().get_template("message.html").render(_look(), heading=heading, text=text)
+    )
+    return page
 
 
 def in_frame(page: str) -> str:
@@ -116,6 +121,10 @@ def _specification(chart: Any) -> dict[str, Any]:
 
 def _text(name: str) -> str:
     return resources.files("crossfade.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _look() -> dict[str, str]:
+    return {"style": _text("page.css"), "light": _variables(LIGHT), "dark": _variables(DARK)}
 
 
 def _variables(colours: Colours) -> str:
