@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 from tests.test_layers import imports, modules
 
 #: Distribution names that differ from the name that is imported.
-IMPORTED_AS = {"scikit-learn": "sklearn"}
+IMPORTED_AS = {"scikit-learn": "sklearn", "vl-convert-python": "vl_convert"}
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

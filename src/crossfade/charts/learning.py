@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from crossfade.charts.theme import LIGHT, Colours, altair, records
 
 __all__ = ["curves_by_size"]
+
+#: Means further apart than this are drawn on a logarithmic scale.
+_SEVERALFOLD: Final = 6.0
 
 
 def curves_by_size(
@@ -42,7 +45,6 @@ def curves_by_size(
     altair.LayerChart
     """
     alt = altair()
-    base = alt.Chart(records(rows))
     scale = alt.Scale(domain=list(names), range=[getattr(colours, role) for role in roles])
     dashes = {"generative": [7, 3], "discriminative": [1, 0], "best": [2, 2]}
     x = alt.X(
@@ -51,8 +53,11 @@ def curves_by_size(
         scale=alt.Scale(type="log", nice=False),
         axis=alt.Axis(grid=False, format=",d", tickCount=6, labelOverlap=True),
     )
-    y_scale = alt.Scale(zero=False, nice=True, domain=_span([*rows, *beyond]))
-    y = alt.Y("mean:Q", title=label, scale=y_scale)
+    y_scale = _scale(alt, [*rows, *beyond])
+    lowest = y_scale["domain"][0]
+    rows = [dict(row) | {"low": max(row["low"], lowest)} for row in rows]  # a log has no zero
+    base = alt.Chart(records(rows))
+    y = alt.Y("mean:Q", title=label, scale=y_scale, axis=_axis(alt, y_scale))
     legend = alt.Legend(symbolType="stroke", symbolSize=300)
     color = alt.Color("model:N", title=None, scale=scale, legend=legend)
     dash = alt.StrokeDash(
@@ -103,9 +108,23 @@ def curves_by_size(
     )
 
 
-def _span(rows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return the range of the means with a margin; wide bands of tiny training sets run out."""
+def _scale(alt: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a scale that holds all means, logarithmic where they differ severalfold.
+
+    The wide bands of tiny training sets may run out of it.
+    """
     means = [row["mean"] for row in rows]
     low, high = min(means), max(means)
+    if low > 0 and high / low > _SEVERALFOLD:
+        return alt.Scale(type="log", domain=[low / 1.3, high * 1.3], nice=False)
     margin = 0.12 * ((high - low) or abs(high) or 1.0)
-    return [low - margin, high + margin]
+    return alt.Scale(zero=False, domain=[low - margin, high + margin])
+
+
+def _axis(alt: Any, scale: Any) -> Any:
+    """Return an axis with few grid lines, also where it is logarithmic."""
+    if scale["type"] != "log":
+        return alt.Axis(tickCount=6)
+    low, high = scale["domain"]
+    steps = [step * 10.0**power for power in range(-6, 7) for step in (1, 2, 5)]
+    return alt.Axis(values=[step for step in steps if low <= step <= high], format="~g")

@@ -48,7 +48,11 @@ def model_differences(
         alt.Tooltip("high:Q", title="to", format=".4f"),
     ]
     span = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=f"{label} above the best (← lower is better)"),
+        x=alt.X(
+            "low:Q",
+            title=f"{label} above the best (← lower is better)",
+            axis=alt.Axis(tickCount=7),
+        ),
         x2="high:Q",
         y=y,
         color=color,
@@ -77,6 +81,7 @@ def model_differences(
     return (zero + span + dot).properties(
         width="container",
         height=alt.Step(24),
+        autosize={"type": "fit-x", "contains": "padding"},
         description=f"Difference in {label} of each model to the best one, with 95 % intervals.",
     )
 

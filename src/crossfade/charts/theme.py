@@ -125,7 +125,6 @@ def themed(chart: Any, colours: Colours = LIGHT) -> Any:
         background="transparent" if colours is STYLE_SHEET else colours.paper,
         font=_FONT,
         padding=4,
-        autosize={"type": "fit-x", "contains": "padding"},
         view={"stroke": None},
         axis={
             "labelColor": colours.soft,

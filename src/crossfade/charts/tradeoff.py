@@ -195,6 +195,7 @@ def weight_path(
     return chart.properties(
         width="container",
         height=alt.Step(22),
+        autosize={"type": "fit-x", "contains": "padding"},
         description="Weight of each column at the λ of the slider; a tick marks its weight in the "
         "generative fit.",
     )
@@ -272,6 +273,7 @@ def weight_ends(
     return chart.properties(
         width="container",
         height=alt.Step(13, **{"for": "offset"}),
+        autosize={"type": "fit-x", "contains": "padding"},
         description="Weight of each column in the generative and in the discriminative fit, with "
         "95 % intervals.",
     )

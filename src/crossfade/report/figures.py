@@ -245,7 +245,7 @@ class Figures:
             rows,
             names,
             title=self.weight_title,
-            chooser=self.chooser,
+            chooser=self.chooser and f"{self.chooser}-ends",
             classes=[] if n_scores == 1 else self.classes,
             colours=self.colours,
         )

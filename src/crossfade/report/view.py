@@ -63,7 +63,7 @@ def sections(content: Mapping[str, Any]) -> dict[str, Any]:
         "summary": {
             "rows": _count(data["rows"]),
             "columns": _count(data["columns"]),
-            "classes": _count(len(data["classes"])),
+            "classes": f"{len(data['classes']):,}",
             "target": shown(content["target"]) if "target" in content else None,
             "splits": _count(content["splits"]["finished"]),
             "train": _count(content["splits"]["train_rows"]),
@@ -260,8 +260,8 @@ def _weights(content: Mapping[str, Any]) -> dict[str, Any] | None:
         "classes": [shown(name) for name in classes],
         "two": len(classes) == 2,
         "independent": details["assumption"] == "independent",
-        "moved": _count(len(named)),
-        "probed": _count(len({bar["column"] for bar in weights["bars"]})),
+        "moved": f"{len(named):,}",
+        "probed": f"{len({bar['column'] for bar in weights['bars']}):,}",
         "moves": [
             {
                 "name": shown(names[bar]),
@@ -295,7 +295,7 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
             "density": _DENSITIES[density],
             "reason": _REASONS[kind],
             "missing": _count(missing),
-            "share": _percent(missing / data["rows"]) if missing else None,
+            "share": f"{missing / data['rows']:.1%}" if missing else None,
         }
         for (name, kind), density, missing in zip(
             data["column_kinds"].items(),
@@ -309,18 +309,18 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
     )
     return {
         "columns": columns[:_MOST_COLUMNS],
-        "more_columns": _count(max(0, len(columns) - _MOST_COLUMNS)),
+        "more_columns": max(0, len(columns) - _MOST_COLUMNS),
         "classes": [
             {
                 "name": shown(name, 120),
                 "count": _count(count),
-                "share": _percent(count / data["rows"]),
+                "share": f"{count / data['rows']:.1%}",
             }
             for name, count in classes[:_MOST_CLASSES]
         ],
-        "more_classes": _count(max(0, len(classes) - _MOST_CLASSES)),
-        "dropped": _count(data["rows_dropped"] + content.get("rows_without_target", 0)),
-        "missing": _count(sum(data["missing_cells"])),
+        "more_classes": max(0, len(classes) - _MOST_CLASSES),
+        "dropped": f"{data['rows_dropped'] + content.get('rows_without_target', 0):,}",
+        "missing": f"{sum(data['missing_cells']):,}",
     }
 
 
