@@ -51,7 +51,7 @@ def model_differences(
         x=alt.X(
             "low:Q",
             title=f"{label} above the best (← lower is better)",
-            axis=alt.Axis(tickCount=7),
+            axis=alt.Axis(tickCount=7, titleAnchor="end"),
         ),
         x2="high:Q",
         y=y,
@@ -80,8 +80,7 @@ def model_differences(
     )
     return (zero + span + dot).properties(
         width="container",
-        height=alt.Step(24),
-        autosize={"type": "fit-x", "contains": "padding"},
+        height=24 * len(names),
         description=f"Difference in {label} of each model to the best one, with 95 % intervals.",
     )
 

@@ -162,12 +162,14 @@ def weight_path(
         now="datum.w[toNumber(tradeoff)]",
         generative="datum.w[0]",
         sign="datum.w[toNumber(tradeoff)] < 0 ? 'down' : 'up'",
+        said="datum.name + ': ' + format(datum.w[toNumber(tradeoff)], '.3f')",
     )
     x = alt.X(
         "now:Q",
+        stack=None,
         title=title,
         scale=alt.Scale(domain=[-limit, limit], nice=True, clamp=True),
-        axis=alt.Axis(tickCount=6),
+        axis=alt.Axis(tickCount=6, titleAnchor="end"),
     )
     y = alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(minExtent=50))
     bars = base.mark_bar(height={"band": 0.7}).encode(
@@ -180,6 +182,7 @@ def weight_path(
         )
         if not classes
         else alt.value(colours.classes[0]),
+        description="said:N",
         tooltip=[
             alt.Tooltip("name:N", title="column"),
             alt.Tooltip("now:Q", title="weight", format=".3f"),
@@ -194,8 +197,7 @@ def weight_path(
         chart = chart.add_params(follows("score", chooser, 0, classes))
     return chart.properties(
         width="container",
-        height=alt.Step(22),
-        autosize={"type": "fit-x", "contains": "padding"},
+        height=22 * len(names),
         description="Weight of each column at the λ of the slider; a tick marks its weight in the "
         "generative fit.",
     )
@@ -251,7 +253,7 @@ def weight_ends(
     ]
     zero = alt.Chart(records([{"at": 0}])).mark_rule(color=colours.soft).encode(x="at:Q")
     span = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=title, axis=alt.Axis(tickCount=7)),
+        x=alt.X("low:Q", title=title, axis=alt.Axis(tickCount=7, titleAnchor="end")),
         x2="high:Q",
         y=y,
         yOffset=offset,
@@ -272,8 +274,7 @@ def weight_ends(
         chart = chart.add_params(follows("score", chooser, 0, classes))
     return chart.properties(
         width="container",
-        height=alt.Step(13, **{"for": "offset"}),
-        autosize={"type": "fit-x", "contains": "padding"},
+        height=28 * len(names),
         description="Weight of each column in the generative and in the discriminative fit, with "
         "95 % intervals.",
     )
