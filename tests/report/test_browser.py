@@ -18,7 +18,8 @@ def html(result):
 def weights_drawn(watched) -> dict[str, float]:
     """Return the weights that the bars stand for, as screen readers are told them."""
     labels = watched.page.eval_on_selector_all(
-        "[data-chart=weights] .mark-rect path", "bars => bars.map(bar => bar.ariaLabel)"
+        "[data-chart=weights] .mark-rect path",
+        "bars => bars.map(bar => bar.ariaLabel).filter(label => label)",
     )
     found = {}
     for label in labels:

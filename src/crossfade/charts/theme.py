@@ -216,10 +216,11 @@ def shown(name: str, longest: int = 60) -> str:
 
 #: What every object of JavaScript has: Vega, which keeps groups in plain objects by their value,
 #: would find these there before it put them in.
-_OF_OBJECTS: Final = frozenset(
-    "constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toLocaleString toString valueOf "
-    "__proto__ __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__".split()
-)
+_OF_OBJECTS: Final = {
+    "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__",
+    "__lookupGetter__", "__lookupSetter__",
+}  # fmt: skip
 
 
 def labels(names: Sequence[str], longest: int = 60) -> list[str]:

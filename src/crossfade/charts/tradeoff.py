@@ -182,14 +182,14 @@ def weight_path(
         )
         if not classes
         else alt.value(colours.classes[0]),
-        description="said:N",
+        description=alt.Description("said:N"),
         tooltip=[
             alt.Tooltip("name:N", title="column"),
             alt.Tooltip("now:Q", title="weight", format=".3f"),
             alt.Tooltip("generative:Q", title="at λ = 1", format=".3f"),
         ],
     )
-    start = base.mark_tick(color=colours.ink, thickness=2, size=14).encode(
+    start = base.mark_tick(aria=False, color=colours.ink, thickness=2, size=14).encode(
         x=alt.X("generative:Q"), y=y
     )
     chart = alt.layer(bars, start).add_params(follows("tradeoff", slider, start, places))

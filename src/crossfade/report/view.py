@@ -202,7 +202,7 @@ def _tradeoff(content: Mapping[str, Any]) -> dict[str, Any] | None:
         "agreement": None
         if view is None
         else (_percent(min(view["agreement"]), 0), _percent(max(view["agreement"]), 0)),
-        "points": None if view is None else _count(len(view["points"])),
+        "points": None if view is None else f"{len(view['points']):,}",
         "rows": _count(details["rows"]),
         "sampled": details["rows"] < content["data"]["rows"],
         "classes": [shown(name) for name in content["data"]["classes"]],
