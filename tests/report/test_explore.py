@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from sklearn.datasets import load_iris
 def table(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("explore") / "iris.csv"
     X, y = load_iris(return_X_y=True)
-    names = ["<script>sepal", "sepal width", "petal", ""]
+    names = ["<script>sepal", "sepal width", "petal", "petal width"]
     lines = [",".join([*names, "kind"])]
     lines += [",".join([*map(str, row), f"kind {label}"]) for row, label in zip(X, y, strict=True)]
     file.write_text("\n".join(lines) + "\n")
@@ -156,6 +157,7 @@ def test_ctrl_c_ends_it_in_one_line_even_in_the_midst_of_a_comparison(table):
     running = Server(table)
     connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
     connection.request("GET", f"{running.path}?splits=100&model=full&model=nb")
+    time.sleep(0.5)  # the comparison is under way
     code, errors = running.end()
     connection.close()
     assert (code, errors) == (130, "stopped by the keyboard\n")

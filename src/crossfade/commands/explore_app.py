@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import socket
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -204,7 +205,9 @@ def _options(names: tuple[str, ...], chosen: tuple[int, ...]) -> list[tuple[int,
     return [(j, shown(name), not chosen or j in chosen) for j, name in enumerate(names)]
 
 
-def application(explorer: Explorer, token: str, hosts: list[str]) -> Any:
+def application(
+    explorer: Explorer, token: str, hosts: list[str], announce: Callable[[], None]
+) -> Any:
     """Return the ASGI application: one page below a secret path, read only.
 
     Parameters
@@ -214,6 +217,8 @@ def application(explorer: Explorer, token: str, hosts: list[str]) -> Any:
         The secret; without it everything is not found.
     hosts : list of str
         Names that requests may call this machine by, against pages elsewhere that rebind theirs.
+    announce : callable
+        Called when the server is ready.
     """
     import anyio
     from starlette.applications import Starlette
@@ -225,6 +230,11 @@ def application(explorer: Explorer, token: str, hosts: list[str]) -> Any:
     from starlette.routing import Route
 
     turn = anyio.Lock()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        announce()
+        yield
 
     def answer(text: str, code: int = 200) -> Response:
         return HTMLResponse(text, status_code=code, headers=_HEADERS)
@@ -244,6 +254,7 @@ def application(explorer: Explorer, token: str, hosts: list[str]) -> Any:
     return Starlette(
         routes=[Route("/{token}/", page, methods=["GET"])],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
+        lifespan=lifespan,
     )
 
 
@@ -283,7 +294,14 @@ def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
     listener = socket.create_server((host, port), family=_family(host))
     token = secrets.token_urlsafe(24)
     hosts = ["127.0.0.1", "localhost", "[::1]", host]
-    app = application(explorer, token, ["*"] if host in ("0.0.0.0", "::") else hosts)
+    address = f"[{host}]" if ":" in host else host
+
+    def announce() -> None:
+        out = console()
+        out.print(f"http://{address}:{listener.getsockname()[1]}/{token}/", soft_wrap=True)
+        out.print("Open it in a browser of this machine; Ctrl-C ends it.", style="dim")
+
+    app = application(explorer, token, ["*"] if host in ("0.0.0.0", "::") else hosts, announce)
     server = uvicorn.Server(
         uvicorn.Config(
             app,
@@ -294,10 +312,6 @@ def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
         )
     )
     explorer.stopping = lambda: server.should_exit
-    address = f"[{host}]" if ":" in host else host
-    out = console()
-    out.print(f"http://{address}:{listener.getsockname()[1]}/{token}/", soft_wrap=True)
-    out.print("Open it in a browser of this machine; Ctrl-C ends it.", style="dim")
     with listener:
         server.run(sockets=[listener])
 
