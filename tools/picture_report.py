@@ -43,7 +43,14 @@ def main() -> None:
             full_page=True,
             clip={"x": 0, "y": 0, "width": WIDTH, "height": top},
         )
-        page.locator("#lambda").screenshot(path=IMAGES / "tradeoff.png")
+        box = page.evaluate(
+            "(({offsetTop, offsetHeight}) => [offsetTop, offsetHeight])(document.getElementById('lambda'))"
+        )
+        page.screenshot(
+            path=IMAGES / "tradeoff.png",
+            full_page=True,
+            clip={"x": 0, "y": box[0] + 2, "width": WIDTH, "height": box[1]},
+        )
         browser.close()
     for image in ("report.png", "tradeoff.png"):
         print(f"{image}: {(IMAGES / image).stat().st_size / 1e3:.0f} kB")

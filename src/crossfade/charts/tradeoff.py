@@ -119,7 +119,7 @@ def posterior_view(
 def weight_path(
     rows: Sequence[Mapping[str, Any]],
     names: Sequence[str],
-    limit: float,
+    span: tuple[float, float],
     *,
     title: str,
     places: Sequence[str],
@@ -138,8 +138,8 @@ def weight_path(
         place on the path.
     names : sequence of str
         Names in the order drawn.
-    limit : float
-        Largest absolute weight on the whole path: bars keep one scale while they move.
+    span : tuple of float
+        Smallest and largest weight on the whole path: bars keep one scale while they move.
     title : str
         Of the axis.
     places, start, slider
@@ -168,7 +168,7 @@ def weight_path(
         "now:Q",
         stack=None,
         title=title,
-        scale=alt.Scale(domain=[-limit, limit], nice=True, clamp=True),
+        scale=alt.Scale(domain=[min(span[0], 0.0), max(span[1], 0.0)], nice=True, clamp=True),
         axis=alt.Axis(tickCount=6, titleAnchor="end"),
     )
     y = alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(minExtent=50))

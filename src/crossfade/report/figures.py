@@ -216,7 +216,7 @@ class Figures:
         return weight_path(
             rows,
             names,
-            float(np.abs(path[:, shown]).max()),
+            (float(path[:, shown].min()), float(path[:, shown].max())),
             title=self.weight_title,
             slider=self.slider,
             start=self.start,
