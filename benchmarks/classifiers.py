@@ -57,6 +57,20 @@ def logistic(n_samples: int, n_features: int, n_classes: int) -> Table:
     return Table(X, y)
 
 
+def hard(n_samples: int, n_features: int) -> Table:
+    """Return rows sorted by class, the last class of 20 rows, columns of condition number 1e6."""
+    rng = np.random.default_rng(2)
+    turn = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
+    X = rng.standard_normal((n_samples, n_features)) * np.geomspace(1.0, 1e-6, n_features) @ turn
+    X -= X.mean(axis=0)
+    X /= X.std(axis=0)
+    score = X @ rng.standard_normal(n_features)
+    y = (score > rng.logistic(size=n_samples)).astype(np.int64)
+    y[rng.choice(n_samples, 20, replace=False)] = 2
+    order = np.argsort(y, kind="stable")
+    return Table(X[order], y[order])
+
+
 def _rows(full: int, scale: float) -> int:
     # Never so few that a class has fewer rows than there are columns.
     return max(2_000, int(full * scale))
@@ -76,6 +90,11 @@ def _two_classes(scale: float) -> Table:
 @lru_cache(maxsize=2)
 def _ten_classes(scale: float) -> Table:
     return logistic(_rows(100_000, scale), 50, 10)
+
+
+@lru_cache(maxsize=2)
+def _hard(scale: float) -> Table:
+    return hard(_rows(500_000, scale), 50)
 
 
 @lru_cache(maxsize=2)
@@ -280,6 +299,19 @@ CASES = [
             newton_cholesky=_logistic_regression("newton-cholesky"),
         ),
         goal=4.0,
+        accuracy=relative_gradient,
+        accuracy_name="gradient / n",
+    ),
+    Case(
+        "tradeoff=0, n=5e5, d=50, rows sorted, a class of 20 rows, condition number 1e6",
+        _hard,
+        fit(_discriminative),
+        _rivals(
+            fit,
+            lbfgs=_logistic_regression("lbfgs"),
+            newton_cholesky=_logistic_regression("newton-cholesky"),
+        ),
+        goal=1.0,
         accuracy=relative_gradient,
         accuracy_name="gradient / n",
     ),

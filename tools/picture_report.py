@@ -43,13 +43,14 @@ def main() -> None:
             full_page=True,
             clip={"x": 0, "y": 0, "width": WIDTH, "height": top},
         )
-        box = page.evaluate(
-            "(({offsetTop, offsetHeight}) => [offsetTop, offsetHeight])(document.getElementById('lambda'))"
+        top, height = (
+            page.evaluate(f"document.getElementById('lambda').offset{edge}")
+            for edge in ("Top", "Height")
         )
         page.screenshot(
             path=IMAGES / "tradeoff.png",
             full_page=True,
-            clip={"x": 0, "y": box[0] + 2, "width": WIDTH, "height": box[1]},
+            clip={"x": 0, "y": top + 2, "width": WIDTH, "height": height},
         )
         browser.close()
     for image in ("report.png", "tradeoff.png"):

@@ -15,12 +15,16 @@ __version__ = "0.1.0"
 # A test compares the two.
 if TYPE_CHECKING:
     from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes as EntropicNaiveBayes
+    from crossfade.classifiers.explanation import Explanation as Explanation
+    from crossfade.classifiers.explanation import explain as explain
     from crossfade.classifiers.gaussian_discriminant import (
         GaussianDiscriminant as GaussianDiscriminant,
     )
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
     from crossfade.comparison.compare import compare as compare
     from crossfade.comparison.results import ComparisonResult as ComparisonResult
+    from crossfade.curves.learning_curve import learning_curve as learning_curve
+    from crossfade.curves.result import LearningCurve as LearningCurve
     from crossfade.errors import AliasedColumnsWarning as AliasedColumnsWarning
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
@@ -42,13 +46,17 @@ _HOMES = {
     "DataError": "crossfade.errors",
     "DomainError": "crossfade.errors",
     "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
+    "Explanation": "crossfade.classifiers.explanation",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
     "IgnoredRowsWarning": "crossfade.errors",
+    "LearningCurve": "crossfade.curves.result",
     "MissingExtraError": "crossfade.errors",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",
+    "learning_curve": "crossfade.curves.learning_curve",
+    "explain": "crossfade.classifiers.explanation",
 }
 
 __all__ = sorted(_HOMES)

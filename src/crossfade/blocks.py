@@ -13,6 +13,7 @@ The number of threads is the number of usable cores; the environment variable
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from typing import Any, TypeVar
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "n_threads",
     "single_threaded_blas",
     "threads",
+    "workspace",
 ]
 
 #: Rows in a block: 2,048 rows of 50 doubles are 800 kB, which stays in a second-level cache.
@@ -145,6 +148,38 @@ def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[
 
     with single_threaded_blas():
         return list(_pool(number).map(guarded, chunks))
+
+
+def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[Any]:
+    """Return this thread's own array for a purpose, to be overwritten: what it holds is arbitrary.
+
+    A block's large intermediate results go here. Memory that is freed and asked for again at every
+    block is handed back to the system in between, and clearing it anew costs more than using it.
+
+    Parameters
+    ----------
+    purpose : str
+        Names the array; the next call with the same name on this thread returns the same memory.
+    *shape : int
+    dtype : type, default=float64
+
+    Returns
+    -------
+    ndarray
+        C-ordered. It must not outlive the block.
+
+    Examples
+    --------
+    >>> from crossfade.blocks import workspace
+    >>> workspace("example", 2, 3).shape
+    (2, 3)
+    """
+    arrays: dict[tuple[str, type], NDArray[Any]] = _inside.__dict__.setdefault("arrays", {})
+    size = math.prod(shape)
+    known = arrays.get((purpose, dtype))
+    if known is None or known.size < size:
+        known = arrays[purpose, dtype] = np.empty(size, dtype)
+    return known[:size].reshape(shape)
 
 
 def add_sums(total: Any, part: Any) -> Any:

@@ -1,13 +1,14 @@
 """The command line: commands assembled, errors turned into one line and an exit code.
 
 Exit codes: 0 done; 1 a fault of the program; 2 an input that cannot be used; 130 stopped by
-Ctrl-C; 141 the output was closed. A traceback is shown only with the environment variable
-``CROSSFADE_DEBUG=1``.
+Ctrl-C; 141 the output was closed; 143 terminated. A traceback is shown only with the environment
+variable ``CROSSFADE_DEBUG=1``.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,11 +18,22 @@ __all__ = ["build_app", "main"]
 
 #: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
 #: what is heavy inside the command, so that ``--help`` stays quick.
-_COMMANDS: Final = ("compare", "explore", "glm", "tag")
+_COMMANDS: Final = (
+    "compare",
+    "explore",
+    "fit",
+    "predict",
+    "explain",
+    "export",
+    "glm",
+    "reproduce",
+    "tag",
+)
 
 #: Exit codes as a shell has them: 128 and the signal's number.
 _STOPPED: Final = 130
 _CLOSED_PIPE: Final = 141
+_TERMINATED: Final = 143
 
 _EXTRA: Final = ("typer", "rich", "polars")
 
@@ -70,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     arguments : sequence of str, optional
         What follows the program's name; those of the process by default.
     """
+    # As an exception, so that files in the making are cleared away.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(_TERMINATED))
     # A terminal that cannot show λ or ± gets a question mark, not a traceback.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)

@@ -15,7 +15,7 @@ import sklearn.datasets
 from crossfade.errors import DataError
 from crossfade.rows.objects import show
 
-__all__ = ["Dataset", "bundled", "data_directory", "load"]
+__all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
 
 _BUNDLED = {
     "breast-cancer": sklearn.datasets.load_breast_cancer,
@@ -110,7 +110,7 @@ def load(
     key = name.lower().replace("_", "-").replace(" ", "-")
     if key in _BUNDLED and not Path(name).is_file():
         return _bundled(key, target)
-    path = _find(name)
+    path = find(name)
     return _from_file(path, target, missing_values, text, separator)
 
 
@@ -134,8 +134,14 @@ def _bundled(key: str, target: str | None) -> Dataset:
     )
 
 
-def _find(name: str) -> Path:
-    """Return the file that a name stands for."""
+def find(name: str) -> Path:
+    """Return the file that a path, or the name of a file in :func:`data_directory`, stands for.
+
+    Raises
+    ------
+    DataError
+        If a name without folder and suffix is not that of a file there; near names are listed.
+    """
     path = Path(name)
     if path.exists():
         return path

@@ -72,8 +72,11 @@ class MissingExtraError(ImportError):
     """Something needs a library that only an extra of Crossfade installs."""
 
 
-class NotADensityError(ValueError):
-    """The fitted parameters define a posterior, but no density of the inputs."""
+class NotADensityError(ValueError, AttributeError):
+    """The fitted parameters define a posterior, but no density of the inputs.
+
+    An AttributeError too: to ``hasattr`` and ``dir``, what needs a density is then not there.
+    """
 
 
 class CrossfadeWarning(UserWarning):

@@ -246,3 +246,18 @@ def test_the_limit_has_the_largest_joint_likelihood_of_that_posterior():
     assert minimise(joint, joint.theta(model.parameters_)).value < joint.value(
         joint.theta(model.parameters_)
     )
+
+
+@pytest.mark.parametrize("covariance", ["shared", "full"])
+@pytest.mark.parametrize("tradeoff", [0.75, 0.1, 0.01])
+def test_fewer_rows_than_columns_or_one_row_in_a_class(covariance: str, tradeoff: float):
+    """Singular covariances: the fit between the ends still converges, in a few steps."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 40)), np.repeat([0, 1], 15)
+    X[y == 1] += 0.5
+    model = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(X, y)
+    assert model.solution_.converged
+    assert model.solution_.n_iter < 30
+    X, y = rng.normal(size=(60, 10)), np.r_[np.zeros(30), np.ones(29), 2.0]
+    model = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(X, y)
+    assert model.solution_.converged

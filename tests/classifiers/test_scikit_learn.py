@@ -34,19 +34,7 @@ ESTIMATORS = [
 ]
 
 
-def expected_failed_checks(estimator):
-    """Return the checks that must fail, and why."""
-    if isinstance(estimator, GaussianDiscriminant) and estimator.covariance == "shared":
-        reason = (
-            "Its 12 distinct rows of 3 classes leave a within-class covariance of rank 9 for 10 "
-            "columns: log-odds of 1e10 along the null direction, equal to 6 digits, not to 1e-9. "
-            "test_weights_and_batches.py has the equality where the covariance is regular."
-        )
-        return {"check_sample_weight_equivalence_on_dense_data": reason}
-    return {}
-
-
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
+@parametrize_with_checks(ESTIMATORS)
 def test_the_contract(estimator, check):
     check(estimator)
 

@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 from crossfade.comparison.models import (
     choose_models,
     families,
-    fitted_tradeoff,
     reference_models,
 )
+from crossfade.curves.evaluation import fitted_tradeoff
 from crossfade.errors import DataError
 from tests.comparison.standins import Blend, blends
 

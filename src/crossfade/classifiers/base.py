@@ -159,7 +159,8 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         rows = LabelledRows(matrix, codes, weights, self.classes_.size)
         return rows, density
 
-    def _fit_rows(self, rows: LabelledRows, density: Density) -> None:
+    def _fit_rows(self, rows: LabelledRows, density: Density, start: Floats | None = None) -> None:
+        """Fit encoded rows; `start` is the optimum of a neighbour, such as a few rows less."""
         generative = self.tradeoff == 1
         try:
             started, summary = summarise(density, rows, scales=not generative)
@@ -191,7 +192,14 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         else:
             self.tradeoff_ = float(self.tradeoff)
             objective = objective.with_tradeoff(self.tradeoff_)
-            solution = minimise(objective, cold_start(objective), cold=True)
+            begin = cold_start(objective)
+            # A neighbour's optimum serves where it fits and is better than knowing nothing.
+            cold = (
+                start is None
+                or start.shape != begin.shape
+                or objective.value(start) >= objective.value(begin)
+            )
+            solution = minimise(objective, begin if cold or start is None else start, cold=cold)
             self.tradeoff_path_ = {
                 "tradeoff": np.array([self.tradeoff_]),
                 "log_loss": np.array([np.nan]),
@@ -331,7 +339,7 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
             )
             self._table_library = table_library(X)
             self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
-            density = self._density(schema)
+            density, before = self._density(schema), None
         else:
             matrix, schema = read_features(self, X, reset=False, extend=True)
             known, _ = encode_labels(self.classes_)
@@ -341,17 +349,33 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
                     f"classes: expected those of the first call, {known.tolist()!r}, got "
                     f"{np.asarray(classes).tolist()!r}; leave it out after the first call"
                 )
+            density, before = self._widened(self._started, self._summary, schema)
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        rows = LabelledRows(matrix, codes, weights, self.classes_.size)
+        self._add_rows(LabelledRows(matrix, codes, weights, self.classes_.size), density, before)
+        return self
+
+    def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:
+        """Add encoded rows to a generative fit, or begin one with them.
+
+        Parameters
+        ----------
+        rows : LabelledRows
+        density : Density
+            Unbound in the first call, later what that call began with, with room for new
+            categories.
+        before : tuple, optional
+            The sums so far.
+        """
+        first = before is None
         try:
             if first:
                 started, summary = summarise(density, rows, scales=False)
             else:
-                started, before = self._widened(self._started, self._summary, schema)
+                started = density
                 _, summary = summarise(started, rows, started=started)
                 summary = add_sums(before, summary)
         except DomainError as error:
-            raise self._refused(error, rows, density if first else self._started) from None
+            raise self._refused(error, rows, density) from None
         bound = started.bind(summary)
         if _has_missing(rows, None) and not started.allows_missing:
             raise self._missing_cells(rows)
@@ -361,7 +385,6 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         shift = self._prior_shift(self.class_count_)
         self.tradeoff_, self.n_iter_ = 1.0, 1
         self._set_parameters(bound.density, generative(bound, self.class_count_), shift)
-        return self
 
     def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
         """Return the density and its sums with room for the schema's new categories."""
@@ -411,11 +434,15 @@ class TradeoffClassifier(ClassifierMixin, BaseEstimator, ABC):
         With a cost matrix as `selection`, the class of least expected cost.
         """
         posterior = self.predict_proba(X)
+        return self.classes_[self._decide(posterior)]
+
+    def _decide(self, posterior: Floats) -> NDArray[Any]:
+        """Return the code of the class to decide for, by row."""
         if not isinstance(self.selection, str):
             _, costs = check_criterion(self.selection, self.classes_.size)
             assert costs is not None
-            return self.classes_[(posterior @ costs).argmin(axis=1)]
-        return self.classes_[posterior.argmax(axis=1)]
+            return (posterior @ costs).argmin(axis=1)
+        return posterior.argmax(axis=1)
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds of the second class (two classes), else log-posteriors a class.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +16,10 @@ from crossfade.errors import DataError
 from crossfade.fitting.labelled_rows import log_normalise
 from crossfade.rows import check_finite, check_weights, encode_labels, read_features
 
-__all__ = ["EntropicNaiveBayes"]
+__all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
 
 #: Least posterior of a column's classifier: a certain one could never be outvoted.
-_LEAST = 1e-300
+LEAST_POSTERIOR = 1e-300
 
 
 class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
@@ -214,20 +214,24 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         best = self._scores(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _scores(self, X: Any) -> Floats:
+    def _factors(self, X: Any) -> Iterator[Floats]:
+        """Yield log L_t(i) - log π(i) of every classifier, zero where its columns are missing."""
         check_is_fitted(self)
         matrix, _ = read_features(self, X, reset=False)
         check_finite(matrix, self.schema_.names)
-        scores = np.tile(self._log_prior, (matrix.shape[0], 1))
         for (model, columns), position in zip(
             self.column_classifiers_, self._position, strict=True
         ):
             part = matrix[:, columns]
+            factor = np.zeros((matrix.shape[0], self.classes_.size))
             present = np.flatnonzero(~np.isnan(part).any(axis=1))
             if present.size:
                 posterior = model.predict_proba(part[present])[:, position]
-                scores[present] += np.log(np.maximum(posterior, _LEAST)) - self._log_prior
-        return scores
+                factor[present] = np.log(np.maximum(posterior, LEAST_POSTERIOR)) - self._log_prior
+            yield factor
+
+    def _scores(self, X: Any) -> Floats:
+        return np.add(sum(self._factors(X)), self._log_prior)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -50,6 +50,9 @@ class GaussianDiscriminant(TradeoffClassifier):
         EM runs (components > 1).
     random_state : int, default=0
         Of the EM starts; nothing else is random.
+    standardise : bool, default=True
+        If False, spherical means equal variances of the columns as they are: for columns of one
+        unit, where those that vary most should count most. Nothing else depends on it.
 
     Attributes
     ----------
@@ -96,6 +99,7 @@ feature_names_in_
         class_weight: Mapping[Any, float] | str | None = None,
         n_init: int = 5,
         random_state: int = 0,
+        standardise: bool = True,
     ) -> None:
         self.covariance = covariance
         self.components = components
@@ -107,6 +111,7 @@ feature_names_in_
         self.class_weight = class_weight
         self.n_init = n_init
         self.random_state = random_state
+        self.standardise = standardise
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -128,6 +133,11 @@ feature_names_in_
                 raise DataError(
                     f"{name}: expected a positive integer, got {value!r}; 1 is the least"
                 )
+        if not isinstance(self.standardise, (bool, np.bool_)):
+            raise DataError(
+                f"standardise: expected True or False, got {self.standardise!r}; True makes units "
+                "not matter"
+            )
         if not isinstance(self.random_state, (int, np.integer)):
             raise DataError(
                 f"random_state: expected an integer, got {self.random_state!r}; fits are always "
@@ -142,7 +152,9 @@ feature_names_in_
         return "continuous"
 
     def _density(self, schema: Schema) -> Density:
-        return MultivariateGaussian(self.covariance, self.shrinkage)
+        return MultivariateGaussian(
+            self.covariance, self.shrinkage, standardise=bool(self.standardise)
+        )
 
     def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
         if self.components == 1:

@@ -103,7 +103,7 @@ def compare(
         missing_values=missing or (),
         text=text or (),
         separator=separator,
-    )
+    ).named()
     chosen = None if models is None else models.split(",")
     with live_progress(table.name) as progress:
         result = run(

@@ -70,5 +70,5 @@ def explore(
         missing_values=missing or (),
         text=text or (),
         separator=separator,
-    )
+    ).named()
     serve(table, host=host, port=port, random_state=seed)

@@ -184,7 +184,7 @@ class Explorer:
             if isinstance(X, np.ndarray):
                 X = X[:, list(choice.columns)]
             else:
-                names = [self.problem.schema.names[j] for j in choice.columns]
+                names = [self.problem.table.schema.names[j] for j in choice.columns]
                 X = nw.from_native(X, eager_only=True).select(names).to_native()
         return X, y
 

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from crossfade.errors import DataError
+from crossfade.files import write_whole
 
 __all__ = [
     "ClosedPipeError",
@@ -132,21 +132,3 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
     write_whole(path, text.encode("utf-8", errors="backslashreplace"))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file by way of a temporary one beside it, so that no reader sees half of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; an ordinary new file follows the umask.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

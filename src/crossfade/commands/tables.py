@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -46,6 +46,14 @@ class OpenTable:
     names: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def named(self) -> OpenTable:
+        """Return the same with columns that have names, also where a data set is an array."""
+        if not isinstance(self.X, np.ndarray):
+            return self
+        import polars as pl
+
+        return replace(self, X=pl.DataFrame(self.X, schema=list(self.names)))
+
     def to_dict(self) -> dict[str, Any]:
         """Return where the data came from and what was done on opening."""
         return {
@@ -87,7 +95,7 @@ def open_table(
         name, target, missing_values=missing_values, text=text, separator=separator
     )
     label = target or "target"
-    X, names = _without(_named(data.X, data.feature_names), data.feature_names, drop, label)
+    X, names = _without(data.X, data.feature_names, drop, label)
     notes = []
     if data.n_dropped:
         rows = "1 row has" if data.n_dropped == 1 else f"{data.n_dropped:,} rows have"
@@ -96,15 +104,6 @@ def open_table(
     if drop:
         notes.append(f"Left out as asked: {', '.join(drop)}.")
     return OpenTable(name, label, X, data.y, data.n_dropped, names, tuple(notes))
-
-
-def _named(X: Any, names: tuple[str, ...]) -> Any:
-    """Return an array as a frame, so that what is shown of its columns has their names."""
-    if not isinstance(X, np.ndarray):
-        return X
-    import polars as pl
-
-    return pl.DataFrame(X, schema=list(names), orient="row")
 
 
 def _without(
@@ -128,4 +127,6 @@ def _without(
         raise DataError("--drop: expected to leave at least one column, got all of them")
     if not drop:
         return X, kept
+    if isinstance(X, np.ndarray):
+        return X[:, [names.index(name) for name in kept]], kept
     return nw.from_native(X, eager_only=True).select(kept).to_native(), kept

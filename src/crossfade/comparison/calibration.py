@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crossfade.comparison.scores import Estimate, estimate
+from crossfade.curves.scores import Estimate, estimate
 from crossfade.densities.base import Floats, Integers
 
 __all__ = ["Calibration", "Ranking", "calibrate", "rank"]

@@ -11,7 +11,7 @@ from crossfade.comparison.inputs import check_settings, read_problem
 from crossfade.comparison.models import choose_models, default_models
 from crossfade.comparison.results import ComparisonResult
 from crossfade.comparison.run import Progress, Run
-from crossfade.comparison.splits import repeated_splits, training_rows
+from crossfade.curves.splits import repeated_splits, training_rows
 from crossfade.errors import DataError
 from crossfade.rows.schema import Schema
 
@@ -33,7 +33,7 @@ def compare(
 
     All models are fitted on the same repeated stratified splits, so their differences are paired.
     Standard errors and intervals allow for splits sharing rows (Nadeau and Bengio 2003; see
-    :func:`crossfade.comparison.scores.estimate`). For the best family, nested training sets of
+    :func:`crossfade.curves.scores.estimate`). For the best family, nested training sets of
     eight sizes tell where its discriminative end (λ=0) overtakes its generative end (λ=1), and
     what more labelled rows promise.
 
@@ -88,7 +88,7 @@ def compare(
     check_settings(n_splits=n_splits, criterion=criterion, random_state=random_state)
     problem = read_problem(X, y)
     n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
-    chosen = _line_up(models, problem.schema)
+    chosen = _line_up(models, problem.table.schema)
     splits = list(
         repeated_splits(
             problem.evaluator.codes,

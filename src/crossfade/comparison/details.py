@@ -9,22 +9,23 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
 from crossfade.comparison.effects import Bar, Probes, jackknife, make_probes, weights
-from crossfade.comparison.evaluation import Evaluator, Failure
-from crossfade.comparison.models import Family, fitted_path
+from crossfade.comparison.models import Family
 from crossfade.comparison.plane import (
     agreement,
     class_scores,
     discriminant_plane,
     posterior_surface,
 )
-from crossfade.comparison.preparation import Preparation
-from crossfade.comparison.splits import Split, repeated_splits
+from crossfade.curves.evaluation import Evaluator, Failure, fitted_tradeoff
+from crossfade.curves.splits import Split, repeated_splits
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.path import TRADEOFFS
+from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
 __all__ = ["Details", "Subject", "count_steps", "find_details"]
@@ -247,7 +248,7 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
     automatic = subject.automatic
     if automatic is None and subject.family is not None:
         automatic = evaluator.fit("tradeoff", subject.family.at("auto"), rows)
-    chosen = fitted_path(automatic)
+    chosen = _fitted_path(automatic)
     return Details(
         n_rows=len(rows),
         n_splits=len(splits),
@@ -321,6 +322,15 @@ def _fit_path(subject: Subject, rows: Integers) -> list[Any] | Failure | None:
             return Failure(f"No view along λ: the fit at λ = {tradeoff:g} failed: {fitted.reason}")
         fits.append(fitted)
     return fits
+
+
+def _fitted_path(model: Any) -> tuple[Mapping[str, Any], float, str] | None:
+    """Return the path that a fitted model chose on, its choice, and where the losses are from."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    path, chosen = getattr(last, "tradeoff_path_", None), fitted_tradeoff(model)
+    if path is None or chosen is None:
+        return None
+    return path, chosen, str(getattr(last, "selection_", ""))
 
 
 def _assumption(family: Family | None) -> str | None:
@@ -402,7 +412,7 @@ def _over_splits(
             for kept, look in looks:
                 answer = fitted
                 if not isinstance(fitted, Failure):
-                    answer = evaluator.attempt(name, partial(look, fitted))
+                    answer = evaluator.guarded(name, partial(look, fitted))
                 if isinstance(answer, Failure):
                     failure = answer.reason
                     del kept[name]

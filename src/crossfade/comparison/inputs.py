@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
 
-from crossfade.comparison.evaluation import Evaluator
 from crossfade.comparison.results import DataSummary
-from crossfade.comparison.scores import METRICS
+from crossfade.curves.evaluation import Evaluator
+from crossfade.curves.inputs import LabelledTable, read_table
+from crossfade.curves.scores import METRICS
 from crossfade.errors import DataError
-from crossfade.rows import Schema, check_finite, encode_labels
-from crossfade.rows.columns import read_columns
-from crossfade.rows.factorise import is_missing
-from crossfade.rows.objects import show
 
 __all__ = ["Problem", "check_settings", "read_problem"]
 
@@ -27,20 +22,22 @@ class Problem:
 
     Attributes
     ----------
-    evaluator : Evaluator
-        Holds the rows that have a label.
-    schema : Schema
-        What each column is, decided once, on all rows.
+    table : LabelledTable
+        The rows that have a label.
     data : DataSummary
         Counts for the reader.
     notes : tuple of str
         What was done to the rows.
     """
 
-    evaluator: Evaluator
-    schema: Schema
+    table: LabelledTable
     data: DataSummary
     notes: tuple[str, ...]
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Return what fits models on some of the rows and scores them on others."""
+        return self.table.evaluator
 
 
 def check_settings(*, n_splits: int, criterion: str, random_state: int) -> None:
@@ -74,90 +71,21 @@ def read_problem(X: Any, y: Any) -> Problem:
     DataError
         If the table or the labels cannot be used, or a class has one row only.
     """
-    table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
-    columns = read_columns(table)
-    labelled = np.flatnonzero(_has_label(y))
-    n_dropped = columns.n_rows - len(labelled) if _length(y) == columns.n_rows else 0
+    table = read_table(X, y)
+    n_dropped = table.n_dropped
     notes: tuple[str, ...] = ()
     if n_dropped:
-        y = _take(y, labelled)
-        table = _take(table, labelled)
-        columns = read_columns(table) if len(labelled) else columns
         row = "1 row has" if n_dropped == 1 else f"{n_dropped:,} rows have"
         notes = (f"{row} no label and {'was' if n_dropped == 1 else 'were'} left out.",)
-    if not len(labelled):
-        raise DataError("y: expected labels, got missing cells only; choose another target column")
-    classes, codes = encode_labels(y, n_samples=columns.n_rows)
-    counts = np.bincount(codes, minlength=len(classes))
-    _refuse_single_rows(classes, counts)
-    schema = Schema.learn(columns)
-    matrix = schema.encode(columns)
-    check_finite(matrix, schema.names)
+    classes = table.evaluator.classes
     data = DataSummary(
-        n_rows=columns.n_rows,
-        n_columns=len(columns.names),
+        n_rows=table.columns.n_rows,
+        n_columns=len(table.columns.names),
         n_dropped=n_dropped,
         classes=tuple(str(label) for label in classes.tolist()),
-        class_counts=tuple(counts.tolist()),
-        column_names=schema.names,
-        column_kinds=schema.kinds,
-        column_missing=tuple(np.isnan(matrix).sum(axis=0).tolist()),
+        class_counts=tuple(np.bincount(table.evaluator.codes, minlength=len(classes)).tolist()),
+        column_names=table.schema.names,
+        column_kinds=table.schema.kinds,
+        column_missing=tuple(np.isnan(table.schema.encode(table.columns)).sum(axis=0).tolist()),
     )
-    return Problem(Evaluator(table, classes[codes], classes, codes), schema, data, notes)
-
-
-def _as_array(X: Any) -> Any:
-    """Return nested lists as an array that keeps numbers apart from text; the rest as it is."""
-    if not isinstance(X, (list, tuple)):
-        return X
-    try:
-        array = np.asarray(X)
-        return np.asarray(X, dtype=object) if array.dtype.kind in "USO" else array
-    except ValueError:
-        return X  # rows of different lengths: the reader of tables says so
-
-
-def _length(y: Any) -> int:
-    return len(y) if hasattr(y, "__len__") else -1
-
-
-def _has_label(y: Any) -> NDArray[np.bool_]:
-    """Return for each row whether it has a label; all true where that is not for us to tell."""
-    if nw.dependencies.is_into_series(y):
-        series = nw.from_native(y, series_only=True)
-        present = ~series.is_null()
-        if series.dtype.is_float():
-            present = present & ~series.is_nan().fill_null(True)
-        return present.to_numpy().astype(bool)
-    if not hasattr(y, "__len__"):
-        return np.ones(1, dtype=bool)
-    items = y.tolist() if isinstance(y, np.ndarray) else list(y)
-    return np.array([not is_missing(item) for item in items], dtype=bool)
-
-
-def _take(values: Any, rows: NDArray[np.int64]) -> Any:
-    if nw.dependencies.is_into_dataframe(values):
-        return nw.from_native(values, eager_only=True)[rows].to_native()
-    if nw.dependencies.is_into_series(values):
-        return nw.from_native(values, series_only=True)[rows].to_native()
-    if isinstance(values, np.ndarray):
-        return values[rows]
-    return [values[row] for row in rows.tolist()]
-
-
-def _refuse_single_rows(classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
-    single = classes[counts < 2].tolist()
-    if not single:
-        return
-    noun = "class has" if len(single) == 1 else "classes have"
-    shown = ", ".join(show(label) for label in single[:3]) + (", …" if len(single) > 3 else "")
-    numeric = classes.dtype.kind in "iuf" and len(single) > 3
-    remedy = (
-        "if the target is a measured number, cut it into classes first"
-        if numeric
-        else "drop or merge rare classes, or add rows"
-    )
-    raise DataError(
-        f"y: expected at least 2 rows of every class, one to fit and one to test on, but "
-        f"{len(single)} {noun} 1 row ({shown}); {remedy}"
-    )
+    return Problem(table, data, notes)

@@ -11,22 +11,22 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from crossfade.comparison.preparation import Preparation
 from crossfade.errors import DataError
+from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
 __all__ = [
     "DENSITY_OF_KIND",
     "MODEL_NOTES",
     "Family",
+    "choose_model",
     "choose_models",
     "default_models",
     "families",
-    "fitted_path",
-    "fitted_tradeoff",
+    "own_models",
 ]
 
 _VARIANTS: Final[dict[str, float | str]] = {
@@ -52,6 +52,9 @@ _ALIASES: Final = {
     "knn": "k-nearest neighbours",
     "svm": "linear SVM",
     "majority": "majority class",
+    "naive-bayes": "naive Bayes",
+    "gaussian-shared": "shared Gaussian",
+    "gaussian-full": "full Gaussian",
 }
 
 
@@ -70,7 +73,7 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
     1 ("generative"), 0 ("discriminative") and "auto"; and from scikit-learn k-nearest neighbours,
     a linear SVM and the majority class. Naive Bayes takes the table as it is. All others but the
-    majority class get a :class:`~crossfade.comparison.preparation.Preparation` first: 0/1 columns
+    majority class get a :class:`~crossfade.rows.preparation.Preparation` first: 0/1 columns
     for text, the training median for missing numbers.
 
     Parameters
@@ -100,6 +103,12 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
                 Preparation(drop_first=True), discriminant
             )
     return models | reference_models()
+
+
+def own_models(schema: Schema | None = None) -> dict[str, Any]:
+    """Return those of :func:`default_models` that are Crossfade's, the references left out."""
+    references = reference_models()
+    return {n: model for n, model in default_models(schema).items() if n not in references}
 
 
 def reference_models() -> dict[str, Any]:
@@ -148,6 +157,46 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, 
             )
         chosen.update(found)
     return {name: model for name, model in models.items() if name in chosen}
+
+
+def choose_model(
+    name: str, tradeoff: float | str | None = None, schema: Schema | None = None
+) -> tuple[str, Any]:
+    """Return one of Crossfade's own models, unfitted, with its name.
+
+    Parameters
+    ----------
+    name : str
+        As for :func:`choose_models`; a family without a variant means tradeoff "auto".
+    tradeoff : float or "auto", optional
+        λ; that of the name by default.
+    schema : Schema, optional
+        As for :func:`default_models`.
+
+    Raises
+    ------
+    DataError
+        If the name fits no model, or models of several families.
+    """
+    models = own_models(schema)
+    found = choose_models([name], default_models(schema))
+    if not found.keys() & models.keys():
+        raise DataError(
+            f"model: expected one of Crossfade's own models, got {name!r}, which is scikit-learn's "
+            "and only a reference; choose from naive-bayes, gaussian-shared, gaussian-full"
+        )
+    if len(found) > 1:
+        found = {n: model for n, model in found.items() if n.endswith(" auto")}
+    if len(found) != 1:
+        raise DataError(
+            f"model: expected the name of one model, got {name!r}, which fits {', '.join(found)}; "
+            "say which"
+        )
+    ((label, model),) = found.items()
+    if tradeoff is not None:
+        family = next(family for family in families(models) if label in family.members)
+        label, model = family.label, family.at(tradeoff)
+    return label, model
 
 
 @dataclass(frozen=True)
@@ -231,22 +280,3 @@ def _common_words(names: Sequence[str]) -> str:
             break
         common.append(words[0])
     return " ".join(common) or names[0]
-
-
-def fitted_tradeoff(model: Any) -> float | None:
-    """Return the tradeoff of a fitted model, chosen or given; None for a model without one."""
-    value = getattr(_last(model), "tradeoff_", None)
-    return None if value is None else float(value)
-
-
-def fitted_path(model: Any) -> tuple[Mapping[str, Any], float, str] | None:
-    """Return the path that a fitted model chose on, its choice, and where the losses are from."""
-    last = _last(model)
-    path, chosen = getattr(last, "tradeoff_path_", None), fitted_tradeoff(model)
-    if path is None or chosen is None:
-        return None
-    return path, chosen, str(getattr(last, "selection_", ""))
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from crossfade.comparison.details import Details
-from crossfade.comparison.learning import Crossing, Curve
 from crossfade.comparison.models import DENSITY_OF_KIND
-from crossfade.comparison.scores import METRIC_LABELS, METRICS, Estimate, estimate
 from crossfade.comparison.verdict import verdict
+from crossfade.curves.crossing import Crossing
+from crossfade.curves.result import LearningCurve
+from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import MissingExtraError
 from crossfade.report.numbers import figure
@@ -199,7 +200,7 @@ class ComparisonResult:
         Seed of the splits.
     complete : bool
         False if the run was interrupted and fewer splits than asked for are in it.
-    curve : Curve or None
+    curve : LearningCurve or None
         The small learning curve of the best family's two ends and of the best model.
     ends : EndsResult or None
         Its two ends compared; None if no model has a tradeoff, or the run was interrupted.
@@ -234,7 +235,7 @@ class ComparisonResult:
     n_test: int
     random_state: int
     complete: bool
-    curve: Curve | None
+    curve: LearningCurve | None
     ends: EndsResult | None
     doubling: Mapping[str, Estimate]
     details: Details | None

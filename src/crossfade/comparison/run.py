@@ -11,24 +11,21 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.comparison.details import Details, Subject, count_steps, find_details
-from crossfade.comparison.evaluation import Evaluation, Evaluator, Failure
 from crossfade.comparison.inputs import Problem
-from crossfade.comparison.learning import Curve, find_crossing, gain_per_doubling, trace_curve
-from crossfade.comparison.models import (
-    MODEL_NOTES,
-    Family,
-    families,
-    fitted_tradeoff,
-    tradeoff_parameter,
-)
+from crossfade.comparison.models import MODEL_NOTES, Family, families, tradeoff_parameter
 from crossfade.comparison.results import (
     ComparisonResult,
     EndsResult,
     ModelResult,
     TradeoffChoice,
 )
-from crossfade.comparison.scores import METRICS, Estimate, difference, estimate
-from crossfade.comparison.splits import Split, curve_sizes
+from crossfade.curves.crossing import find_crossing, gain_per_doubling
+from crossfade.curves.evaluation import Evaluation, Evaluator, Failure, fitted_tradeoff
+from crossfade.curves.result import LearningCurve
+from crossfade.curves.run import CurveRun
+from crossfade.curves.scores import METRICS, Estimate, difference, estimate
+from crossfade.curves.splits import Split, curve_sizes
+from crossfade.curves.tracing import KnownEnd, row_tracers
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
 
@@ -71,7 +68,7 @@ class Run:
         return len(self.splits[0].test) / len(self.splits[0].train)
 
     def result(self, started: float) -> ComparisonResult:
-        curve: Curve | None = None
+        curve: LearningCurve | None = None
         details: Details | None = None
         groups = families(self.models)
         n_curve = min(len(self.splits), _CURVE_SPLITS)
@@ -97,8 +94,8 @@ class Run:
 
     # -- the work --------------------------------------------------------------------------------
 
-    def _step(self, text: str) -> None:
-        self.done += 1
+    def _step(self, text: str, done: int | None = None) -> None:
+        self.done = self.done + 1 if done is None else done
         if self.progress is not None:
             self.progress(self.done, self.total, text)
 
@@ -116,7 +113,7 @@ class Run:
                 self._step(f"{name}, all rows")
             else:
                 self.evaluator.fit(name, model, few)
-        self.evaluator.warnings.clear()
+        self.evaluator.counts.warnings.clear()
 
     def _fit_splits(self) -> None:
         remaining = dict(self.models)
@@ -139,17 +136,30 @@ class Run:
                     f"{len(self.failures)} failed; {first[0]}: {first[1]}"
                 )
 
-    def _trace(self, best: str, family: Family | None, n_curve: int) -> Curve:
+    def _trace(self, best: str, family: Family | None, n_curve: int) -> LearningCurve:
         models = {best: self.models[best]}
         if family is not None:
             models |= self._ends(family)
         sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
-        known = {
-            name: {metric: values[:n_curve] for metric, values in self._scores(name).items()}
-            for name in models
-            if name in self.models and name not in self.failures
-        }
-        return trace_curve(self.evaluator, models, self.splits[:n_curve], sizes, known, self._step)
+        tracers = row_tracers(models, self.problem.table, self.random_state)
+        for name in tracers:
+            if name in self.models and name not in self.failures:
+                scores = self._scores(name)
+                at_end = np.column_stack([scores[metric] for metric in METRICS])
+                tracers[name] = KnownEnd(tracers[name], at_end)
+        before = self.done
+        run = CurveRun(
+            tracers=tracers,
+            splits=self.splits[:n_curve],
+            sizes=sizes,
+            evaluator=self.evaluator,
+            progress=lambda done, total, text: self._step("learning curve", before + done),
+        )
+        split = self.splits[0]
+        curve = run.result(n_train=len(split.train), n_test=len(split.test), seed=self.random_state)
+        if not curve.complete:
+            raise KeyboardInterrupt
+        return curve
 
     def _ends(self, family: Family) -> dict[str, Any]:
         """Return the family's generative and discriminative fit, in this order, by name."""
@@ -167,7 +177,7 @@ class Run:
         automatic = (self.all_rows.get(name) for name in members if name not in self.failures)
         return Subject(
             evaluator=self.evaluator.afresh(),
-            schema=self.problem.schema,
+            schema=self.problem.table.schema,
             best=(best, self.models[best]),
             ends={} if family is None else self._ends(family),
             family=family,
@@ -218,7 +228,7 @@ class Run:
         best: str,
         groups: list[Family],
         family: Family | None,
-        curve: Curve | None,
+        curve: LearningCurve | None,
         details: Details | None,
         seconds: float,
     ) -> ComparisonResult:
@@ -282,7 +292,7 @@ class Run:
             fitted_tradeoff(self.all_rows.get(name)),
         )
 
-    def _compare_ends(self, family: Family, curve: Curve) -> EndsResult | None:
+    def _compare_ends(self, family: Family, curve: LearningCurve) -> EndsResult | None:
         generative, discriminative = self._ends(family)
         gaps: dict[str, Estimate] = {}
         crossings = {}
@@ -300,7 +310,7 @@ class Run:
             return None
         return EndsResult(family.label, generative, discriminative, gaps, crossings)
 
-    def _doubling(self, best: str, curve: Curve) -> dict[str, Estimate]:
+    def _doubling(self, best: str, curve: LearningCurve) -> dict[str, Estimate]:
         gains = {}
         for metric in METRICS:
             sizes, (scores,) = curve.usable([best], metric)
@@ -313,7 +323,7 @@ class Run:
         notes = list(self.problem.notes)
         for name, reason in self.failures.items():
             notes.append(f"{name} could not be fitted: {reason}")
-        for (name, category), (times, message) in self.evaluator.warnings.items():
+        for (name, category), (times, message) in self.evaluator.counts.warnings.items():
             if name not in self.failures and name in self.models:
                 fits = "1 fit" if times == 1 else f"{times} fits, the first"
                 notes.append(f"{name}: {category} in {fits}: {message}")

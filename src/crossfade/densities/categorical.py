@@ -331,9 +331,17 @@ class Categorical(Density):
 
     # -- where rows meet parameters --------------------------------------------------------------
 
-    def scores(self, X: Floats, eta: Floats) -> Floats:
+    def by_level(self, eta: Floats) -> Floats:
+        """Return η by level, (n_levels + 1, n_classes); the last row, for missing cells, is 0."""
         table = np.zeros((self.n_levels + 1, eta.shape[0]))
         table[self._kept] = eta.T
+        return table
+
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        return self.by_level(eta)[self._positions(X)]
+
+    def scores(self, X: Floats, eta: Floats) -> Floats:
+        table = self.by_level(eta)
         values = np.zeros((X.shape[0], eta.shape[0]))
         for found in self._positions(X).T:
             values += table[found]

@@ -204,6 +204,11 @@ class Gaussian(Univariate):
         z = linear * variance + np.sqrt(variance) * rng.standard_normal((size, len(eta)))
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
+    @property
+    def standardisation(self) -> tuple[Floats, Floats]:
+        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
+        return self._location, self._inverse_scale
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property
@@ -251,8 +256,10 @@ class Gaussian(Univariate):
     def scores(self, X: Floats, eta: Floats) -> Floats:
         return self._scores(X, eta, np.zeros((eta.shape[0], self.n_features)))
 
-    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
-        return self._scores(X, eta, self.log_partition(eta))
+    def relative_log_density(
+        self, X: Floats, eta: Floats, partition: Floats | None = None
+    ) -> Floats:
+        return self._scores(X, eta, self.log_partition(eta) if partition is None else partition)
 
     def _scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
         loop = kernels.quadratic_scores_numpy

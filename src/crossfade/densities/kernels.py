@@ -185,7 +185,33 @@ def quadratic_scores(
     for k in range(n_classes):
         for j in range(d):
             total[k] += partition[k, j]
-    for i in range(n_rows):
+    # With few columns the loops that become vector instructions run over a tile of rows. Rows are
+    # counted on to where such tiles end: at the first one with a missing cell.
+    tile = 64 if d < 8 else 0
+    tiled = np.empty((d, tile))
+    score = np.empty(tile)
+    done = 0
+    check = 0.0
+    while tile > 0 and done < n_rows:
+        size = min(tile, n_rows - done)
+        for j in range(d):
+            for i in range(size):
+                tiled[j, i] = (X[done + i, j] - location[j]) * inverse_scale[j]
+            for i in range(size):
+                check += tiled[j, i]
+        if check != check:
+            break
+        for k in range(n_classes):
+            for i in range(size):
+                score[i] = -total[k]
+            for j in range(d):
+                a, b = linear[k, j], square[k, j]
+                for i in range(size):
+                    score[i] += tiled[j, i] * (a + b * tiled[j, i])
+            for i in range(size):
+                out[done + i, k] = score[i]
+        done += size
+    for i in range(done, n_rows):
         check = 0.0
         for j in range(d):
             zj = (X[i, j] - location[j]) * inverse_scale[j]

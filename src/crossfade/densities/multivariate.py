@@ -10,17 +10,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, Floats, Integers, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
 from crossfade.densities.univariate import class_weights, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
+from crossfade.rowwise import group_rows
 
 __all__ = ["COVARIANCES", "MultivariateGaussian"]
 
 COVARIANCES = tuple(f"{shared}{name}" for name in STRUCTURES for shared in ("", "shared_"))
-
-#: Added to singular covariances, as a share of the pooled within-class variances.
-_RIDGE = 1e-9
 
 #: Most second statistics that are formed block by block.
 _DENSE_STATISTICS = 500
@@ -33,15 +32,16 @@ class MultivariateGaussian(Density):
     maximum-likelihood standard deviation of each whole column, so that nothing depends on units:
     ``full`` has the products z_i z_j with i ≥ j in the order (0,0), (1,0), (1,1), (2,0), …;
     ``diagonal`` the squares z_j²; ``spherical`` their sum, one variance for all columns *in these
-    standardised units*. With ``shared_`` in front the second moments are tied, and of their sums
-    only the total over classes has a meaning (the classes get equal shares a row). All columns are
-    one factor, and none may be missing.
+    standardised units* (or in the given ones, see `standardise`). With ``shared_`` in front the
+    second moments are tied, and of their sums only the total over classes has a meaning (the
+    classes get equal shares a row). All columns are one factor, and none may be missing.
 
     A column without variation has z = 0 whatever comes later: it is a point mass, has no part in A
     and says nothing about the class. A covariance that is
     singular, or next to it (collinear columns, no more rows than columns: some direction has less
-    than 1e-12 of the pooled variance), gets 1e-9 of the pooled within-class variances added to its
-    diagonal, as a prior; others are the plain maximum-likelihood estimates.
+    than 1e-12 of the pooled variance), has no maximum-likelihood density: such directions get
+    1/n of the pooled within-class variances, as a prior worth one row; all others keep the plain
+    maximum-likelihood estimates.
 
     Parameters
     ----------
@@ -51,6 +51,10 @@ class MultivariateGaussian(Density):
     shrinkage : float, default=0.0
         s in [0, 1): the covariance is (1 - s) Σ + s D, D the diagonal of pooled within-class
         variances, by a conjugate prior of s/(1 - s) pseudo-rows a row at the class's mean.
+    standardise : bool, default=True
+        Whether each column has its own scale. If not, all have one, and ``spherical`` means equal
+        variances of the columns as they are: for columns of one unit, where it matters which of
+        them vary most. No other covariance depends on it.
 
     Raises
     ------
@@ -85,7 +89,9 @@ class MultivariateGaussian(Density):
     _varies: NDArray[np.bool_] | None
     _scales: bool
 
-    def __init__(self, covariance: str = "shared_full", shrinkage: float = 0.0):
+    def __init__(
+        self, covariance: str = "shared_full", shrinkage: float = 0.0, *, standardise: bool = True
+    ):
         name = "shared_full" if covariance == "shared" else covariance
         if name not in COVARIANCES:
             raise DataError(
@@ -99,6 +105,7 @@ class MultivariateGaussian(Density):
             )
         self.covariance = covariance
         self.shrinkage = shrinkage
+        self.standardise = standardise
         self.shared = name.startswith("shared_")
         self.allows_missing = False
         self._kind = STRUCTURES[name.removeprefix("shared_")]
@@ -166,23 +173,20 @@ class MultivariateGaussian(Density):
             rooted = U if weights is None else U * np.sqrt(weights)[:, None]
             sums = onehot.sum(axis=0), onehot.T @ U, structure.product(rooted)[None]
             return (*sums, *structure.higher(U, weights)) if self._scales else sums
-        # One class after the other: its rows fit in a first-level cache or close to it.
-        small = codes.astype(np.uint16) if n_classes <= 65_536 else codes  # sorts in linear time
-        order = np.argsort(small, kind="stable")
-        ends = np.cumsum(np.bincount(codes, minlength=n_classes))
-        counts = np.bincount(codes, weights, n_classes).astype(np.float64)
-        first = np.empty((n_classes, X.shape[1]))
+        # One class after the other.
+        d = X.shape[1]
+        ends = np.empty(n_classes, dtype=np.int64)
+        grouped = workspace("grouped rows", len(X), d + 1)
+        group_rows(X, codes, weights, self._shift, ends, grouped)
+        counts, first = np.empty(n_classes), np.empty((n_classes, d))
         second, higher = [], []
         for k, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
-            rows = order[start:end]
-            U = np.take(X, rows, axis=0)
-            U -= self._shift
-            w = None if weights is None else weights[rows]
-            rooted = U if w is None else U * np.sqrt(w)[:, None]
-            np.matmul(np.ones(end - start) if w is None else w, U, out=first[k])
-            second.append(structure.product(rooted))
+            U, w = grouped[start:end, :d], grouped[start:end, d]
+            counts[k] = w.sum()
+            np.matmul(w, U, out=first[k])
+            second.append(structure.product(U if weights is None else U * np.sqrt(w)[:, None]))
             if self._scales:
-                higher.append(structure.higher(U, w))
+                higher.append(structure.higher(U, None if weights is None else w))
         sums = counts, first, np.array(second)
         return (*sums, *(sum(parts) for parts in zip(*higher, strict=True)))
 
@@ -191,8 +195,11 @@ class MultivariateGaussian(Density):
         weight = counts.sum()
         total, square = first.sum(axis=0), self._structure.diagonal(second.sum(axis=0))
         offset, mean_square = safe_mean(total, weight), safe_mean(square, weight)
-        scale = statistic_scales(mean_square, offset)
+        deviation = statistic_scales(mean_square, offset)
         constant = mean_square - offset**2 <= 1e-13 * mean_square
+        scale = deviation
+        if not self.standardise and not constant.all():
+            scale = np.full_like(deviation, np.sqrt((deviation[~constant] ** 2).mean()))
         new = self._sized(~constant)
         new._location, new._scale = self._shift + offset, scale
         # What the location was rounded to (far from zero) is what z is taken about, here as later.
@@ -202,6 +209,7 @@ class MultivariateGaussian(Density):
         scales = np.ones(new.n_statistics)
         if self._scales:
             mean = statistic_mean[new.n_features :]
+            scales[: new.n_features] = np.where(constant, 1.0, deviation / scale)
             scales[new.n_features :] = new._second_scales(summary, offset, mean)
         prior_counts, prior_sums = new._prior(counts, sums)
         return Bound(
@@ -257,9 +265,10 @@ class MultivariateGaussian(Density):
         shrunk = shrunk + structure.from_diagonal(self.shrinkage * reference + still)
         if self.shared:
             shrunk = np.tensordot(share, shrunk, axes=1)[None]
-        ridge = structure.flat(structure.from_diagonal(_RIDGE * reference))
-        singular = structure.singular(shrunk, reference)
-        second = second + np.where(singular, (counts + pseudo), 0.0)[:, None] * ridge
+        # One row's worth of variance, in all, where rows tell nothing of it: the same variance in
+        # every class, so that columns that are collinear in all of them speak for none.
+        missing = structure.flat(structure.missing_variance(shrunk, reference))
+        second = second + share[:, None] * missing
         prior = np.hstack([pseudo[:, None] * means, second])
         return pseudo[:, None], self._varying(prior)
 
@@ -398,6 +407,11 @@ class MultivariateGaussian(Density):
         z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
         return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
 
+    @property
+    def standardisation(self) -> tuple[Floats, Floats]:
+        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
+        return self._location, self._inverse_scale
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property
@@ -447,6 +461,25 @@ class MultivariateGaussian(Density):
         values = self._structure.scores(z, b)
         values += z @ a.T
         return values
+
+    def quadratic_form(self, eta: Floats) -> Floats:
+        """Return the symmetric B_k of z·B_k z + a_k·z = η_k·T(x), shape (n_classes, d, d)."""
+        b = self._split(eta)[1]
+        # The gradient is 2 B z: at the unit vectors, twice the columns of B.
+        columns = [self._structure.derivative(b, unit) / 2.0 for unit in np.eye(self.n_features)]
+        return np.stack(columns, axis=2)
+
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        """Return η_k·T(x_i) shared out over the columns, shape (n_rows, n_features, n_classes).
+
+        A column has its own linear and square term and half of every product with another. The
+        quadratic form of a shared covariance, which is the same in all classes, is left out.
+        """
+        z = self.standardised(X)
+        if self.shared:
+            return z[:, :, None] * self._split(eta)[0].T
+        images = np.einsum("kij,nj->nki", self.quadratic_form(eta), z)
+        return z[:, :, None] * (self._split(eta)[0] + images).swapaxes(1, 2)
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         z = self.standardised(X)

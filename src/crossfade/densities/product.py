@@ -234,11 +234,22 @@ class Product(Density):
             values += part.scores(self._columns_of(X, columns), eta[:, s])
         return values
 
-    def relative_log_density(self, X: Floats, eta: Floats) -> Floats:
+    def relative_log_density(
+        self, X: Floats, eta: Floats, partition: Floats | None = None
+    ) -> Floats:
         values = np.zeros((X.shape[0], eta.shape[0]))
+        first = 0
         for (part, columns), s in zip(self.parts, self._statistics, strict=True):
-            values += part.relative_log_density(self._columns_of(X, columns), eta[:, s])
+            own = None if partition is None else partition[:, first : first + part.n_factors]
+            values += part.relative_log_density(self._columns_of(X, columns), eta[:, s], own)
+            first += part.n_factors
         return values
+
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        shares = np.empty((*X.shape, eta.shape[0]))
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            shares[:, columns] = part.scores_by_column(self._columns_of(X, columns), eta[:, s])
+        return shares
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         return np.hstack(

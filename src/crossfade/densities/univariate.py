@@ -221,6 +221,10 @@ class Univariate(Density):
             statistic_scale=scale,
         )
 
+    def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
+        statistics = self.by_column(self.sufficient_statistics(X))
+        return np.einsum("ndq,kdq->ndk", statistics, self.by_column(eta))
+
     # -- the exponential family ------------------------------------------------------------------
 
     def sufficient_statistics(self, X: Floats) -> Floats:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from crossfade.blocks import block_sum
+import numpy as np
+
+from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.fitting.labelled_rows import LabelledRows
 
 __all__ = ["bind", "summarise"]
+
+#: Doubles in a block: enough rows of each class for their products to be fast.
+_BLOCK_DOUBLES = 400_000
 
 
 def summarise(
@@ -47,7 +52,8 @@ def summarise(
             rows.block(span), rows.codes[span], rows.block_weights(span), rows.n_classes
         )
 
-    return begun, block_sum(block, rows.n_samples)
+    block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
+    return begun, block_sum(block, rows.n_samples, block_rows=block_rows)
 
 
 def bind(density: Density, rows: LabelledRows) -> Bound:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from crossfade.densities.base import Floats, Integers
+from crossfade.rowwise import softmax
 
 __all__ = ["LabelledRows", "log_normalise", "normalise_differences"]
 
@@ -76,12 +77,9 @@ def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
     log_sum : ndarray of shape (n_samples,)
     posterior : ndarray of shape (n_samples, n_classes)
     """
-    top = scores.max(axis=1)
-    scores -= top[:, None]
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=1)
-    scores /= total[:, None]
-    return top + np.log(total), scores
+    log_sum = np.empty(scores.shape[0])
+    softmax(scores, log_sum)
+    return log_sum, scores
 
 
 def normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
@@ -89,15 +87,6 @@ def normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
 
     One exponential a row and class less: for two classes half of the work.
     """
-    if differences.shape[1] == 1:
-        d = differences[:, 0]
-        e = np.exp(-np.abs(d))
-        log_sum = np.maximum(d, 0.0) + np.log1p(e)
-        posterior = np.where(d > 0.0, 1.0, e) / (1.0 + e)
-        return log_sum, posterior[:, None]
-    top = np.maximum(differences.max(axis=1), 0.0)
-    differences -= top[:, None]
-    np.exp(differences, out=differences)
-    total = differences.sum(axis=1) + np.exp(-top)
-    differences /= total[:, None]
-    return top + np.log(total), differences
+    log_sum = np.empty(differences.shape[0])
+    softmax(differences, log_sum, reference=True)
+    return log_sum, differences

@@ -99,7 +99,7 @@ class MixtureObjective(TradeoffObjective):
             value = float(log_sum.sum() if weights is None else log_sum @ weights)
             if weights is not None:
                 share = share * weights[:, None]
-            return value, self._block_sums(carrier, None, share), share.sum(axis=0)
+            return value, *self._block_sums(carrier, None, share)
 
         return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
 

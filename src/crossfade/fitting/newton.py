@@ -105,6 +105,10 @@ class Iterate:
 #: converged and become its message; None lets it go on.
 Monitor = Callable[[Iterate, Iterate], str | None]
 
+#: Called with a point and the step that would follow, before it costs a pass over the rows. Words
+#: returned end the run there as converged.
+Foresight = Callable[[Iterate, Floats], str | None]
+
 Factor = tuple[Floats, bool]
 
 #: Nats a row that a step may still promise where none is found that gains anything.
@@ -180,6 +184,7 @@ def sampled_newton(
     keep: int = 50,
     sample: Problem | None = None,
     monitor: Monitor | None = None,
+    foresight: Foresight | None = None,
 ) -> Solution:
     """Minimise with gradients of all rows and the curvature of a share of them.
 
@@ -215,6 +220,9 @@ def sampled_newton(
         first (to `near`) and all rows are read only from there on.
     monitor : callable, optional
         Sees every step over all rows; may end the run, as :data:`Monitor` says.
+    foresight : callable, optional
+        Sees a step that is to follow while the curvature is trusted; may end the run before it is
+        taken, as :data:`Foresight` says.
 
     Returns
     -------
@@ -251,6 +259,8 @@ def sampled_newton(
             whole = share if trusted else 1.0
             model = _Curvature(problem.curvature(at.theta, whole), exact=not trusted)
         direction = model.solve(at.gradient)
+        if foresight is not None and path.foreseen(foresight(at, -direction)):
+            break
         fresh_and_exact = model.exact and not model.steps
         accepted = line_search(
             problem,
@@ -369,7 +379,10 @@ class _Path:
         """Go to the next point; return whether the monitor ends the run there."""
         before, self.last = self.last, to
         self.history.append((to.value, to.gradient_norm))
-        words = self.monitor(before, to) if self.monitor is not None else None
+        return self.foreseen(self.monitor(before, to) if self.monitor is not None else None)
+
+    def foreseen(self, words: str | None) -> bool:
+        """Note why no further step is needed, if so; return whether that ends the run."""
         if words is not None:
             self.message, self.converged = words, True
         return words is not None

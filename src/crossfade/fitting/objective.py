@@ -184,6 +184,7 @@ class TradeoffObjective(RowPasses):
         bound = replace(self.bound, counts=counts, sums=sums)
         other = type(self)(rows, bound, self.tradeoff, self.l2)
         other.n_tied = self.n_tied
+        other.is_sample = True
         return other
 
     def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:

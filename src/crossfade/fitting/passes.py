@@ -12,18 +12,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum, for_each_block
+from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade.densities.base import Density, Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows, log_normalise, normalise_differences
 from crossfade.fitting.newton import sample_rows
+from crossfade.rowwise import logistic_pass, scale_rows
 
 __all__ = ["RowPasses"]
 
 #: Standard deviations from zero beyond which a column is standardised before it is used.
 _FAR_FROM_ZERO = 1e3
 
-#: Doubles in a block's statistics: 1 MB, which stays in a second-level cache.
-_BLOCK_DOUBLES = 131_072
+#: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
+_BLOCK_DOUBLES = 262_144
 
 
 class RowPasses:
@@ -46,6 +47,7 @@ class RowPasses:
     _missing_counts: Floats
     _total: float
     _has_missing: bool
+    is_sample: bool = False
 
     @cached_property
     def _standardisation(self) -> tuple[bool, Floats, Floats]:
@@ -98,7 +100,7 @@ class RowPasses:
     @property
     def block_rows(self) -> int:
         """Return how many rows make a block whose statistics stay in cache."""
-        return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 2048))
+        return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 4096))
 
     @cached_property
     def _forms_statistics(self) -> bool:
@@ -140,11 +142,14 @@ class RowPasses:
     def _block_scores(
         self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats | None, Floats]:
-        """Return the block's statistics (or its columns), which factors are missing, and scores."""
+        """Return the block's statistics (or its columns), which factors are missing, and scores.
+
+        The scores last until the next block.
+        """
         X = self.rows.block(rows)
         if self._forms_statistics:
             carrier = self._carried(X)
-            scores = carrier @ eta.T
+            scores = np.matmul(carrier, eta.T, out=workspace("scores", len(X), len(eta)))
         else:
             carrier = X
             scores = self.density.scores(X, self._full(eta))
@@ -157,17 +162,20 @@ class RowPasses:
                 scores += missing @ absent.T
         return carrier, missing, scores
 
-    def _block_sums(self, carrier: Floats, missing: Floats | None, R: Floats) -> Floats:
-        """Return Σ_i R_ik T̃_i over the free statistics, shape (R.shape[1], n_free)."""
+    def _block_sums(
+        self, carrier: Floats, missing: Floats | None, R: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return Σ_i R_ik T̃_i over the free statistics, (R.shape[1], n_free), and Σ_i R_ik."""
         if self._forms_statistics:
             sums = R.T @ carrier
         else:
             sums = self.density.weighted_sums(carrier, R)[:, self.free]
-        present = R.sum(axis=0)[:, None]
+        mass = self._none_and_one[1][: R.shape[0]] @ R
+        present = mass[:, None]
         if missing is not None:
             present = (present - R.T @ missing)[:, self._free_factors]
         _, origin, inverse = self._standardisation
-        return (sums - present * origin) * inverse
+        return (sums - present * origin) * inverse, mass
 
     def design(
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
@@ -240,7 +248,11 @@ class RowPasses:
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
 
+        two_whole = self.n_classes == 2 and self._standardisation[0]
+
         def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
+            if two_whole:
+                return self._two_class_block(rows, eta[0], float(offset[0]))
             carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
             log_sum, posterior = normalise_differences(scores)
             weights = self.rows.block_weights(rows)
@@ -259,7 +271,7 @@ class RowPasses:
             )
             if missing is not None:
                 lost = posterior.T @ missing
-            return value, self._block_sums(carrier, missing, posterior), posterior.sum(axis=0), lost
+            return value, *self._block_sums(carrier, missing, posterior), lost
 
         value, sums, mass, lost = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
@@ -274,6 +286,25 @@ class RowPasses:
             lost = np.vstack([lost, self._missing_counts.sum(axis=0) - lost.sum(axis=0)])
         return value, sums, mass, lost
 
+    def _two_class_block(
+        self, rows: slice, slopes: Floats, constant: float
+    ) -> tuple[float, Floats, Floats, Floats]:
+        """Return :meth:`_row_terms` of a block whose columns serve as they are: one loop."""
+        X = self.rows.block(rows)
+        weights = self.rows.block_weights(rows)
+        none, one = self._none_and_one
+        n = X.shape[0]
+        weights = one[:n] if weights is None else np.asarray(weights, dtype=np.float64)
+        value, mass, sums = logistic_pass(X, slopes, constant, None, none[:n], weights)
+        _, origin, inverse = self._standardisation
+        standardised = (sums - mass * origin) * inverse
+        return value, standardised[None], np.array([mass]), np.zeros((0, 0))
+
+    @cached_property
+    def _none_and_one(self) -> tuple[Floats, Floats]:
+        size = min(self.rows.n_samples, self.block_rows)
+        return np.zeros(size), np.ones(size)
+
     def _add_row_curvature(self, H: Floats, theta: Floats, share: float) -> Floats:
         """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
         lam, k, p = self.tradeoff, self.n_classes, self.n_free
@@ -286,6 +317,8 @@ class RowPasses:
         extra = 0 if absent is None else self.density.n_factors
         width = p + extra + 1
         pairs = [(a, b) for a in range(k) for b in range(a + 1, k)]
+        # What stands for all rows is wrong in its second digit: single precision is enough for it.
+        dtype = np.float64 if index is None and not self.is_sample else np.float32
 
         def block(span: slice) -> tuple[Floats, Floats, float]:
             grams = np.empty((len(pairs), width, width))
@@ -296,12 +329,14 @@ class RowPasses:
             if extra:
                 w = posterior if weights is None else posterior * weights[:, None]
                 lost += w.T @ Z[:, p : p + extra]
+            Z = Z.astype(dtype, copy=False)
+            scaled = workspace("curvature", *Z.shape, dtype=dtype)
             for number, (a, b) in enumerate(pairs):
                 v = posterior[:, a] * posterior[:, b]
                 if weights is not None:
                     v *= weights
-                scaled = Z * np.sqrt(v)[:, None]
-                np.matmul(scaled.T, scaled, out=grams[number])
+                scale_rows(Z, np.sqrt(v, out=v).astype(dtype, copy=False), scaled)
+                grams[number] = scaled.T @ scaled
             return grams, lost, float(Z.shape[0] if weights is None else weights.sum())
 
         grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
@@ -346,7 +381,7 @@ class RowPasses:
             weights = self.rows.block_weights(rows)
             if weights is not None:
                 change *= weights[:, None]
-            return self._block_sums(carrier, None, change), change.sum(axis=0)
+            return self._block_sums(carrier, None, change)
 
         return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
 

@@ -136,14 +136,15 @@ def minimise(
         n = objective.rows.n_samples
         share = curvature_share(objective)
         first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / n
-        return sampled_newton(
-            objective,
-            start,
-            tol=tol or 1e-8,
-            max_iter=max_iter,
-            share=share,
-            sample=objective.sampled(first) if cold and first < 0.5 else None,
-        )
+        with single_threaded_blas():
+            return sampled_newton(
+                objective,
+                start,
+                tol=tol or 1e-8,
+                max_iter=max_iter,
+                share=share,
+                sample=objective.sampled(first) if cold and first < 0.5 else None,
+            )
     with single_threaded_blas():
         return newton(objective, start, tol=newton_tol, max_iter=max_iter)
 

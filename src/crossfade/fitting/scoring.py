@@ -52,7 +52,8 @@ class Scorer:
     def posterior_scores(self, X: Floats) -> Floats:
         """Return log p_k f_k(x) up to a term common to the classes, (n_rows, n_classes)."""
         if self.partition is not None:
-            scores = self.density.relative_log_density(X, self.parameters.natural)
+            natural = self.parameters.natural
+            scores = self.density.relative_log_density(X, natural, self.partition)
             scores += self.log_prior
         else:
             scores = self.density.scores(X, self.parameters.natural)

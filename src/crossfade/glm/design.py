@@ -15,10 +15,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum
+from crossfade.blocks import block_sum, workspace
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.newton import sample_rows
+from crossfade.rowwise import scale_rows
 
 __all__ = ["Data", "Design", "measure", "refuse_missing", "stacked_triangle"]
 
@@ -27,6 +28,10 @@ _ALIASED = 1e-10
 
 #: Rows from which centre and scale are taken from some of them.
 _MANY_ROWS = 40_000
+
+#: Doubles in a block of covariates: 2 MB. Smaller blocks leave threads waiting for each other
+#: between short operations.
+_BLOCK_DOUBLES = 262_144
 
 #: Squared relative residual below which a cross-product matrix is not to be trusted alone.
 _DOUBTFUL = 1e-9
@@ -142,6 +147,11 @@ class Design:
             block = block[:, self.kept]
         return block.astype(np.float64, copy=False)
 
+    @property
+    def block_rows(self) -> int:
+        """Return how many rows make a block."""
+        return int(np.clip(_BLOCK_DOUBLES // max(self.X.shape[1], 1), 256, 8192))
+
     def units(self) -> tuple[Floats, Floats]:
         """Return centre and scale of the columns kept."""
         if self.kept is None:
@@ -150,22 +160,33 @@ class Design:
 
     def predictor(self, rows: slice, theta: Floats) -> Floats:
         """Return Z θ for a block; θ of shape (n_parameters,) or (n_parameters, k)."""
+        slopes, constant = self.own_units(theta)
+        return self.block(rows) @ slopes + constant
+
+    def own_units(self, theta: Floats) -> tuple[Floats, Any]:
+        """Return the slopes of the columns kept, in their own units, and the constant, of θ."""
         center, scale = self.units()
         first = int(self.intercept)
         slopes = theta[first:] / (scale if theta.ndim == 1 else scale[:, None])
-        shift = (theta[0] if first else 0.0) - center @ slopes
-        return self.block(rows) @ slopes + shift
+        return slopes, (theta[0] if first else 0.0) - center @ slopes
 
     def transposed(self, rows: slice, values: Floats) -> Floats:
         """Return Zᵀ v for a block; v of shape (n_block,) or (n_block, k)."""
-        center, scale = self.units()
         block = self.block(rows)
-        total = np.asarray(values.sum(axis=0))
-        if values.ndim == 1:
-            columns = (values @ block - center * total) / scale
+        columns = values @ block if values.ndim == 1 else block.T @ values
+        return self.standardised_sums(values.sum(axis=0), columns)
+
+    def standardised_sums(self, total: Any, columns: Floats) -> Floats:
+        """Return Zᵀ v of Σ v and Xᵀ v."""
+        center, scale = self.units()
+        total = np.asarray(total)
+        if columns.ndim == 1:
+            standardised = (columns - center * total) / scale
         else:
-            columns = (block.T @ values - center[:, None] * total) / scale[:, None]
-        return np.concatenate([total[None], columns]) if self.intercept else columns
+            standardised = (columns - center[:, None] * total) / scale[:, None]
+        if not self.intercept:
+            return standardised
+        return np.concatenate([total[None], standardised])
 
     def standard(self, rows: slice) -> Floats:
         """Return a block of Z, freshly made, shape (n_block, n_parameters)."""
@@ -188,20 +209,22 @@ class Design:
         block = self.block(rows)
         root = np.sqrt(weights)
         near = not self.doubtful and bool((np.abs(center) <= 100.0 * scale).all())
-        half = (block if near else block - center) * root[:, None]
-        products = half.T @ half
-        if near or self.intercept:
-            total, sums = float(root @ root), root @ half
+        size = len(scale)
+        half = workspace("weighted rows", len(root), size + 1)
+        scale_rows(block if near else block - center, root, half)
+        gram = half.T @ half
+        products, sums, total = gram[:size, :size], gram[size, :size], gram[size, size]
         if near:
             shift = np.outer(center, sums)
             products -= shift + shift.T - total * np.outer(center, center)
+            sums -= total * center
         products /= np.outer(scale, scale)
         if not self.intercept:
             return products
-        size = len(scale) + 1
-        bordered = np.empty((size, size))
+        # The constant comes first.
+        bordered = np.empty_like(gram)
         bordered[0, 0] = total
-        bordered[0, 1:] = bordered[1:, 0] = (sums - (total * center if near else 0.0)) / scale
+        bordered[0, 1:] = bordered[1:, 0] = sums / scale
         bordered[1:, 1:] = products
         return bordered
 
@@ -233,7 +256,7 @@ def measure(
     some, often = X, weights
     if n_rows > _MANY_ROWS:
         # Any centre and scale will do: those of some rows are as good as those of all.
-        drawn = sample_rows(n_rows, max(0.05, 20.0 * n_features / n_rows))
+        drawn = sample_rows(n_rows, max(0.02, 20.0 * n_features / n_rows))
         some, often = X[drawn], None if weights is None else weights[drawn]
     mean, scale = _moments(some, intercept, often)
     if not np.isfinite(scale).all():
@@ -301,11 +324,12 @@ def _without_aliased(design: Design) -> Design:
         return design
     n_rows = design.X.shape[0]
     if n_rows > design.n_parameters:
-        share = max(0.1, min(1.0, 50.0 * design.n_parameters / n_rows))
+        share = max(0.02, min(1.0, 50.0 * design.n_parameters / n_rows))
         some = design if share == 1.0 else design.with_rows(design.X[sample_rows(n_rows, share)])
         gram = block_sum(
             lambda rows: some.cross_products(rows, np.ones(some.X[rows].shape[0])),
             some.X.shape[0],
+            block_rows=some.block_rows,
         )
         if _smallest_pivot(gram) > _DOUBTFUL:
             # The cross-products of all rows can only be larger than those of some.

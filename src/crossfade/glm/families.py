@@ -19,7 +19,7 @@ import numpy as np
 import scipy.special
 
 from crossfade.densities.base import Floats
-from crossfade.glm.links import Link, ProbabilityLink, RateLink
+from crossfade.glm.links import Link, ProbabilityLink, RateLink, times
 
 __all__ = ["Binomial", "Family", "Poisson"]
 
@@ -111,23 +111,10 @@ class Binomial(Family):
     link: ProbabilityLink
 
     def loss(self, eta: Floats, y: Floats, size: Floats) -> tuple[Floats, Floats]:
-        odds = self.link.odds(eta)
-        failures = size - y
-        with np.errstate(invalid="ignore", over="ignore"):
-            value = -y * odds.log_success - failures * odds.log_failure
-            slope = failures * odds.failure_hazard - y * odds.success_hazard
-            finite = np.isfinite(value.sum() + slope.sum())
-        if not finite:
-            value = -_times(y, odds.log_success) - _times(failures, odds.log_failure)
-            slope = _times(failures, odds.failure_hazard) - _times(y, odds.success_hazard)
-        return value, slope
+        return self.link.loss(eta, y, size)
 
     def information(self, eta: Floats, size: Floats) -> Floats:
-        odds = self.link.odds(eta)
-        with np.errstate(invalid="ignore", over="ignore"):
-            product = size * odds.success_hazard * odds.failure_hazard
-        # The product of a vanishing and an overflowing hazard vanishes.
-        return np.where(np.isnan(product), 0.0, product)
+        return self.link.information(eta, size)
 
     def observed_information(self, eta: Floats, y: Floats, size: Floats) -> Floats:
         odds = self.link.odds(eta)
@@ -181,7 +168,7 @@ class Poisson(Family):
             # Outside the domain; NaN slopes stop a line search from going there.
             return np.full_like(eta, np.inf), np.full_like(eta, np.nan)
         with np.errstate(invalid="ignore", over="ignore"):
-            value = size * link.inverse(eta) - _times(y, link.log_inverse(eta))
+            value = size * link.inverse(eta) - times(y, link.log_inverse(eta))
             slope = size * link.derivative(eta) - y * link.log_derivative(eta)
         return value, slope
 
@@ -215,10 +202,3 @@ class Poisson(Family):
         if self.link.lowest_eta > -np.inf:
             return np.zeros_like(y)
         return -(y == 0.0).astype(np.float64)
-
-
-def _times(count: Floats, factor: Floats) -> Floats:
-    """Return count * factor, zero where nothing was counted, also at an infinite factor."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        product = count * factor
-    return np.where(count == 0.0, 0.0, product) if not np.isfinite(product).all() else product

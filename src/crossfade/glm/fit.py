@@ -17,8 +17,9 @@ from crossfade.glm.irls import (
     Likelihood,
     Restricted,
     Solved,
-    inverse_information,
     invert,
+    root_of_inverse,
+    root_of_inverse_information,
     solve,
 )
 from crossfade.glm.multinomial import MultinomialProblem
@@ -220,13 +221,14 @@ def _finite(problem: Likelihood, solved: Solved, curvature: Floats | None = None
     matrix = problem.curvature(theta) if curvature is None else curvature
     if isinstance(problem, GlmProblem):
         problem.forget_samples()
-        spread = inverse_information(problem, theta, matrix)
+        root = root_of_inverse_information(problem, theta, matrix)
     else:
-        spread = invert(matrix)
+        root = root_of_inverse(matrix)
     transform = problem.matrix()
     aliased = np.asarray(~transform.any(axis=1))
     beta = transform @ theta
-    covariance = transform @ spread @ transform.T
+    own = transform @ root
+    covariance = own @ own.T
     covariance[aliased] = np.nan
     covariance[:, aliased] = np.nan
     return Fit(
@@ -234,7 +236,7 @@ def _finite(problem: Likelihood, solved: Solved, curvature: Floats | None = None
         problem=problem,
         rows=None,
         theta=theta,
-        spread=spread,
+        spread=root @ root.T,
         value=solved.solution.value,
         beta=beta,
         estimates=beta,

@@ -20,6 +20,7 @@ import scipy.special
 
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
+from crossfade.rowwise import Pass, logistic_information, logistic_loss, logistic_pass, poisson_pass
 
 __all__ = [
     "LINKS",
@@ -34,6 +35,7 @@ __all__ = [
     "RateLink",
     "Sqrt",
     "get_link",
+    "times",
 ]
 
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -73,6 +75,11 @@ class Link(ABC):
     lowest_eta: ClassVar[float] = -np.inf
     mean_range: ClassVar[tuple[float, float]]
 
+    @property
+    def whole_pass(self) -> Pass | None:
+        """Return a solver's pass over a block of rows in one compiled loop, if there is one."""
+        return None
+
     @abstractmethod
     def link(self, mean: Floats) -> Floats:
         """Return η of a mean."""
@@ -108,6 +115,27 @@ class ProbabilityLink(Link):
     def hazard_slopes(self, eta: Floats, odds: Odds) -> tuple[Floats, Floats]:
         """Return the relative slopes (d/dη log π'/π, d/dη log π'/(1-π)) of the hazards."""
 
+    def loss(self, eta: Floats, successes: Floats, trials: Floats) -> tuple[Floats, Floats]:
+        """Return the binomial loss -y log π - (m-y) log(1-π) by row, and its slope in η."""
+        odds = self.odds(eta)
+        failures = trials - successes
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = -successes * odds.log_success - failures * odds.log_failure
+            slope = failures * odds.failure_hazard - successes * odds.success_hazard
+            finite = np.isfinite(value.sum() + slope.sum())
+        if not finite:
+            value = -times(successes, odds.log_success) - times(failures, odds.log_failure)
+            slope = times(failures, odds.failure_hazard) - times(successes, odds.success_hazard)
+        return value, slope
+
+    def information(self, eta: Floats, trials: Floats) -> Floats:
+        """Return m π'²/(π(1-π)), the expected second derivative of the loss."""
+        odds = self.odds(eta)
+        with np.errstate(invalid="ignore", over="ignore"):
+            product = trials * odds.success_hazard * odds.failure_hazard
+        # The product of a vanishing and an overflowing hazard vanishes.
+        return np.where(np.isnan(product), 0.0, product)
+
     def derivative(self, eta: Floats) -> Floats:
         odds = self.odds(np.asarray(eta, dtype=np.float64))
         return odds.success_hazard * np.exp(odds.log_success)
@@ -117,6 +145,10 @@ class Logit(ProbabilityLink):
     """log π/(1-π): the canonical link, with coefficients that are log odds ratios."""
 
     name: ClassVar[str] = "logit"
+
+    @property
+    def whole_pass(self) -> Pass | None:
+        return logistic_pass
 
     def link(self, mean: Floats) -> Floats:
         return scipy.special.logit(mean)
@@ -136,6 +168,14 @@ class Logit(ProbabilityLink):
             np.where(positive, small, likely),
             np.where(positive, likely, small),
         )
+
+    def loss(self, eta: Floats, successes: Floats, trials: Floats) -> tuple[Floats, Floats]:
+        value, slope = np.empty_like(eta), np.empty_like(eta)
+        logistic_loss(eta, successes, trials, value, slope)
+        return value, slope
+
+    def information(self, eta: Floats, trials: Floats) -> Floats:
+        return logistic_information(eta, trials)
 
     def hazard_slopes(self, eta: Floats, odds: Odds) -> tuple[Floats, Floats]:
         return -odds.failure_hazard, odds.success_hazard
@@ -219,6 +259,10 @@ class Log(RateLink):
 
     name: ClassVar[str] = "log"
 
+    @property
+    def whole_pass(self) -> Pass | None:
+        return poisson_pass
+
     def link(self, mean: Floats) -> Floats:
         return np.log(mean)
 
@@ -287,6 +331,13 @@ class Sqrt(RateLink):
 
     def second_derivative(self, eta: Floats) -> Floats:
         return np.full_like(eta, 2.0)
+
+
+def times(count: Floats, factor: Floats) -> Floats:
+    """Return count * factor, zero where nothing was counted, also at an infinite factor."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = count * factor
+    return np.where(count == 0.0, 0.0, product) if not np.isfinite(product).all() else product
 
 
 #: Links by name.

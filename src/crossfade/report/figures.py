@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from crossfade.charts.learning import curves_by_size
+from crossfade.charts.learning_curves import learning_curves
 from crossfade.charts.probabilities import rate_curves, reliability
 from crossfade.charts.scores import model_differences, path_losses
 from crossfade.charts.theme import LIGHT, Colours, labels, shown
@@ -110,24 +110,25 @@ class Figures:
                 if mean is not None:
                     numbers = {"size": size, "mean": mean, "low": low, "high": high}
                     rows.append({"model": self.models[name]} | numbers)
-        return curves_by_size(
+        chart = learning_curves(
             rows,
             [self.models[name] for name in names],
-            [self.role(name) for name in names],
             self.label,
-            crossing=self._crossing(),
+            crossings=self._crossings(),
             beyond=self._beyond(rows),
+            roles=[self.role(name) for name in names],
             colours=self.colours,
         )
+        return chart.properties(width="container")
 
-    def _crossing(self) -> dict[str, float | None] | None:
+    def _crossings(self) -> list[dict[str, float | None]]:
         ends = self.content["ends"]
         found = ends and ends["crossing"].get(self.content["criterion"])
         if not found or found["size"] is None:
-            return None
+            return []
         low = found["low"] if found["low"] is not None else found["smallest"]
         high = found["high"] if found["high"] is not None else found["largest"]
-        return {"size": found["size"], "low": low, "high": high}
+        return [{"size": found["size"], "low": low, "high": high}]
 
     def _beyond(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the best model's curve continued to twice the rows, at its present slope."""

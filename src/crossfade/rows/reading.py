@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import difflib
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import narwhals.stable.v2 as nw
 
@@ -33,14 +34,15 @@ _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 
 #: What stands for a missing cell in a column of numbers.
-_NOT_AVAILABLE = frozenset(
+NOT_AVAILABLE = frozenset(
     {"NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "NULL", "Null", "null", "None"}
     | {"none", "nil", "?", "-", ".", "missing"}
 )
-_TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-def _polars() -> Any:
+def import_polars() -> Any:
+    """Return the module polars, or say how to install it."""
     try:
         import polars
     except ImportError:
@@ -91,33 +93,44 @@ def read_table(
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
     if isinstance(missing_values, str):
         missing_values = (missing_values,)
+    parquet = is_parquet(place)
+    with opened(place) as file:
+        raw = file.read()
+    if parquet:
+        # Its columns have types already.
+        frame = _read_parquet(raw, place)
+        _check_columns(text, frame.columns, "text")
+        text = frame.columns
+    else:
+        frame = parse_text(check_text(raw, str(place), separator), str(place))
+        _check_columns(text, frame.columns, "text")
+    return _typed(frame, str(place), frozenset(missing_values), frozenset(text))
+
+
+def is_parquet(place: Path) -> bool:
+    """Return whether a file is Parquet, by its suffix; refuse suffixes of other formats."""
     suffix = Path(place.name.lower().removesuffix(".gz")).suffix
     if suffix not in (*_TEXT_SUFFIXES, *_PARQUET_SUFFIXES, ""):
         raise DataError(
             f"{place}: expected a .csv, .tsv or .parquet file (text also with .gz), got "
             f"{suffix!r}; save the table as CSV"
         )
-    raw = _read_bytes(place)
-    if suffix in _PARQUET_SUFFIXES:
-        # Its columns have types already.
-        frame = _read_parquet(raw, place)
-        _check_columns(text, frame.columns, "text")
-        text = frame.columns
-    else:
-        frame = _parse(check_text(raw, str(place), separator), str(place))
-        _check_columns(text, frame.columns, "text")
-    return _typed(frame, str(place), frozenset(missing_values), frozenset(text))
+    return suffix in _PARQUET_SUFFIXES
 
 
-def _read_bytes(place: Path) -> bytes:
+@contextmanager
+def opened(place: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; say what is there instead where it cannot be."""
     try:
-        return place.read_bytes()
+        file = place.open("rb")
     except FileNotFoundError:
         raise DataError(f"{place}: no such file; {_near_files(place)}") from None
     except IsADirectoryError:
         raise DataError(f"{place}: expected a file, got a folder; name a file in it") from None
     except OSError as error:
         raise DataError(f"{place}: cannot be read ({error.strerror}); check its rights") from None
+    with file:
+        yield file
 
 
 def _near_files(place: Path) -> str:
@@ -132,21 +145,27 @@ def _near_files(place: Path) -> str:
 
 
 def _read_parquet(raw: bytes, place: Path) -> pl.DataFrame:
-    pl = _polars()
+    pl = import_polars()
     try:
         frame = pl.read_parquet(io.BytesIO(raw))
     except Exception as error:  # polars raises its own and Rust's errors
-        raise DataError(
-            f"{place}: expected a Parquet file, got something else ({str(error).splitlines()[0]}); "
-            "write it again"
-        ) from None
+        raise no_parquet(error, place) from None
     if frame.is_empty():
         raise DataError(f"{place}: expected rows, got a table of shape {frame.shape}")
     return frame
 
 
-def _parse(table: Delimited, place: str) -> pl.DataFrame:
-    pl = _polars()
+def no_parquet(error: Exception, place: Path) -> DataError:
+    """Return the error of a file that polars cannot read."""
+    return DataError(
+        f"{place}: expected a Parquet file, got something else ({str(error).splitlines()[0]}); "
+        "write it again"
+    )
+
+
+def parse_text(table: Delimited, place: str) -> pl.DataFrame:
+    """Return the cells of a proper table as text."""
+    pl = import_polars()
     try:
         frame = pl.read_csv(io.BytesIO(table.data), separator=table.separator, infer_schema=False)
         frame.columns = list(table.names)
@@ -161,13 +180,14 @@ def _parse(table: Delimited, place: str) -> pl.DataFrame:
 
 
 def _odd_quote(table: Delimited) -> int:
-    """Return the first line in which a quote neither opens nor closes a field."""
+    """Return the file's first line in which a quote neither opens nor closes a field."""
     import re
 
     separator = re.escape(table.separator)
     pattern = re.compile(rf'[^{separator}"]"[^{separator}"]|^[^"]*[^{separator}"\n]"'.encode())
     lines = table.data.splitlines()
-    return next((i for i, line in enumerate(lines, 1) if pattern.search(line)), 1)
+    odd = next((i for i, line in enumerate(lines, 1) if pattern.search(line)), 1)
+    return table.skipped + odd
 
 
 # -- from text to types --------------------------------------------------------------------------
@@ -176,7 +196,7 @@ def _odd_quote(table: Delimited) -> int:
 def _typed(
     frame: pl.DataFrame, place: str, missing: frozenset[str], text: frozenset[str]
 ) -> pl.DataFrame:
-    pl = _polars()
+    pl = import_polars()
     columns = []
     for series in frame.iter_columns():
         if series.dtype == pl.String:
@@ -192,12 +212,12 @@ def _typed(
 
 def _typed_column(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
     """Return the column as integers, floats or booleans if all its cells are, else unchanged."""
-    pl = _polars()
+    pl = import_polars()
     numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.null_count() == len(series) > series.null_count():
         return _truth(series, stripped, where)
     other = stripped.filter(numbers.is_null() & stripped.is_not_null())
-    if not set(other.unique().to_list()) <= _NOT_AVAILABLE:
+    if not set(other.unique().to_list()) <= NOT_AVAILABLE:
         _refuse_mixed(numbers, other, where)
         return series
     whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
@@ -207,9 +227,9 @@ def _typed_column(series: pl.Series, stripped: pl.Series, where: str) -> pl.Seri
 
 
 def _truth(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
-    pl = _polars()
-    if set(stripped.drop_nulls().unique().to_list()) <= _TRUTH.keys():
-        return stripped.replace_strict(_TRUTH, return_dtype=pl.Boolean)
+    pl = import_polars()
+    if set(stripped.drop_nulls().unique().to_list()) <= TRUTH.keys():
+        return stripped.replace_strict(TRUTH, return_dtype=pl.Boolean)
     _refuse_commas(stripped.drop_nulls(), where)
     return series
 

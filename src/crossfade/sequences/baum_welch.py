@@ -8,19 +8,18 @@ conjugate prior, so what never falls is the log-likelihood plus the log prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from crossfade.blocks import for_each_block, single_threaded_blas
+from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.sequences.emissions import Emission
+from crossfade.sequences.emissions import Emission, by_step
 from crossfade.sequences.input import Layout
 from crossfade.sequences.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
-from crossfade.sequences.recursions import expectations, viterbi
+from crossfade.sequences.recursions import StepScorer, best_paths, expectations
 
 __all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict"]
 
@@ -45,17 +44,18 @@ class Training:
     message: str
 
 
-def restrict(scorer: Callable[[Any], Floats], codes: Integers | None) -> Callable[..., Floats]:
-    """Return a scorer of (observations, steps) that forbids what known labels rule out."""
+def restrict(scorer: StepScorer, codes: Integers | None) -> StepScorer:
+    """Return a scorer of steps that forbids what known labels rule out."""
+    if codes is None:
+        return scorer
 
-    def restricted(observations: Any, steps: slice) -> Floats:
-        values = scorer(observations)
-        if codes is not None:
-            here = codes[steps]
-            rows = np.flatnonzero(here >= 0)
-            kept = values[rows, here[rows]]
-            values[rows] = -np.inf
-            values[rows, here[rows]] = kept
+    def restricted(steps: slice) -> Floats:
+        values = scorer(steps)
+        here = codes[steps]
+        rows = np.flatnonzero(here >= 0)
+        kept = values[rows, here[rows]]
+        values[rows] = -np.inf
+        values[rows, here[rows]] = kept
         return values
 
     return restricted
@@ -179,21 +179,21 @@ def _expected_counts(
     parameters: ChainParameters,
     codes: Integers | None,
 ) -> _Step:
-    scorer = restrict(emission.log_likelihoods(parameters.theta), codes)
+    scorer = by_step(emission.log_likelihoods(parameters.theta), observations)
     stored = None
     if not emission.small_sums:
         stored = np.empty((layout.n_steps, parameters.n_states))
 
-    def potentials(steps: slice) -> Floats:
-        return scorer(observations[steps], steps)
-
     def consume(steps: slice, marginals: Floats) -> Any:
-        if stored is None:
-            return emission.sums(observations[steps], marginals)
-        stored[steps] = marginals
-        return None
+        return emission.sums(observations[steps], marginals) if stored is None else None
 
-    found = expectations(potentials, layout.offsets, *parameters.logs(), consume=consume)
+    found = expectations(
+        restrict(scorer, codes),
+        layout.offsets,
+        *parameters.logs(),
+        consume=consume,
+        marginals=stored,
+    )
     emitted = found.consumed if stored is None else emission.sums(observations, stored)
     counts = ChainCounts(found.initial_sums, found.transition_sums, found.final_sums)
     return counts, emitted, float(found.log_partition.sum())
@@ -206,14 +206,8 @@ def _best_paths(
     parameters: ChainParameters,
     codes: Integers | None,
 ) -> _Step:
-    scorer = restrict(emission.log_likelihoods(parameters.theta), codes)
-    values = np.empty((layout.n_steps, parameters.n_states))
-
-    def work(steps: slice) -> None:
-        values[steps] = scorer(observations[steps], steps)
-
-    for_each_block(work, layout.n_steps)
-    paths, scores = viterbi(values, layout.offsets, *parameters.logs())
+    scorer = by_step(emission.log_likelihoods(parameters.theta), observations)
+    paths, scores = best_paths(restrict(scorer, codes), layout.offsets, *parameters.logs())
     n_states = parameters.n_states
     weight = np.zeros((layout.n_steps, n_states))
     weight[np.arange(layout.n_steps), paths] = 1.0

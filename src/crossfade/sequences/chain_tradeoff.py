@@ -48,7 +48,7 @@ import numpy as np
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError, NotADensityError
-from crossfade.sequences.emissions import Emission
+from crossfade.sequences.emissions import Emission, by_step
 from crossfade.sequences.input import Layout
 from crossfade.sequences.lbfgs import minimise
 from crossfade.sequences.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
@@ -467,14 +467,11 @@ class ChainObjective:
         """Return Σ log Z(x), its derivatives, and the expected weight of missing factors."""
         data = self.data
         emission, observations = data.emission, data.observations
-        scorer = emission.potentials(weights.theta)
+        scorer = by_step(emission.potentials(weights.theta), observations)
         stored = None
         if not emission.small_sums:
             stored = np.empty((data.layout.n_steps, data.n_states))
         gone = data.missing is not None
-
-        def potentials(steps: slice) -> Floats:
-            return scorer(observations[steps])
 
         def sums(rows: Any, marginals: Floats) -> tuple[Floats, Floats]:
             found = emission.sums(rows, marginals)[1]
@@ -482,14 +479,11 @@ class ChainObjective:
             return found, np.zeros(data.emission_counts.shape) if absent is None else absent
 
         def consume(steps: slice, marginals: Floats) -> Any:
-            if stored is None:
-                return sums(observations[steps], marginals)
-            stored[steps] = marginals
-            return None
+            return sums(observations[steps], marginals) if stored is None else None
 
         chain = (weights.start, weights.transitions, weights.stop)
         chain = tuple(np.ascontiguousarray(part) for part in chain)  # type: ignore[assignment]
-        found = expectations(potentials, data.layout.offsets, *chain, consume=consume)
+        found = expectations(scorer, data.layout.offsets, *chain, consume=consume, marginals=stored)
         theta, absent = found.consumed if stored is None else sums(observations, stored)
         expected = ChainWeights(found.initial_sums, found.transition_sums, found.final_sums, theta)
         return float(found.log_partition.sum()), expected, absent if gone else None

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from crossfade.densities.base import Floats, Integers
-from crossfade.sequences.kernels import forward_backward_sequence
+from crossfade.sequences.kernels import WORK_ROWS, forward_backward_sequence
 
 __all__ = ["expectation_block", "score_block", "stochastic_pass"]
 
@@ -186,7 +186,8 @@ def expectation_block(
         longest = max(longest, offsets[s + 1] - offsets[s])
     log_b, b, marginals = np.empty((3, longest, n_states))
     shift, inverse = np.empty((2, longest))
-    work = np.empty((4, n_states))
+    steps = np.arange(longest)
+    work = np.empty((WORK_ROWS, n_states))
     scratch = np.empty((n_states, n_states))
     padded = np.zeros(dense.shape[1])
     total = 0.0
@@ -214,6 +215,7 @@ def expectation_block(
             log_b[:length],
             b[:length],
             shift[:length],
+            steps[:length],
             chain,
             marginals[:length],
             outer,
@@ -368,7 +370,8 @@ def stochastic_pass(
         longest = max(longest, offsets[s + 1] - offsets[s])
     log_b, b, marginals = np.empty((3, longest, n_states))
     shift, inverse = np.empty((2, longest))
-    work = np.empty((4, n_states))
+    steps = np.arange(longest)
+    work = np.empty((WORK_ROWS, n_states))
     outer, direct, scratch = np.empty((3, n_states, n_states))
     padded = np.zeros(dense.shape[1])
     scale = 1.0
@@ -401,6 +404,7 @@ def stochastic_pass(
             log_b[:length],
             b[:length],
             shift[:length],
+            steps[:length],
             chain,
             marginals[:length],
             outer,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,15 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import recursions
 from crossfade.sequences.input import Layout, layout_of, read_labels
+from crossfade.sequences.recursions import StepScorer
 
-__all__ = ["ChainDecoding", "ChainLogs", "Potentials", "StepScorer"]
+__all__ = ["ChainDecoding", "ChainLogs", "Potentials"]
 
 #: Arguments of the recursions: emissions, offsets, initial, transitions, final.
 Potentials = tuple[Floats, Integers, Floats, Floats, Floats]
 
 #: Initial, transition and final log-potentials.
 ChainLogs = tuple[Floats, Floats, Floats]
-
-#: From a slice of steps to their log-potentials (n_rows, n_states).
-StepScorer = Callable[[slice], Floats]
 
 
 class ChainDecoding:
@@ -69,11 +66,9 @@ class ChainDecoding:
 
     def _posteriors(self, layout: Layout, scorer: StepScorer, chain: ChainLogs) -> Floats:
         marginals = np.empty((layout.n_steps, len(self.classes_)))
-
-        def keep(steps: slice, block: Floats) -> None:
-            marginals[steps] = block
-
-        result = recursions.expectations(scorer, layout.offsets, *chain, consume=keep)
+        result = recursions.expectations(
+            scorer, layout.offsets, *chain, marginals=marginals, transitions=False
+        )
         self._refuse_impossible(result.log_partition)
         return marginals
 

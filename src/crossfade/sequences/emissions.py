@@ -32,11 +32,13 @@ from crossfade.densities import (
 from crossfade.densities.base import Bound, Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.input import Layout, encode, is_missing, stack_numbers, stack_symbols
+from crossfade.sequences.recursions import Lookup, StepScorer
 
 __all__ = [
     "DensityEmission",
     "Emission",
     "SymbolEmission",
+    "by_step",
     "emission_for",
     "emission_from",
     "gaussian_moments",
@@ -151,7 +153,14 @@ class Emission(ABC):
         return theta
 
 
-def score_steps(scorer: Callable[[slice], Floats], n_steps: int, n_states: int) -> Floats:
+def by_step(scorer: Scorer, observations: Any) -> StepScorer:
+    """Return the function from a slice of steps to their log-potentials."""
+    if isinstance(scorer, TableScorer):
+        return Lookup(scorer.table, observations)
+    return lambda steps: scorer(observations[steps])
+
+
+def score_steps(scorer: StepScorer, n_steps: int, n_states: int) -> Floats:
     """Return the scores of all steps, block by block on threads, (n_steps, n_states)."""
     values = np.empty((n_steps, n_states))
 
@@ -406,10 +415,19 @@ def _spread_out(points: Floats, n_centres: int, rng: np.random.Generator) -> Flo
     return found
 
 
-def _looked_up(theta: Floats, missing: Floats) -> Scorer:
-    # Code -1, a missing step, finds the last row.
-    table = np.vstack([theta.T, missing])
-    return lambda codes: np.take(table, codes, axis=0, mode="wrap")
+@dataclass(frozen=True)
+class TableScorer:
+    """Log-potentials of symbols, a row a code; the last row is that of code -1, a missing step."""
+
+    table: Floats
+
+    def __call__(self, codes: Integers) -> Floats:
+        """Return the rows of these codes."""
+        return np.take(self.table, codes, axis=0, mode="wrap")
+
+
+def _looked_up(theta: Floats, missing: Floats) -> TableScorer:
+    return TableScorer(np.vstack([theta.T, missing]))
 
 
 # -- symbols -------------------------------------------------------------------------------------

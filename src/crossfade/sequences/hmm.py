@@ -14,11 +14,12 @@ from crossfade.densities import Density
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff, recursions
-from crossfade.sequences.decoding import ChainDecoding, ChainLogs, Potentials, StepScorer
+from crossfade.sequences.decoding import ChainDecoding, ChainLogs, Potentials
 from crossfade.sequences.emissions import (
     DensityEmission,
     Emission,
     SymbolEmission,
+    by_step,
     emission_for,
     emission_from,
     gaussian_moments,
@@ -26,6 +27,7 @@ from crossfade.sequences.emissions import (
 )
 from crossfade.sequences.input import Labels, Layout, layout_of, read_labels
 from crossfade.sequences.markov import ChainParameters, stationary
+from crossfade.sequences.recursions import StepScorer
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -447,7 +449,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             scorer = self.emission_.potentials(self.weights_.theta)
             chain = (self.weights_.start, self.weights_.transitions, self.weights_.stop)
         start, transitions, stop = (np.ascontiguousarray(part) for part in chain)
-        return layout, lambda steps: scorer(observations[steps]), (start, transitions, stop)
+        return layout, by_step(scorer, observations), (start, transitions, stop)
 
     def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
         layout, scorer, chain = self._steps(X, lengths)
@@ -480,16 +482,12 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             labels = read_labels(y, layout, self.classes_)
             return self._joint(observations, layout, labels.codes)
         scorer = self.emission_.log_likelihoods(self.parameters_.theta)
-        values = score_steps(
-            lambda steps: scorer(observations[steps]), layout.n_steps, len(self.classes_)
-        )
+        values = score_steps(by_step(scorer, observations), layout.n_steps, len(self.classes_))
         return recursions.log_partition(values, layout.offsets, *self.parameters_.logs())
 
     def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
         scorer = self.emission_.log_likelihoods(self.parameters_.theta)
-        values = score_steps(
-            lambda steps: scorer(observations[steps]), layout.n_steps, len(self.classes_)
-        )
+        values = score_steps(by_step(scorer, observations), layout.n_steps, len(self.classes_))
         return chain_tradeoff.path_scores(values, layout, codes, self.parameters_.logs())
 
     def score(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> float:

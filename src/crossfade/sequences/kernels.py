@@ -5,31 +5,32 @@ block kernels through :mod:`crossfade.sequences.recursions`; a kernel of another
 field's, which computes its scores in the same pass) may call the per-sequence ones. Import this
 module when first used: compilation, or loading from the cache, takes a moment.
 
-Per sequence of T steps and K states (``log_b``: log-potentials of the steps, ``b``: their
-exponentials after subtraction of each row's maximum, ``shift``: those maxima; all C order):
+Per sequence of T steps and K states (``log_b``: rows of log-potentials, ``b``: their exponentials
+after subtraction of each row's maximum, ``shift``: those maxima; ``at`` (T,): which row is each
+step's, so that steps with equal potentials share one; all C order):
 
-``scaled_forward(log_b, b, chain, alpha, inverse, work) -> float``
-    Writes the scaled forward vectors to ``alpha`` (T, K), each summing to 1, and the inverse
-    scales to ``inverse`` (T,). Returns log Σ paths, of the *shifted* potentials: add
-    ``shift.sum() + chain_shift(chain, T)``. Returns NaN when scaled arithmetic cannot be trusted
-    with this sequence (then call ``log_forward_backward``). ``work``: (4, K) scratch.
-``scaled_backward(b, chain, alpha, inverse, outer, work) -> bool``
+``scaled_forward(log_b, b, at, chain, alpha, inverse, work) -> float``
+    Writes forward vectors to ``alpha`` (T, K), which sum to 1 once multiplied by ``inverse``
+    (T,), written as well. Returns log Σ paths, of the *shifted* potentials: add the steps' shifts
+    and ``chain_shift(chain, T)``. Returns NaN when scaled arithmetic cannot be trusted with this
+    sequence (then call ``log_forward_backward``). ``work``: (WORK_ROWS, K) scratch.
+``scaled_backward(b, at, chain, alpha, inverse, outer, work) -> bool``
     Overwrites ``alpha`` with the marginals and adds to ``outer`` (K, K) a matrix that, multiplied
     by ``chain.transitions`` entry by entry, is the expected number of transitions (multiply once,
-    after the last sequence). False when it cannot be trusted: then ``alpha`` and ``outer`` are
-    spoilt, so hand it a private ``outer`` when ``chain.audit`` is set; without it, it never fails
-    after a forward pass that did not.
+    after the last sequence; give it shape (0, K) when they are not wanted). False when it cannot
+    be trusted: then ``alpha`` and ``outer`` are spoilt, so hand it a private ``outer`` when
+    ``chain.audit`` is set; without it, it never fails after a forward pass that did not.
 ``log_forward_backward(log_b, chain, marginals, edges_total, edges) -> float``
-    The same in logarithms: writes ``marginals`` (T, K), adds expected transitions themselves to
-    ``edges_total`` (K, K), writes each edge's to ``edges`` (T-1, K, K) if that has T-1 rows (give
-    it shape (0, K, K) otherwise), returns the log-partition of the unshifted potentials. Ten times
-    slower, always right.
-``forward_backward_sequence(log_b, b, shift, chain, marginals, outer, direct, scratch, inverse,
+    The same in logarithms, ``log_b`` (T, K) a row a step: writes ``marginals`` (T, K), adds
+    expected transitions themselves to ``edges_total`` (K, K), writes each edge's to ``edges``
+    (T-1, K, K) if that has T-1 rows (give it shape (0, K, K) otherwise), returns the
+    log-partition of the unshifted potentials. Ten times slower, always right.
+``forward_backward_sequence(log_b, b, shift, at, chain, marginals, outer, direct, scratch, inverse,
 work) -> float``
     The three above put together: marginals to ``marginals``, expected transitions as
     ``outer * chain.transitions + direct``; returns the log-partition. ``scratch`` is (K, K),
-    ``inverse`` at least (T,), ``work`` (4, K).
-``viterbi_sequence(log_b, chain, delta, path, work) -> float``
+    ``inverse`` at least (T,), ``work`` (WORK_ROWS, K).
+``viterbi_sequence(log_b, at, chain, delta, path, work) -> float``
     Writes the best path to ``path`` (T,) and returns its score; ``delta`` (T, K) scratch.
 
 When are scaled recursions safe? Potentials below 1e-308 of the row's largest become zero. If every
@@ -51,6 +52,7 @@ from numba import njit
 from crossfade.densities.base import Floats, Integers
 
 __all__ = [
+    "WORK_ROWS",
     "Chain",
     "add_rows",
     "chain_shift",
@@ -75,6 +77,9 @@ Chain = namedtuple(
     "Chain",
     "log_start log_transitions log_stop start transitions transposed raised stop shifts audit",
 )
+
+#: Rows of scratch that a sequence needs: one or two vectors, and weights of four steps twice.
+WORK_ROWS = 9
 
 #: Sums may be taken in any order (vector lanes), but infinities and NaN keep their meaning.
 _FAST = {"reassoc", "nsz", "contract"}
@@ -145,7 +150,7 @@ def add_rows(codes: Integers, weights: Floats, table: Floats) -> None:
                 table[code, k] += weights[t, k]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def _combine(weights: Floats, rows: Floats, total: Floats) -> None:
     """Write Σ_j weights_j rows_j to ``total``; four rows at a time save loads and stores."""
     n_rows, n_columns = rows.shape
@@ -187,42 +192,51 @@ def _best_arrival(before: Floats, moves: Floats, best: Floats) -> None:
             best[k] = first if first > best[k] else best[k]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def scaled_forward(
-    log_b: Floats, b: Floats, chain: Any, alpha: Floats, inverse: Floats, work: Floats
+    log_b: Floats,
+    b: Floats,
+    at: Integers,
+    chain: Any,
+    alpha: Floats,
+    inverse: Floats,
+    work: Floats,
 ) -> float:
     """Run the scaled forward recursion over one sequence; see the module's beginning."""
-    n_steps, n_states = b.shape
+    n_steps = at.shape[0]
+    n_states = b.shape[1]
     transitions = chain.transitions
     predicted = work[0]
     log_total = 0.0
     product = 1.0
+    before = 1.0
     for t in range(n_steps):
+        row = at[t]
         if t == 0:
             for k in range(n_states):
                 predicted[k] = chain.start[k]
         else:
             _combine(alpha[t - 1], transitions, predicted)
+        # The scale of the step before comes in here, so that nothing waits for its division.
         total = 0.0
         for k in range(n_states):
-            value = predicted[k] * b[t, k]
+            value = predicted[k] * b[row, k] * before
             alpha[t, k] = value
             total += value
         if not (total > _TINY and total < np.inf):
             return np.nan
-        scale = 1.0 / total
-        inverse[t] = scale
-        for k in range(n_states):
-            alpha[t, k] *= scale
+        before = 1.0 / total
+        inverse[t] = before
         product *= total
         if product < 1e-100 or product > 1e100:
             log_total += math.log(product)
             product = 1.0
-        if chain.audit and _possible_loss(t, log_b, b, chain, scale, work) > _TOLERATED:
+        if chain.audit and _possible_loss(t, row, log_b, b, chain, before, work) > _TOLERATED:
             return np.nan
     last = 0.0
     for k in range(n_states):
         last += alpha[n_steps - 1, k] * chain.stop[k]
+    last *= before
     if not (last > 1e-100 and last < np.inf):
         return np.nan
     return log_total + math.log(product) + math.log(last)
@@ -230,7 +244,7 @@ def scaled_forward(
 
 @njit(nogil=True, cache=True)
 def _possible_loss(
-    t: int, log_b: Floats, b: Floats, chain: Any, scale: float, work: Floats
+    t: int, row: int, log_b: Floats, b: Floats, chain: Any, scale: float, work: Floats
 ) -> float:
     """Advance the bound, per state, of the forward weight that underflow may have cost."""
     n_states = b.shape[1]
@@ -250,64 +264,93 @@ def _possible_loss(
                     entering[k] += weight * chain.raised[j, k]
     loss = 0.0
     for k in range(n_states):
-        if entering[k] > 0.0 and log_b[t, k] > -np.inf:
-            bound[k] = (entering[k] * b[t, k]) * scale + _LOSS * max(1.0, scale)
+        if entering[k] > 0.0 and log_b[row, k] > -np.inf:
+            bound[k] = (entering[k] * b[row, k]) * scale + _LOSS * max(1.0, scale)
         else:
             bound[k] = 0.0
         loss += bound[k]
     return loss
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+def _add_outer(weights: Floats, rows: Floats, outer: Floats) -> None:
+    """Add Σ weights_s rows_sᵀ over four steps s: one load and store of ``outer`` for the four."""
+    n_states = outer.shape[0]
+    for i in range(n_states):
+        a, b, c, d = weights[0, i], weights[1, i], weights[2, i], weights[3, i]
+        for j in range(n_states):
+            outer[i, j] += (a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j])
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 def scaled_backward(
-    b: Floats, chain: Any, alpha: Floats, inverse: Floats, outer: Floats, work: Floats
+    b: Floats,
+    at: Integers,
+    chain: Any,
+    alpha: Floats,
+    inverse: Floats,
+    outer: Floats,
+    work: Floats,
 ) -> bool:
     """Run the scaled backward recursion over one sequence; see the module's beginning."""
-    n_steps, n_states = b.shape
+    n_steps = at.shape[0]
+    n_states = b.shape[1]
     transposed = chain.transposed
     beta = work[0]
-    after = work[1]
+    weights = work[1:5]
+    after = work[5:9]
     audit = chain.audit
+    counted = outer.shape[0] > 0
     allowance = 1e-9 + 1e-14 * n_steps
     drift = 1.0
     total = 0.0
     for k in range(n_states):
         total += alpha[n_steps - 1, k] * chain.stop[k]
-    scale = 1.0 / total
+    # Where no path arrives nothing matters, and β may be beyond all bounds.
+    scale = 1.0 / (total * inverse[n_steps - 1])
     for k in range(n_states):
         beta[k] = chain.stop[k] * scale
-    for k in range(n_states):
-        here = alpha[n_steps - 1, k]
-        # Where no path arrives nothing matters, and β may be beyond all bounds.
-        if audit and here == 0.0:
+        if audit and alpha[n_steps - 1, k] == 0.0:
             beta[k] = 0.0
-        alpha[n_steps - 1, k] = here * beta[k]
+        alpha[n_steps - 1, k] *= inverse[n_steps - 1] * beta[k]
+    slot = 0
     for t in range(n_steps - 2, -1, -1):
         scale = inverse[t + 1]
+        row = at[t + 1]
         for j in range(n_states):
-            after[j] = b[t + 1, j] * beta[j] * scale
-        _combine(after, transposed, beta)
-        for i in range(n_states):
-            weight = alpha[t, i]
-            for j in range(n_states):
-                outer[i, j] += weight * after[j]
+            after[slot, j] = b[row, j] * beta[j] * scale
+        _combine(after[slot], transposed, beta)
         if audit:
             for i in range(n_states):
                 if alpha[t, i] == 0.0:
                     beta[i] = 0.0
+        scale = inverse[t]
         total = 0.0
         for i in range(n_states):
-            value = alpha[t, i] * beta[i]
+            value = alpha[t, i] * scale
+            weights[slot, i] = value
+            value *= beta[i]
             alpha[t, i] = value
             total += value
-        drift *= total
-        if not abs(drift - 1.0) <= allowance:
+        if not abs(drift * total - 1.0) <= allowance:
             return False
-        # Rounding must not accumulate over a million steps: Σ αβ is 1 at each.
         scale = 1.0 / total
         for i in range(n_states):
             alpha[t, i] *= scale
-            beta[i] *= scale
+        # Rounding must not accumulate over a million steps: Σ αβ is 1 at each.
+        if abs(total - 1.0) > 1e-13:
+            drift *= total
+            for i in range(n_states):
+                beta[i] *= scale
+        slot += 1
+        if slot == 4:
+            slot = 0
+            if counted:
+                _add_outer(weights, after, outer)
+    if counted and slot > 0:
+        weights[slot:] = 0.0
+        after[slot:] = 0.0
+        _add_outer(weights, after, outer)
     return True
 
 
@@ -367,10 +410,27 @@ def log_forward_backward(
 
 
 @njit(nogil=True, cache=True)
+def _shift_of(shift: Floats, at: Integers, chain: Any) -> float:
+    total = chain_shift(chain, at.shape[0])
+    for t in range(at.shape[0]):
+        total += shift[at[t]]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _gathered(log_b: Floats, at: Integers) -> Floats:
+    rows = np.empty((at.shape[0], log_b.shape[1]))
+    for t in range(at.shape[0]):
+        rows[t] = log_b[at[t]]
+    return rows
+
+
+@njit(nogil=True, cache=True)
 def forward_backward_sequence(
     log_b: Floats,
     b: Floats,
     shift: Floats,
+    at: Integers,
     chain: Any,
     marginals: Floats,
     outer: Floats,
@@ -380,19 +440,21 @@ def forward_backward_sequence(
     work: Floats,
 ) -> float:
     """Run both recursions over one sequence, in logarithms if need be; see the beginning."""
-    n_steps, n_states = b.shape
-    value = scaled_forward(log_b, b, chain, marginals, inverse, work)
+    n_states = b.shape[1]
+    value = scaled_forward(log_b, b, at, chain, marginals, inverse, work)
     if value == value:
-        if chain.audit:
+        counted = outer.shape[0] > 0
+        if chain.audit and counted:
             scratch[:] = 0.0
-            if scaled_backward(b, chain, marginals, inverse, scratch, work):
+            if scaled_backward(b, at, chain, marginals, inverse, scratch, work):
                 for i in range(n_states):
                     for j in range(n_states):
                         outer[i, j] += scratch[i, j]
-                return value + shift.sum() + chain_shift(chain, n_steps)
-        elif scaled_backward(b, chain, marginals, inverse, outer, work):
-            return value + shift.sum() + chain_shift(chain, n_steps)
-    return log_forward_backward(log_b, chain, marginals, direct, np.empty((0, n_states, n_states)))
+                return value + _shift_of(shift, at, chain)
+        elif scaled_backward(b, at, chain, marginals, inverse, outer, work):
+            return value + _shift_of(shift, at, chain)
+    none = np.empty((0, n_states, n_states))
+    return log_forward_backward(_gathered(log_b, at), chain, marginals, direct, none)
 
 
 @njit(nogil=True, cache=True)
@@ -400,6 +462,7 @@ def forward_backward_block(
     log_b: Floats,
     b: Floats,
     shift: Floats,
+    at: Integers,
     offsets: Integers,
     chain: Any,
     marginals: Floats,
@@ -412,17 +475,18 @@ def forward_backward_block(
     """Run :func:`forward_backward_sequence` over a block; ``offsets`` count from its first row."""
     n_states = b.shape[1]
     scratch = np.empty((n_states, n_states))
-    work = np.empty((4, n_states))
-    inverse = np.empty(b.shape[0])
+    work = np.empty((WORK_ROWS, n_states))
+    inverse = np.empty(_longest(offsets))
     for s in range(offsets.shape[0] - 1):
         lo, hi = offsets[s], offsets[s + 1]
         if lo == hi:
             log_partition[s] = 0.0
             continue
         log_partition[s] = forward_backward_sequence(
-            log_b[lo:hi],
-            b[lo:hi],
-            shift[lo:hi],
+            log_b,
+            b,
+            shift,
+            at[lo:hi],
             chain,
             marginals[lo:hi],
             outer,
@@ -437,27 +501,43 @@ def forward_backward_block(
 
 
 @njit(nogil=True, cache=True)
+def _longest(offsets: Integers) -> int:
+    longest = 0
+    for s in range(offsets.shape[0] - 1):
+        longest = max(longest, offsets[s + 1] - offsets[s])
+    return longest
+
+
+@njit(nogil=True, cache=True)
 def forward_block(
-    log_b: Floats, b: Floats, shift: Floats, offsets: Integers, chain: Any, log_partition: Floats
+    log_b: Floats,
+    b: Floats,
+    shift: Floats,
+    at: Integers,
+    offsets: Integers,
+    chain: Any,
+    log_partition: Floats,
 ) -> None:
     """Write the log-partition of each sequence of a block."""
     n_states = b.shape[1]
-    alpha = np.empty(b.shape)
-    inverse = np.empty(b.shape[0])
-    work = np.empty((4, n_states))
+    longest = _longest(offsets)
+    alpha = np.empty((longest, n_states))
+    inverse = np.empty(longest)
+    work = np.empty((WORK_ROWS, n_states))
     spare = np.empty((n_states, n_states))
+    none = np.empty((0, n_states, n_states))
     for s in range(offsets.shape[0] - 1):
-        lo, hi = offsets[s], offsets[s + 1]
-        if lo == hi:
+        here = at[offsets[s] : offsets[s + 1]]
+        length = here.shape[0]
+        if length == 0:
             log_partition[s] = 0.0
             continue
-        value = scaled_forward(log_b[lo:hi], b[lo:hi], chain, alpha[lo:hi], inverse, work)
+        value = scaled_forward(log_b, b, here, chain, alpha, inverse, work)
         if value == value:
-            log_partition[s] = value + shift[lo:hi].sum() + chain_shift(chain, hi - lo)
+            log_partition[s] = value + _shift_of(shift, here, chain)
         else:
-            log_partition[s] = log_forward_backward(
-                log_b[lo:hi], chain, alpha[lo:hi], spare, np.empty((0, n_states, n_states))
-            )
+            rows = _gathered(log_b, here)
+            log_partition[s] = log_forward_backward(rows, chain, alpha[:length], spare, none)
 
 
 @njit(nogil=True, cache=True)
@@ -477,22 +557,24 @@ def log_edges_block(
 
 @njit(nogil=True, cache=True)
 def viterbi_sequence(
-    log_b: Floats, chain: Any, delta: Floats, path: Integers, work: Floats
+    log_b: Floats, at: Integers, chain: Any, delta: Floats, path: Integers, work: Floats
 ) -> float:
     """Find the best path of one sequence; ties go to the lower state; see the beginning.
 
     No back-pointers: the one path's predecessors are found again from ``delta``, so that the
     forward loop is a maximum only, which the compiler turns into vector instructions.
     """
-    n_steps, n_states = log_b.shape
+    n_steps = at.shape[0]
+    n_states = log_b.shape[1]
     log_transitions = chain.log_transitions
     best = work[0]
     for k in range(n_states):
-        delta[0, k] = chain.log_start[k] + log_b[0, k]
+        delta[0, k] = chain.log_start[k] + log_b[at[0], k]
     for t in range(1, n_steps):
         _best_arrival(delta[t - 1], log_transitions, best)
+        row = at[t]
         for k in range(n_states):
-            delta[t, k] = best[k] + log_b[t, k]
+            delta[t, k] = best[k] + log_b[row, k]
     state = 0
     score = delta[n_steps - 1, 0] + chain.log_stop[0]
     for k in range(1, n_states):
@@ -516,14 +598,14 @@ def viterbi_sequence(
 
 @njit(nogil=True, cache=True)
 def viterbi_block(
-    log_b: Floats, offsets: Integers, chain: Any, paths: Integers, scores: Floats
+    log_b: Floats, at: Integers, offsets: Integers, chain: Any, paths: Integers, scores: Floats
 ) -> None:
     """Write the best path and its score for each sequence of a block."""
-    delta = np.empty(log_b.shape)
+    delta = np.empty((_longest(offsets), log_b.shape[1]))
     work = np.empty((1, log_b.shape[1]))
     for s in range(offsets.shape[0] - 1):
         lo, hi = offsets[s], offsets[s + 1]
         if lo == hi:
             scores[s] = 0.0
         else:
-            scores[s] = viterbi_sequence(log_b[lo:hi], chain, delta[lo:hi], paths[lo:hi], work)
+            scores[s] = viterbi_sequence(log_b, at[lo:hi], chain, delta, paths[lo:hi], work)

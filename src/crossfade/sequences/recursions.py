@@ -27,13 +27,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.blocks import block_sum, for_each_block
+from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 
 __all__ = [
     "Expectations",
     "ForwardBackward",
+    "Lookup",
+    "StepScorer",
     "best_paths",
     "edge_marginals",
     "expectations",
@@ -86,6 +88,30 @@ class Expectations:
     initial_sums: Floats
     final_sums: Floats
     consumed: Any
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Potentials of steps that share rows, as those with one symbol do: each row is worked on once.
+
+    Attributes
+    ----------
+    table : ndarray of shape (n_rows, n_states)
+        C order.
+    rows : ndarray of shape (n_steps,), int64
+        The row of each step; -1 is the last one.
+    """
+
+    table: Floats
+    rows: Integers
+
+    def __call__(self, steps: slice) -> Floats:
+        """Return the log-potentials of these steps, (n_rows, n_states)."""
+        return np.take(self.table, self.rows[steps], axis=0, mode="wrap")
+
+
+#: From a slice of steps to their log-potentials (n_rows, n_states), C order.
+StepScorer = Callable[[slice], Floats] | Lookup
 
 
 @dataclass(frozen=True)
@@ -147,17 +173,13 @@ def forward_backward(
     """
     inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
     marginals = np.empty_like(inputs.log_emissions)
-
-    def keep(steps: slice, block: Floats) -> None:
-        marginals[steps] = block
-
     result = expectations(
         inputs.log_emissions.__getitem__,
         inputs.offsets,
         inputs.log_initial,
         inputs.log_transitions,
         inputs.log_final,
-        consume=keep,
+        marginals=marginals,
     )
     _refuse_not_a_number(result.log_partition, inputs)
     return ForwardBackward(
@@ -170,13 +192,15 @@ def forward_backward(
 
 
 def expectations(
-    potentials: Callable[[slice], Floats],
+    potentials: StepScorer,
     offsets: Integers,
     log_initial: Floats,
     log_transitions: Floats,
     log_final: Floats,
     *,
-    consume: Callable[[slice, Floats], Any],
+    consume: Callable[[slice, Floats], Any] | None = None,
+    marginals: Floats | None = None,
+    transitions: bool = True,
 ) -> Expectations:
     """Run :func:`forward_backward` block by block, never holding all steps' potentials.
 
@@ -186,14 +210,18 @@ def expectations(
 
     Parameters
     ----------
-    potentials : callable
+    potentials : callable or Lookup
         Takes a slice of steps, returns their log-potentials (n_rows, n_states), C order. Called
         on several threads.
     offsets, log_initial, log_transitions, log_final : ndarray
         As in :func:`forward_backward`, contiguous.
-    consume : callable
+    consume : callable, optional
         Takes the slice of steps and their marginals (which it must not keep); returns None, or
         sums (an array, a number or a tuple of these) to be added over blocks. Called on threads.
+    marginals : ndarray of shape (n_steps, n_states), optional
+        All marginals are written there.
+    transitions : bool, default=True
+        Whether expected transitions are wanted; they are zero otherwise.
 
     Returns
     -------
@@ -205,6 +233,7 @@ def expectations(
     n_states = log_initial.shape[0]
     partition = np.zeros(len(offsets) - 1)
     blocks = sequence_blocks(offsets, n_states)
+    prepared = _prepared(potentials, int(offsets[-1]))
 
     def work(which: slice) -> tuple[Any, ...]:
         outer, direct = np.zeros((2, n_states, n_states))
@@ -212,23 +241,22 @@ def expectations(
         # Without sequences there is one call all the same, so that the sums have their shapes.
         sequences = slice(blocks[which.start], blocks[min(which.stop, len(blocks) - 1)])
         steps, local = _rows(offsets, sequences)
-        log_b = potentials(steps)
-        b, shift = _exponentials(log_b)
-        marginals = np.empty_like(b)
+        if marginals is None:
+            block = workspace("marginals", steps.stop - steps.start, n_states)
+        else:
+            block = marginals[steps]
         kernels.forward_backward_block(
-            log_b,
-            b,
-            shift,
+            *prepared(steps),
             local,
             chain,
-            marginals,
+            block,
             partition[sequences],
-            outer,
+            outer if transitions else outer[:0],
             direct,
             initial,
             final,
         )
-        consumed = consume(steps, marginals)
+        consumed = None if consume is None else consume(steps, block)
         return outer, direct, initial, final, 0.0 if consumed is None else consumed
 
     outer, direct, initial, final, consumed = block_sum(work, len(blocks) - 1, block_rows=1)
@@ -252,14 +280,13 @@ def log_partition(
     chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
     partition = np.zeros(len(inputs.offsets) - 1)
     blocks = sequence_blocks(inputs.offsets, inputs.log_initial.shape[0])
+    prepared = _prepared(inputs.log_emissions.__getitem__, len(inputs.log_emissions))
 
     def work(which: slice) -> None:
         for number in range(which.start, which.stop):
             sequences = slice(blocks[number], blocks[number + 1])
             steps, local = _rows(inputs.offsets, sequences)
-            log_b = inputs.log_emissions[steps]
-            b, shift = _exponentials(log_b)
-            kernels.forward_block(log_b, b, shift, local, chain, partition[sequences])
+            kernels.forward_block(*prepared(steps), local, chain, partition[sequences])
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
     _refuse_not_a_number(partition, inputs)
@@ -306,7 +333,7 @@ def viterbi(
 
 
 def best_paths(
-    potentials: Callable[[slice], Floats],
+    potentials: StepScorer,
     offsets: Integers,
     log_initial: Floats,
     log_transitions: Floats,
@@ -323,18 +350,24 @@ def best_paths(
     scores = np.zeros(len(offsets) - 1)
     paths = np.zeros(int(offsets[-1]), dtype=np.int64)
     blocks = sequence_blocks(offsets, log_initial.shape[0])
+    shared = potentials.table if isinstance(potentials, Lookup) else None
 
     def work(which: slice) -> None:
         for number in range(which.start, which.stop):
             sequences = slice(blocks[number], blocks[number + 1])
             steps, local = _rows(offsets, sequences)
-            log_b = potentials(steps)
-            kernels.viterbi_block(log_b, local, chain, paths[steps], scores[sequences])
+            if isinstance(potentials, Lookup):
+                log_b, at = potentials.table, potentials.rows[steps]
+            else:
+                log_b, at = potentials(steps), np.arange(steps.stop - steps.start)
+            kernels.viterbi_block(log_b, at, local, chain, paths[steps], scores[sequences])
             # A NaN loses every comparison, so it would go unseen in the scores.
-            if not log_b.sum() < np.inf:
+            if shared is None and not log_b.sum() < np.inf:
                 scores[sequences.start] = np.nan
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
+    if shared is not None and not shared.sum() < np.inf:
+        scores[:] = np.nan
     return paths, scores
 
 
@@ -403,12 +436,30 @@ def _rows(offsets: Integers, sequences: slice) -> tuple[slice, Integers]:
     return slice(int(local[0]), int(local[-1])), local - local[0]
 
 
-def _exponentials(log_b: Floats) -> tuple[Floats, Floats]:
+#: Log-potentials, their exponentials, shifts, and each step's row, as the block kernels have them.
+_Prepared = tuple[Floats, Floats, Floats, Integers]
+
+
+def _prepared(potentials: StepScorer, n_steps: int) -> Callable[[slice], _Prepared]:
+    """Return the function from steps to what the block kernels take of them."""
+    if isinstance(potentials, Lookup) and len(potentials.table) <= n_steps:
+        table, rows = potentials.table, potentials.rows
+        exponentials = _exponentials(table, np.empty_like(table), np.empty(len(table)))
+        return lambda steps: (table, *exponentials, rows[steps])
+
+    def dense(steps: slice) -> _Prepared:
+        log_b = potentials(steps)
+        n_rows, n_states = log_b.shape
+        b = workspace("exponentials", n_rows, n_states)
+        return log_b, *_exponentials(log_b, b, workspace("shifts", n_rows)), np.arange(n_rows)
+
+    return dense
+
+
+def _exponentials(log_b: Floats, b: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return exp(log_b - row maximum) and the row maxima; NumPy's exp is a vector one."""
     from crossfade.sequences import kernels
 
-    b = np.empty_like(log_b)
-    shift = np.empty(log_b.shape[0])
     kernels.shift_rows(log_b, b, shift)
     np.exp(b, out=b)
     return b, shift

@@ -1,0 +1,237 @@
+"""Why this class? A prediction's log-odds as a sum over the columns of its row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
+from crossfade.densities.base import Floats
+from crossfade.errors import DataError
+from crossfade.rows.objects import show
+
+__all__ = ["Explanation", "column_scores", "explain"]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What every column adds to the log-posterior of every class; :func:`explain` makes it.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    columns : tuple of str
+        Names of the table's columns.
+    baseline : ndarray of shape (n_samples, n_classes)
+        What no column adds, in nats: the prior, and what the model's constant terms add to it.
+    contributions : ndarray of shape (n_samples, n_columns, n_classes)
+        In nats; zero where a missing cell leaves its column out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes, explain
+    >>> X, y = np.array([[0.0, 5.0], [1.0, 7.0], [4.0, 5.5], [6.0, 6.5]]), np.array([0, 0, 1, 1])
+    >>> model = NaiveBayes(tradeoff=1, shared_variance=True).fit(X, y)
+    >>> baseline, columns = explain(model, X[:1]).log_odds(1)
+    >>> columns.round(2)
+    array([[-19.8,   0. ]])
+    >>> bool(np.isclose(baseline + columns.sum(axis=1), model.decision_function(X[:1])))
+    True
+    """
+
+    classes: NDArray[Any]
+    columns: tuple[str, ...]
+    baseline: Floats
+    contributions: Floats
+
+    @property
+    def scores(self) -> Floats:
+        """Log-posteriors up to a term common to the classes, (n_samples, n_classes)."""
+        return self.baseline + self.contributions.sum(axis=1)
+
+    def log_odds(self, label: Any, against: Any = None) -> tuple[Floats, Floats]:
+        """Return the log-odds of one class against another as baseline and contributions.
+
+        Parameters
+        ----------
+        label : label
+            The class.
+        against : label, optional
+            The other class; where there are two it need not be named.
+
+        Returns
+        -------
+        baseline : ndarray of shape (n_samples,)
+        contributions : ndarray of shape (n_samples, n_columns)
+            Their sum and the baseline are the log-odds, log P(label) - log P(against).
+
+        Raises
+        ------
+        DataError
+            If there is no such class, or `against` is needed.
+        """
+        first = self._position(label, "label")
+        if against is None:
+            if self.classes.size != 2:
+                raise DataError(
+                    f"against: expected one of the {self.classes.size} classes, got None; name the "
+                    "class to compare with"
+                )
+            second = 1 - first
+        else:
+            second = self._position(against, "against")
+        return (
+            self.baseline[:, first] - self.baseline[:, second],
+            self.contributions[..., first] - self.contributions[..., second],
+        )
+
+    def _position(self, label: Any, parameter: str) -> int:
+        labels = self.classes.tolist()
+        if label not in labels:
+            shown = ", ".join(show(one) for one in labels[:8]) + (", …" if len(labels) > 8 else "")
+            raise DataError(f"{parameter}: expected one of the classes {shown}, got {show(label)}")
+        return int(labels.index(label))
+
+
+def explain(model: Any, X: Any) -> Explanation:
+    """Return what every column adds to the log-odds of each row's classes; an exact sum.
+
+    Naive Bayes: a column adds the log of its own density, log f_k(x_j), nothing where it is
+    missing, and the baseline is the log of the prior. (A posterior without densities, which the
+    fit at tradeoff 0 can be: a column adds η_k·T(x_j), nothing where its statistics are all zero.)
+
+    Gaussian discriminants: the log-posterior is a polynomial a·z + z·B z in the columns centred at
+    their training means (and divided by their deviations, which changes nothing). A column adds
+    its own terms, and products of two columns are split evenly between them: z_j (a_j + Σ_i B_ij
+    z_i). So a column at its training mean adds nothing; with a shared covariance there are no
+    products. The baseline is the log-posterior at the means. A class that is a mixture has the log
+    of a sum: its components' contributions are averaged by their shares in the row's posterior,
+    and the baseline takes up the entropy of those shares, which makes the sum exact.
+
+    Pipelines: what the prepared columns add (one for each category of a text column) is summed for
+    the column that they come from. :class:`~crossfade.EntropicNaiveBayes`: a classifier adds log
+    L_t(k) - log π(k), split evenly if it sees several columns.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier of Crossfade's, or a pipeline of a
+        :class:`~crossfade.rows.preparation.Preparation` and one.
+    X : data frame or array-like of shape (n_samples, n_features)
+        As for its ``predict_proba``.
+
+    Returns
+    -------
+    Explanation
+
+    Raises
+    ------
+    DataError
+        If the model is none of these, or `X` is not what it takes.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from crossfade import NaiveBayes, explain
+    >>> table = pl.DataFrame({"town": ["Oslo", "Oslo", "Bern", "Bern"], "dog": [True, False] * 2})
+    >>> model = NaiveBayes(tradeoff=1).fit(table, ["no", "no", "yes", "no"])
+    >>> explanation = explain(model, table[2:3])
+    >>> explanation.columns
+    ('town', 'dog')
+    >>> baseline, columns = explanation.log_odds("yes")
+    >>> baseline.round(3), columns.round(3)
+    (array([-1.099]), array([[0.511, 0.511]]))
+    """
+    if isinstance(model, Pipeline):
+        return _of_pipeline(model, X)
+    if isinstance(model, TradeoffClassifier):
+        return _of_tradeoff(model, X)
+    if isinstance(model, EntropicNaiveBayes):
+        return _of_entropic(model, X)
+    raise DataError(
+        "model: expected a classifier of Crossfade's, or a pipeline that ends in one, got "
+        f"{type(model).__name__}"
+    )
+
+
+def _of_pipeline(model: Pipeline, X: Any) -> Explanation:
+    preparation = model[0]
+    if len(model.steps) != 2 or not hasattr(preparation, "source_columns_"):
+        raise DataError(
+            "model: expected a pipeline of a Preparation and a classifier, got one of "
+            f"{', '.join(type(step).__name__ for _, step in model.steps)}; explain its last step"
+        )
+    inner = explain(model[-1], preparation.transform(X))
+    names = preparation.schema_.names
+    shape = (inner.baseline.shape[0], len(names), inner.classes.size)
+    contributions = np.zeros(shape)
+    for prepared, source in enumerate(preparation.source_columns_.tolist()):
+        contributions[:, source] += inner.contributions[:, prepared]
+    return Explanation(inner.classes, names, inner.baseline, contributions)
+
+
+def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
+    model.predict_proba(X)  # refuses what cannot be predicted
+    baseline, contributions = column_scores(model, model._encoded(X))
+    return Explanation(model.classes_, model.schema_.names, baseline, contributions)
+
+
+def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return baseline and contributions of rows as the model's schema encodes them.
+
+    Parameters
+    ----------
+    model : TradeoffClassifier
+        Fitted.
+    matrix : ndarray of shape (n_rows, n_features)
+        Not checked.
+
+    Returns
+    -------
+    baseline : ndarray of shape (n_rows, n_classes)
+    contributions : ndarray of shape (n_rows, n_features, n_classes)
+    """
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    density, natural = model.density_, model.parameters_.natural
+    baseline = np.tile(model.parameters_.offset, (matrix.shape[0], 1))
+    contributions = density.scores_by_column(matrix, natural)
+    partition = density.log_partition(natural)
+    if density.allows_missing and np.isfinite(partition).all():
+        # Each column its own factor, with its own -A, which is left out with it.
+        baseline += partition.sum(axis=1)
+        present = ~np.isnan(matrix)[:, :, None]
+        contributions -= np.where(present, partition.T[density.feature_factors], 0.0)
+    n_components = natural.shape[0] // model.classes_.size
+    if n_components > 1:
+        baseline, contributions = _averaged(baseline, contributions, n_components)
+    return baseline, contributions
+
+
+def _averaged(baseline: Floats, contributions: Floats, n_components: int) -> tuple[Floats, Floats]:
+    """Return classes' terms from those of their components: log Σ exp s = Σ r s - Σ r log r."""
+    n, d, _ = contributions.shape
+    baseline = baseline.reshape(n, -1, n_components)
+    contributions = contributions.reshape(n, d, -1, n_components)
+    scores = baseline + contributions.sum(axis=1)
+    log_shares = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
+    shares = np.exp(log_shares)
+    return (
+        (shares * (baseline - log_shares)).sum(axis=2),
+        (shares[:, None] * contributions).sum(axis=3),
+    )
+
+
+def _of_entropic(model: EntropicNaiveBayes, X: Any) -> Explanation:
+    factors = list(model._factors(X))
+    n, k = factors[0].shape
+    contributions = np.zeros((n, model.n_features_in_, k))
+    for factor, (_, columns) in zip(factors, model.column_classifiers_, strict=True):
+        contributions[:, columns] += factor[:, None] / len(columns)
+    baseline = np.tile(np.log(model.class_prior_), (n, 1))
+    return Explanation(model.classes_, model.schema_.names, baseline, contributions)

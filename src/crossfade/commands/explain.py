@@ -1,0 +1,176 @@
+"""``crossfade explain MODEL DATA --row N``: why this class?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["register"]
+
+#: Terminal cells of the longest bar.
+_BAR = 20
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("explain")(explain)
+
+
+def explain(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A CSV, TSV or Parquet file (text also .gz), or a bundled data set.",
+        ),
+    ],
+    row: Annotated[
+        int, typer.Option("--row", "-r", metavar="N", help="Which row; 1 is below the header.")
+    ],
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS", help="Compare the prediction with this class, not the second best."
+        ),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
+    ] = None,
+) -> None:
+    """Show what each column adds to the log-odds of a row's predicted class.
+
+    The baseline and the columns sum to the log of the ratio of the two classes' probabilities.
+    """
+    import numpy as np
+
+    from crossfade.classifiers.explanation import explain as explained
+    from crossfade.commands.new_rows import NewRows
+    from crossfade.commands.output import check_writable, console, write_json
+    from crossfade.model_files import load_model
+
+    if json is not None:
+        check_writable(json, "--json")
+    saved = load_model(model)
+    rows = NewRows(saved, data, separator=separator)
+    table = rows.row(row)
+    explanation = explained(saved.estimator, table)
+    posterior = saved.estimator.predict_proba(table)[0]
+    labels = explanation.classes.tolist()
+    decided = saved.estimator.predict(table)[0]
+    first = int(np.flatnonzero(explanation.classes == decided)[0])
+    second = _other(labels, posterior, first, against)
+    baseline, contributions = explanation.log_odds(labels[first], labels[second])
+    cells = table.row(0) if saved.schema.has_names else table[0].tolist()
+    content: dict[str, Any] = {
+        "row": row,
+        "target": saved.about["target"],
+        "prediction": labels[first],
+        "against": labels[second],
+        "probabilities": {str(label): float(p) for label, p in zip(labels, posterior, strict=True)},
+        "baseline": float(baseline[0]),
+        "columns": [
+            {"name": name, "cell": cell, "contribution": float(value)}
+            for name, cell, value in zip(explanation.columns, cells, contributions[0], strict=True)
+        ],
+        "log_odds": float(baseline[0] + contributions[0].sum()),
+    }
+    if json is not None:
+        write_json(json, content)
+    _print(content, posterior[first], posterior[second], data, console())
+    for note in rows.notes():
+        typer.echo(f"note: {note}", err=True)
+
+
+def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -> int:
+    """Return the position of the class to compare with."""
+    from crossfade.errors import DataError
+
+    if against is None:
+        order = (-posterior).argsort(kind="stable").tolist()
+        return int(next(k for k in order if k != first))
+    texts = [str(label) for label in labels]
+    others = [text for k, text in enumerate(texts) if k != first]
+    if against not in others:
+        raise DataError(
+            f"--against: expected a class other than the prediction, {texts[first]!r}, got "
+            f"{against!r}; the others are {', '.join(map(repr, others[:8]))}"
+        )
+    return texts.index(against)
+
+
+def _print(content: dict[str, Any], p: float, q: float, data: str, out: Console) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from crossfade.commands.output import plain, shortened
+
+    first, second = (
+        shortened(str(content[key]), 30) or repr("") for key in ("prediction", "against")
+    )
+    target = shortened(str(content["target"] or "class"), 30)
+    title = Text(f"{shortened(Path(data).name or data, 40)}, row {content['row']:,}: ")
+    title.append(f"{target} is {first}", style="bold")
+    title.append(f" with probability {_share(p)}; {second} has {_share(q)}")
+    out.print()
+    out.print(title, soft_wrap=True)
+    out.print(
+        Text(f"Log-odds of {first} against {second}, in nats, and what each column adds:"),
+        soft_wrap=True,
+    )
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False, pad_edge=False)
+    table.add_column("column", no_wrap=True)
+    table.add_column("cell", no_wrap=True, justify="right")
+    table.add_column("adds", no_wrap=True, justify="right")
+    table.add_column("", no_wrap=True)
+    ordered = sorted(content["columns"], key=lambda one: -abs(one["contribution"]))
+    largest = max((abs(one["contribution"]) for one in ordered), default=0.0)
+    table.add_row(Text("baseline", style="dim"), "", f"{content['baseline']:+.3f}", "")
+    for one in ordered:
+        value = one["contribution"]
+        cell = one["cell"]
+        shown = Text("missing", style="dim") if cell is None or cell != cell else _cell(cell)
+        table.add_row(
+            Text(shortened(plain(one["name"]), 24) or repr("")), shown, f"{value:+.3f}",
+            _bar(value, largest),
+        )  # fmt: skip
+    table.add_section()
+    table.add_row(Text("log-odds", style="bold"), "", f"{content['log_odds']:+.3f}", "")
+    out.print(table)
+    out.print()
+
+
+def _cell(value: Any) -> Any:
+    from rich.text import Text
+
+    from crossfade.commands.output import shortened
+
+    if isinstance(value, float):
+        return Text(f"{value:.6g}")
+    return Text(shortened(str(value), 24))
+
+
+def _share(p: float) -> str:
+    """Return a probability so that neither 0 nor 1 is said where it is not so."""
+    if p < 0.0005:
+        return f"{p:.1e}"
+    return f"{p:.3f}" if p <= 0.9995 else f"1 - {1 - p:.1e}"
+
+
+def _bar(value: float, largest: float) -> Any:
+    from rich.text import Text
+
+    length = round(_BAR * abs(value) / largest) if largest else 0
+    return Text("█" * length if value > 0 else "░" * length, style="green" if value > 0 else "red")

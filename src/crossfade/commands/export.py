@@ -1,0 +1,58 @@
+"""``crossfade export MODEL``: the model for another runtime, or as plain numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("export")(export)
+
+
+def export(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
+    ],
+    onnx: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the model as ONNX, for onnxruntime."),
+    ] = None,
+    json: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write coefficients as JSON: naive Bayes, shared and diagonal Gaussians.",
+        ),
+    ] = None,
+) -> None:
+    """Write a model as ONNX, or as plain coefficients, for programs that are not Python."""
+    from crossfade.commands.output import check_writable, write_json
+    from crossfade.errors import DataError
+    from crossfade.files import write_whole
+    from crossfade.model_files import coefficients, load_model, to_onnx
+
+    if onnx is None and json is None:
+        raise DataError("--onnx, --json: expected at least one file to write, got none; name one")
+    for path, option in ((onnx, "--onnx"), (json, "--json")):
+        if path is not None:
+            check_writable(path, option)
+    saved = load_model(model)
+    # Both are made before either is written.
+    graph = None if onnx is None else to_onnx(saved.estimator)
+    numbers = None if json is None else coefficients(saved.estimator)
+    if onnx is not None and graph is not None:
+        write_whole(onnx, graph.SerializeToString())
+        typer.echo(
+            f"{onnx}: ONNX, {len(graph.graph.input)} inputs, outputs label and probabilities",
+            err=True,
+        )
+    if json is not None and numbers is not None:
+        about = {key: saved.about[key] for key in ("model", "target", "crossfade")}
+        write_json(json, about | numbers)
+        typer.echo(f"{json}: coefficients of {len(numbers['columns'])} columns", err=True)

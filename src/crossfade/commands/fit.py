@@ -1,0 +1,174 @@
+"""``crossfade fit DATA``: the model to take home, in a file."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from crossfade.commands.tables import OpenTable
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("fit")(fit)
+
+
+def fit(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A CSV, TSV or Parquet file (also .gz), or the name of a bundled data set.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE", help="The model file to write, name.skops."),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", "-t", metavar="COL", help="Column to predict; 'target' if there is one."
+        ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="best (of Crossfade's own, by held-out log-loss as crossfade compare finds it), "
+            "or naive-bayes, gaussian-shared, gaussian-full.",
+        ),
+    ] = "best",
+    tradeoff: Annotated[
+        str | None,
+        typer.Option(
+            help="λ of a named model: 0 (discriminative) to 1 (generative), or auto.  "
+            "[default: auto]",
+        ),
+    ] = None,
+    splits: Annotated[int, typer.Option(help="Number of random splits for best.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the splits.")] = 0,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL", help="Column to leave out, such as a row number; may be repeated."
+        ),
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CELL", help="Cell that means missing, such as 999; may be repeated."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL", help="Column to read as text, such as a code; may be repeated."
+        ),
+    ] = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
+    ] = None,
+) -> None:
+    """Fit a model to all rows of a table and write it to a file.
+
+    The file holds the columns with their kinds and categories, the classes and how the model was
+    trained; crossfade predict, explain and export read it.
+    """
+    from crossfade.commands.output import check_writable, console, live_progress, plain
+    from crossfade.commands.tables import open_table
+    from crossfade.comparison.inputs import read_problem
+    from crossfade.curves.evaluation import fitted_tradeoff
+    from crossfade.model_files import save_model
+
+    check_writable(out, "--out")
+    table = open_table(
+        data,
+        target=target,
+        drop=drop or (),
+        missing_values=missing or (),
+        text=text or (),
+        separator=separator,
+    ).named()
+    schema = read_problem(table.X, table.y).table.schema
+    training: dict[str, Any] = table.to_dict() | {"rows": len(table.y)}
+    lines = list(table.notes)
+    if model == "best":
+        _refuse_tradeoff(tradeoff)
+        with live_progress(table.name) as progress:
+            label, estimator, comparison, verdict = _best(table, schema, splits, seed, progress)
+        training["comparison"] = comparison
+        lines.append(verdict)
+    else:
+        from crossfade.comparison.models import choose_model
+
+        label, estimator = choose_model(model, _number(tradeoff), schema)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(table.X, table.y)
+    lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+    chosen = fitted_tradeoff(estimator)
+    training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
+    about = save_model(
+        estimator,
+        out,
+        model=label,
+        target=table.target,
+        missing_values=missing or (),
+        training=training,
+    )
+    terminal = console()
+    for line in lines:
+        terminal.print(plain(line), soft_wrap=True)
+    terminal.print(
+        plain(
+            f"{label}, λ={chosen:g}, fitted to {len(table.y):,} rows of {len(about['columns']):,} "
+            f"columns, {len(about['classes'])} classes; written to {out} "
+            f"({out.stat().st_size / 1000:,.0f} kB)"
+        ),
+        soft_wrap=True,
+    )
+
+
+def _refuse_tradeoff(tradeoff: str | None) -> None:
+    from crossfade.errors import DataError
+
+    if tradeoff is not None:
+        raise DataError(
+            f"--tradeoff: expected none with --model best, which chooses it, got {tradeoff}; name "
+            "a model as well, for example --model naive-bayes"
+        )
+
+
+def _number(tradeoff: str | None) -> float | str | None:
+    """Return a tradeoff as a number; what is none is left to the model, which says so."""
+    try:
+        return None if tradeoff is None else float(tradeoff)
+    except ValueError:
+        return tradeoff
+
+
+def _best(
+    table: OpenTable, schema: Any, splits: int, seed: int, progress: Any
+) -> tuple[str, Any, dict[str, Any], str]:
+    """Return the best model's name, the unfitted model, the scores, and the verdict's sentence."""
+    from crossfade.comparison import compare
+    from crossfade.comparison.models import own_models
+
+    models = own_models(schema)
+    result = compare(
+        table.X, table.y, models=models, n_splits=splits, random_state=seed, progress=progress
+    )
+    if not result.complete:
+        raise KeyboardInterrupt
+    found = result.to_dict()
+    kept = {key: found[key] for key in ("criterion", "best", "splits", "verdict")}
+    kept["log_loss"] = {one["name"]: one["log_loss"] for one in found["models"]}
+    return result.best, models[result.best], kept, result.verdict_sentences[0]

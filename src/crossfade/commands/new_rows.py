@@ -1,0 +1,106 @@
+"""Rows that a saved model is asked about: from a file or a bundled data set, matched by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from crossfade import datasets
+from crossfade.commands.output import plain
+from crossfade.commands.tables import open_table
+from crossfade.errors import DataError
+from crossfade.model_files import SavedModel
+from crossfade.rows.batches import Batch, read_batches
+from crossfade.rows.matching import Matcher
+from crossfade.rows.objects import show
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["NewRows"]
+
+
+class NewRows:
+    """The rows of a table, as a saved model takes them.
+
+    Parameters
+    ----------
+    saved : SavedModel
+        The model.
+    name : str
+        A file, or the name of a data set.
+    separator : str, optional
+        What separates cells, if neither comma nor tab.
+    size : int
+        About how many bytes of the file to take at a time.
+    """
+
+    def __init__(
+        self, saved: SavedModel, name: str, *, separator: str | None = None, size: int = 1 << 24
+    ) -> None:
+        self.saved = saved
+        self.name = name
+        self.matcher = Matcher(saved.schema, name, saved.about["missing_values"])
+        self.extra: list[str] = []
+        self._separator = separator
+        self._size = size
+
+    def batches(self) -> Iterator[tuple[Any, int]]:
+        """Yield tables that the model takes, each with the number of its first row.
+
+        Raises
+        ------
+        DataError
+            If the table cannot be read, lacks a column or has cells that do not fit.
+        """
+        for frame, first in self._read():
+            if first == 1:
+                self.extra = self.matcher.extra(frame.columns)
+            matched = self.matcher.match(frame, first)
+            yield (matched if self.saved.schema.has_names else matched.to_numpy()), first
+
+    def row(self, number: int) -> Any:
+        """Return one row as a table, the first row being number 1.
+
+        Raises
+        ------
+        DataError
+            If there is no such row.
+        """
+        if number < 1:
+            raise DataError(
+                f"--row: expected 1 (the first row below the header) or more, got {number}"
+            )
+        n_rows = 0
+        for frame, first in self.batches():
+            n_rows = first - 1 + len(frame)
+            if number <= n_rows:
+                return frame[number - first : number - first + 1]
+        raise DataError(
+            f"--row: expected a row from 1 to {n_rows:,} of {self.name}, got {number:,}"
+        )
+
+    def _read(self) -> Iterator[tuple[pl.DataFrame, int]]:
+        if self.name in datasets.bundled():
+            yield Batch(open_table(self.name).named().X, 1)
+            return
+        yield from read_batches(
+            datasets.find(self.name), separator=self._separator, size=self._size
+        )
+
+    def notes(self) -> list[str]:
+        """Return what was done to the rows, for the reader."""
+        notes = []
+        target = self.saved.about.get("target")
+        extra = [plain(name) + (" (the target)" if name == target else "") for name in self.extra]
+        if extra:
+            noun = "a column that is" if len(extra) == 1 else f"{len(extra)} columns that are"
+            shown = ", ".join(extra[:8]) + (", …" if len(extra) > 8 else "")
+            notes.append(f"ignored {noun} not the model's: {shown}")
+        for name, new in self.matcher.new_categories.items():
+            cells = "1 cell" if new.cells == 1 else f"{new.cells:,} cells"
+            notes.append(
+                f"{plain(name)}: {cells} with a category that fit did not see "
+                f"({', '.join(show(one) for one in new.examples)}), taken as missing"
+            )
+        return notes

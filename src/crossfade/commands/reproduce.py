@@ -1,0 +1,232 @@
+"""``crossfade reproduce NAME``: a published experiment, repeated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from crossfade.experiments import Experiment, Outcome, Section
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("reproduce")(reproduce)
+
+
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="The experiment; --list shows all.", show_default=False
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of data sets, NAME.csv[.gz] with a column 'target', searched with its "
+            "subfolders. Default: the environment variable CROSSFADE_DATA. What is not there is "
+            "fetched from OpenML.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write NAME.csv, NAME.png and NAME.json there.", show_default=False
+        ),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Trials, runs or splits.  [default: as published]",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all that is random.")] = 0,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Show the experiments, their papers and times.")
+    ] = False,
+) -> None:
+    """Repeat a published experiment and set the result beside what was printed."""
+    from crossfade.errors import DataError
+    from crossfade.experiments import experiment, names
+
+    if list_:
+        _print_list([experiment(one) for one in names()])
+        return
+    if name is None:
+        raise DataError(f"NAME: expected one of {', '.join(names())}, got none; --list tells more")
+    chosen = experiment(name)
+    if repeats is not None and repeats < 1:
+        raise DataError(f"--repeats: expected a positive number, got {repeats}; 1 is the least")
+    if seed < 0:
+        raise DataError(f"--seed: expected 0 or more, got {seed}; 0 is the default")
+    if out is not None:
+        _prepare(out, chosen.name)
+    _run(chosen, data, out, repeats, seed)
+
+
+def _run(
+    chosen: Experiment, data: Path | None, out: Path | None, repeats: int | None, seed: int
+) -> None:
+    from time import perf_counter
+
+    from crossfade.commands.output import live_progress
+    from crossfade.experiments import Settings
+
+    number = chosen.repeats if repeats is None else repeats
+    started = perf_counter()
+    with live_progress(chosen.name) as progress:
+        outcome = chosen.run(Settings(number, seed, data, progress))
+    seconds = perf_counter() - started
+    if out is not None:
+        _write(out, chosen, outcome, number, seed, seconds)
+    _print(chosen, outcome, number, seed, seconds)
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _prepare(out: Path, name: str) -> None:
+    """Make the folder and refuse what could not be written, before the work and not after."""
+    from crossfade.charts.experiments import check_available
+    from crossfade.commands.output import check_writable
+    from crossfade.errors import DataError
+
+    check_available()
+    if out.exists() and not out.is_dir():
+        raise DataError(f"--out: expected a folder, got the file {str(out)!r}; name a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    for suffix in ("csv", "png", "json"):
+        check_writable(out / f"{name}.{suffix}", "--out")
+
+
+def _write(
+    out: Path, chosen: Experiment, outcome: Outcome, repeats: int, seed: int, seconds: float
+) -> None:
+    from crossfade.charts.experiments import png
+    from crossfade.commands.output import write_json, write_whole
+
+    picture = png(outcome.chart())
+    write_whole(out / f"{chosen.name}.csv", outcome.csv().encode())
+    write_whole(out / f"{chosen.name}.png", picture)
+    facts: dict[str, Any] = {
+        "experiment": chosen.name,
+        "source": chosen.source,
+        "seed": seed,
+        "repeats": repeats,
+        "published_repeats": chosen.repeats,
+        "unit": chosen.unit,
+        "seconds": round(seconds, 1),
+        "versions": _versions(),
+        "findings": list(outcome.findings),
+        **outcome.facts,
+    }
+    write_json(out / f"{chosen.name}.json", facts)
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    import numpy
+    import scipy
+    import sklearn
+
+    from crossfade import __version__
+
+    return {
+        "crossfade": __version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+# -- the terminal --------------------------------------------------------------------------------
+
+
+def _print(chosen: Experiment, outcome: Outcome, repeats: int, seed: int, seconds: float) -> None:
+    from rich.text import Text
+
+    from crossfade.commands.output import console
+
+    out = console()
+    out.print()
+    title = Text(chosen.source, style="bold")
+    title.append(f"  {repeats:,} {chosen.unit}, seed {seed}", style="dim")
+    out.print(title)
+    out.print(Text(chosen.question, style="dim"))
+    for section in outcome.sections:
+        out.print()
+        out.print(Text(section.title, style="bold"))
+        out.print(_fitting_table(section, out))
+    out.print()
+    for sentence in outcome.findings:
+        out.print(_item(sentence))
+    out.print(_item(f"{seconds:.0f} s"))
+    out.print()
+
+
+def _fitting_table(section: Section, out: Console) -> Table:
+    """Return the table with the widest gaps that the terminal has room for."""
+    from rich.measure import Measurement
+
+    roomy = out.options.update(width=1000)  # a measurement is never wider than its options
+    for gap in (3, 2, 1):
+        table = _table(section, gap)
+        if Measurement.get(out, roomy, table).maximum <= out.width:
+            break
+    return table
+
+
+def _table(section: Section, gap: int) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, pad_edge=False)
+    for number, heading in enumerate(section.columns):
+        table.add_column(heading, justify="left" if number == 0 else "right", no_wrap=True)
+    before = None
+    for row in section.rows:
+        # What repeats from line to line is said once.
+        table.add_row("" if row[0] == before else row[0], *row[1:])
+        before = row[0]
+    return table
+
+
+def _item(text: str) -> Table:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=1)
+    grid.add_column(overflow="fold")
+    grid.add_row("·", text)
+    return grid
+
+
+def _print_list(experiments: list[Experiment]) -> None:
+    from crossfade.commands.output import console
+    from crossfade.experiments import Section
+
+    out = console()
+    section = Section(
+        "",
+        ("name", "source", "repeats", "minutes"),
+        tuple(
+            (one.name, one.source, f"{one.repeats:,} {one.unit}", f"{one.minutes:g}")
+            for one in experiments
+        ),
+    )
+    out.print(_fitting_table(section, out))
+    out.print("Minutes are of two cores, for the published number of repeats.")

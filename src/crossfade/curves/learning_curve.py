@@ -1,0 +1,223 @@
+"""``learning_curve``: models on nested training sets, over many random splits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn.base import clone
+
+from crossfade.curves.inputs import LabelledTable, read_table
+from crossfade.curves.result import LearningCurve
+from crossfade.curves.run import CurveRun
+from crossfade.curves.splits import curve_sizes, repeated_splits, training_rows
+from crossfade.curves.tracing import row_tracers
+from crossfade.errors import DataError
+
+__all__ = ["learning_curve"]
+
+#: Sizes of train_sizes="log".
+_LOG_SIZES = 12
+
+
+def learning_curve(
+    models: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    *,
+    train_sizes: str | Iterable[float] = "log",
+    n_splits: int = 100,
+    train_size: float | int = 0.8,
+    random_state: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> LearningCurve:
+    """Fit models on nested training sets of rising size, on many random splits.
+
+    All models see the same splits. Within a split the rows of a smaller training set are in every
+    larger one; each set holds every class, in proportions as close to those of all rows as whole
+    rows allow. Labels are those of the whole `y`.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+        Any scikit-learn classifiers, unfitted; they are cloned, not changed. A `random_state` left
+        None is filled in from the seed.
+    X : data frame or array-like of shape (n_samples, n_features)
+        Not changed.
+    y : array-like of shape (n_samples,)
+        Labels; rows without one are left out.
+    train_sizes : "log", or numbers, default="log"
+        Counts of training rows; or, as in scikit-learn, fractions of the training part, numbers in
+        (0, 1], 1.0 being all of it; "log" is 12 sizes from about 5 rows a class to the whole
+        training part, evenly spaced in their logarithm.
+    n_splits : int, default=100
+    train_size : float or int, default=0.8
+        The training part of a split: a fraction of the rows, or a number of rows.
+    random_state : int, default=0
+        Seed; the same seed gives the same numbers, whatever the number of threads. Split j is the
+        same in a run of more splits.
+    checkpoint : path, optional
+        A file that finished splits are written to. A run that was stopped or killed continues from
+        it when called again, and gives the numbers that one run would have given.
+    progress : callable, optional
+        Called as ``progress(done, total, text)`` as splits are finished.
+
+    Returns
+    -------
+    LearningCurve
+        If interrupted (Ctrl-C) after a split or more, what is done so far, with
+        ``complete=False``.
+
+    Raises
+    ------
+    DataError
+        If the data or a setting cannot be used, no model can be fitted, or the checkpoint is of
+        another run.
+
+    Notes
+    -----
+    Naive Bayes of this library at λ = 1, and its classifiers at λ = 0 whose posterior is linear in
+    single columns, run in one compiled loop over all sizes of a split, splits being shared out to
+    all cores: running sums of sufficient statistics at λ = 1, and Newton's method from the optimum
+    of the size before at λ = 0. The library's other classifiers add up sums, or start at the
+    optimum of the size before. What a column is (its kind, its categories) is for all of these
+    decided on all rows. Other estimators are cloned and fitted at every size.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from crossfade import NaiveBayes, learning_curve
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> curve = learning_curve(
+    ...     {
+    ...         "generative": NaiveBayes(tradeoff=1, shared_variance=True),
+    ...         "discriminative": NaiveBayes(tradeoff=0, shared_variance=True),
+    ...     },
+    ...     X, y, train_sizes=[10, 40, 160, 400], n_splits=20,
+    ... )
+    >>> curve.frame().shape
+    (160, 6)
+    """
+    _check_models(models)
+    _check_number("n_splits", n_splits, 1)
+    _check_number("random_state", random_state, 0)
+    table = read_table(X, y)
+    evaluator = table.evaluator
+    n_rows, n_classes = len(evaluator.y), evaluator.classes.size
+    n_train = training_rows(train_size, n_rows, n_classes)
+    sizes = _sizes(train_sizes, n_train, n_classes)
+    splits = repeated_splits(
+        evaluator.codes, n_splits=n_splits, n_train=n_train, random_state=random_state
+    )
+    run = CurveRun(
+        tracers=row_tracers(models, table, random_state),
+        splits=list(splits),
+        sizes=sizes,
+        evaluator=evaluator,
+        progress=progress,
+    )
+    if checkpoint is not None:
+        run.open(Path(checkpoint), _fingerprint(models, table, sizes, n_train, random_state))
+    notes = [f"{table.n_dropped:,} rows without a label were left out."] if table.n_dropped else []
+    curve = run.result(n_train=n_train, n_test=n_rows - n_train, seed=random_state, notes=notes)
+    _refuse_hopeless(curve, run)
+    return curve
+
+
+def _refuse_hopeless(curve: LearningCurve, run: CurveRun) -> None:
+    """Raise a DataError where a model could be fitted nowhere."""
+    for name in curve.models:
+        if np.isnan(curve.scores[name]["error"]).all():
+            times, reason = run.counts.failures[name]
+            raise DataError(
+                f"models: expected {name!r} to fit some training set, but all {times} fits "
+                f"failed: {reason}; leave it out or mend its parameters"
+            )
+
+
+def _check_models(models: Any) -> None:
+    if not isinstance(models, Mapping) or not models:
+        raise DataError(
+            f"models: expected a mapping of names to estimators, got {models!r}; "
+            'give for example {"naive Bayes": NaiveBayes(tradeoff=1)}'
+        )
+    for name, model in models.items():
+        if not isinstance(name, str):
+            raise DataError(
+                f"models: expected names that are text, got {name!r}; use {str(name)!r}"
+            )
+        if not all(hasattr(model, method) for method in ("fit", "predict", "get_params")):
+            raise DataError(
+                f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
+                "give an unfitted estimator with fit, predict and get_params"
+            )
+
+
+def _check_number(name: str, value: Any, least: int) -> None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise DataError(
+            f"{name}: expected a whole number of at least {least}, got {value!r}; "
+            f"use for example {100 if least else 0}"
+        )
+
+
+def _sizes(train_sizes: Any, n_train: int, n_classes: int) -> tuple[int, ...]:
+    """Return the training sizes, ascending, each once."""
+    if isinstance(train_sizes, str):
+        if train_sizes != "log":
+            raise _bad_sizes(train_sizes, n_train, n_classes)
+        return curve_sizes(n_train, n_classes, _LOG_SIZES)
+    try:
+        given = np.asarray(list(train_sizes), dtype=np.float64)
+        whole = all(isinstance(size, (int, np.integer)) for size in train_sizes)
+    except (TypeError, ValueError):
+        raise _bad_sizes(train_sizes, n_train, n_classes) from None
+    if given.ndim != 1 or not given.size or not np.isfinite(given).all():
+        raise _bad_sizes(train_sizes, n_train, n_classes)
+    if not whole and (given <= 1.0).all() and (given > 0.0).all():
+        given = np.maximum(np.floor(given * n_train + 1e-9), n_classes)
+    if (given != np.floor(given)).any() or given.min() < n_classes or given.max() > n_train:
+        raise _bad_sizes(train_sizes, n_train, n_classes)
+    return tuple(np.unique(given).astype(int).tolist())
+
+
+def _bad_sizes(got: Any, n_train: int, n_classes: int) -> DataError:
+    return DataError(
+        f"train_sizes: expected 'log', counts from {n_classes} (one row a class) to {n_train} (the "
+        f"training part), or fractions of it in (0, 1], got {got!r}; raise train_size for more "
+        "training rows"
+    )
+
+
+def _fingerprint(
+    models: Mapping[str, Any],
+    table: LabelledTable,
+    sizes: Sequence[int],
+    n_train: int,
+    random_state: int,
+) -> dict[str, str]:
+    """Return what tells one run from another, by what it is called in messages."""
+    from crossfade import __version__
+
+    schema = table.schema
+    data = (
+        schema.encode(table.columns),
+        schema.names,
+        schema.kinds,
+        schema.categories,
+        table.evaluator.codes,
+        table.evaluator.classes.tolist(),
+    )
+    return {
+        "data": joblib.hash(data),
+        "models": joblib.hash([(name, clone(model)) for name, model in models.items()]),
+        "sizes": joblib.hash((tuple(sizes), n_train)),
+        "seed": str(random_state),
+        "version": __version__,
+    }

@@ -1,0 +1,48 @@
+"""Sums of powers over rows, and the moments they make."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crossfade.densities.base import Floats
+
+__all__ = ["PowerSums", "fourth_moments", "mean_squared_products"]
+
+
+class PowerSums(NamedTuple):
+    """Weighted sums over rows of powers of u = x - shift: by column, or by pair of columns."""
+
+    weight: Any
+    first: Floats
+    second: Floats
+    third: Floats
+    fourth: Floats
+    pairs: Floats | None = None
+
+
+def fourth_moments(sums: PowerSums, offset: Floats) -> Floats:
+    """Return E(u - offset)⁴ by column; zero where nothing was summed."""
+    n = np.maximum(sums.weight, np.finfo(float).tiny)
+    rest = offset * (1.5 * sums.second - offset * (sums.first - 0.25 * n * offset))
+    moments: Floats = (sums.fourth - 4.0 * offset * (sums.third - rest)) / n
+    return moments
+
+
+def mean_squared_products(sums: PowerSums, offset: Floats, inverse: Floats) -> Floats:
+    """Return E z_i² z_j² for all pairs of columns, z = (u - offset) · inverse."""
+    mi, mj = offset[:, None], offset
+    second = sums.second if sums.pairs is None else sums.pairs
+    squares = np.diagonal(second)
+    total = (
+        sums.fourth
+        - 2.0 * (mj * sums.third + mi * sums.third.T)
+        + mj**2 * squares[:, None]
+        + mi**2 * squares
+        + 4.0 * mi * mj * second
+        - 2.0 * mi * mj * (mj * sums.first[:, None] + mi * sums.first)
+        + sums.weight * mi**2 * mj**2
+    )
+    moments: Floats = total / np.maximum(sums.weight, np.finfo(float).tiny)
+    return moments * inverse[:, None] ** 2 * inverse**2

@@ -1,0 +1,59 @@
+"""The published experiments, each a file that names its paper, its table or figure.
+
+``crossfade reproduce NAME`` runs one; :func:`experiment` gives it to a program.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from typing import Final
+
+from crossfade.errors import DataError
+from crossfade.experiments.base import Experiment, Outcome, Section, Settings
+
+__all__ = ["Experiment", "Outcome", "Section", "Settings", "experiment", "names"]
+
+#: Modules of this package with an ``EXPERIMENT``, by its name, in the order they are listed.
+_MODULES: Final = {
+    "bouchard-triggs-table": "bouchard_triggs_table",
+    "bouchard-triggs-figure": "bouchard_triggs_figure",
+    "ng-jordan": "ng_jordan",
+    "regimes": "regimes",
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the experiments."""
+    return tuple(_MODULES)
+
+
+def experiment(name: str) -> Experiment:
+    """Return an experiment by name.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    DataError
+        If there is none of this name; near names are listed.
+
+    Examples
+    --------
+    >>> from crossfade.experiments import experiment
+    >>> experiment("bouchard-triggs-table").source
+    'Bouchard & Triggs (2004), Table 1'
+    """
+    if name not in _MODULES:
+        near = difflib.get_close_matches(name.lower(), _MODULES, n=2, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "see --list"
+        raise DataError(f"name: expected one of {', '.join(_MODULES)}, got {name!r}; {remedy}")
+    found: Experiment = import_module(f"{__name__}.{_MODULES[name]}").EXPERIMENT
+    return found

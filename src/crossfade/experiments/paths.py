@@ -1,0 +1,117 @@
+"""Fits at several λ of one training set, each started from its predecessor.
+
+The estimators fit one λ each, check their input, and at λ = 0 go on to the density that the
+posterior leaves open. An experiment fits small training sets by the thousand and needs class
+scores only: it takes the same objective and solver by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfade.densities.base import Density, Floats, Integers
+from crossfade.fitting.binding import bind
+from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.mixture import MixtureObjective
+from crossfade.fitting.objective import TradeoffObjective
+from crossfade.fitting.path import PathPoint, follow
+from crossfade.fitting.scoring import held_out_scores
+
+__all__ = ["FittedPath", "fit_path"]
+
+
+@dataclass(frozen=True)
+class FittedPath:
+    """Fits of one training set, a point for each λ.
+
+    Attributes
+    ----------
+    objective : TradeoffObjective
+    points : list of PathPoint
+    """
+
+    objective: TradeoffObjective
+    points: list[PathPoint]
+
+    def scores(self, X: Floats) -> Iterator[Floats]:
+        """Yield, for every λ, log p_k f_k(x) up to a term common to the classes.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Complete rows.
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+        """
+        test = LabelledRows(X, np.zeros(X.shape[0], np.int64), None, self.objective.rows.n_classes)
+        for point in self.points:
+            at = self.objective.with_tradeoff(point.tradeoff)
+            yield held_out_scores(at, point.solution.theta, test)
+
+    def log_odds(self) -> tuple[Floats, Floats]:
+        """Return the log-odds of the second of two classes as linear functions of the columns.
+
+        Returns
+        -------
+        slopes : ndarray of shape (n_tradeoffs, n_features)
+        intercepts : ndarray of shape (n_tradeoffs,)
+        """
+        density = self.objective.density
+        slopes, intercepts = [], []
+        for point in self.points:
+            fitted = self.objective.parameters(point.solution.theta)
+            difference = np.diff(fitted.natural[:, ~density.tied], axis=0)
+            slope, constant = density.column_units_coefficients(difference)
+            slopes.append(slope[0])
+            intercepts.append(fitted.offset[1] - fitted.offset[0] + constant[0])
+        return np.array(slopes), np.array(intercepts)
+
+
+def fit_path(
+    density: Density,
+    X: Floats,
+    codes: Integers,
+    *,
+    n_classes: int,
+    tradeoffs: Sequence[float],
+    n_components: int = 1,
+    seed: int = 0,
+    tol: float = 1e-5,
+) -> FittedPath:
+    """Fit training rows at every λ, without a penalty.
+
+    Parameters
+    ----------
+    density : Density
+        Unbound.
+    X : ndarray of shape (n_samples, n_features)
+        Complete rows.
+    codes : ndarray of shape (n_samples,)
+        Their classes, 0 … n_classes-1.
+    n_classes : int
+    tradeoffs : sequence of float
+        λ, falling.
+    n_components : int, default=1
+        Of each class; with more than one the path starts from the best of five runs of EM.
+    seed : int, default=0
+        Of their starts.
+    tol : float, default=1e-5
+        Largest gradient entry allowed, a row.
+
+    Returns
+    -------
+    FittedPath
+    """
+    rows = LabelledRows(X, codes, None, n_classes)
+    bound = bind(density, rows)
+    objective = (
+        TradeoffObjective(rows, bound, 1.0, 0.0)
+        if n_components == 1
+        else MixtureObjective(rows, bound, 1.0, 0.0, n_components=n_components, seed=seed)
+    )
+    return FittedPath(objective, follow(objective, tuple(tradeoffs), tol=tol))

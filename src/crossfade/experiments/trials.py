@@ -1,0 +1,70 @@
+"""Independent repetitions on all cores, the same numbers on any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import joblib
+import numpy as np
+
+from crossfade.blocks import n_threads, threads
+from crossfade.experiments.base import Progress
+
+__all__ = ["generator", "run_trials"]
+
+
+def generator(seed: int, *place: int) -> np.random.Generator:
+    """Return a stream of random numbers of its own for every place in an experiment.
+
+    Parameters
+    ----------
+    seed : int
+    *place : int
+        Such as the number of the data set and of the trial.
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=place))
+
+
+def run_trials(
+    function: Callable[..., Any],
+    tasks: Sequence[tuple[Any, ...]],
+    *,
+    progress: Progress | None = None,
+    text: str = "",
+    done: int = 0,
+    total: int | None = None,
+) -> list[Any]:
+    """Call ``function(*task)`` for every task in processes of their own, results in order.
+
+    The fits of an experiment are small: threads would wait for the interpreter most of the time.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, so that it can be sent to a process; draws from :func:`generator` only.
+    tasks : sequence of tuple
+    progress : callable, optional
+    text : str
+        What to call these tasks.
+    done, total : int, optional
+        Steps already done, and steps in all, where these tasks are a part of more.
+
+    Returns
+    -------
+    list
+    """
+    total = len(tasks) if total is None else total
+    workers = max(1, min(n_threads(), len(tasks)))
+    results: list[Any] = []
+    with joblib.Parallel(n_jobs=workers, return_as="generator") as parallel:
+        for result in parallel(joblib.delayed(_alone)(function, task) for task in tasks):
+            results.append(result)
+            if progress is not None:
+                progress(done + len(results), total, text)
+    return results
+
+
+def _alone(function: Callable[..., Any], task: tuple[Any, ...]) -> Any:
+    with threads(1):
+        return function(*task)

@@ -1,0 +1,61 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["whole_file", "write_whole"]
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a new file beside `path` that takes its place when the block ends without an error.
+
+    No reader ever sees half of it, and a run that is killed leaves what was there.
+
+    Parameters
+    ----------
+    path : Path
+        The file to replace, or to make.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from crossfade.files import whole_file
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(Path(folder, "words.txt")) as file:
+    ...         _ = file.write(b"whole")
+    ...     Path(folder, "words.txt").read_text()
+    'whole'
+    """
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:20]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files private; an ordinary new file follows the umask.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file by way of a temporary one beside it, so that no reader sees half of it."""
+    with whole_file(path) as file:
+        file.write(content)

@@ -1,0 +1,447 @@
+"""Posteriors from scores, losses, weighted rows: a block's work beyond its matrix products.
+
+Each function takes one block of rows and writes its results over arrays it is given. For all but a
+few rows it is a compiled loop (:mod:`crossfade.rowwise.kernels`), whose specification is the NumPy
+twin here: a dozen short array operations, between which threads would wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Pass",
+    "add_products",
+    "add_products_numpy",
+    "group_rows",
+    "group_rows_numpy",
+    "logistic_information",
+    "logistic_information_numpy",
+    "logistic_loss",
+    "logistic_loss_numpy",
+    "logistic_pass",
+    "logistic_pass_numpy",
+    "poisson_pass",
+    "poisson_pass_numpy",
+    "scale_rows",
+    "scale_rows_numpy",
+    "softmax",
+    "softmax_numpy",
+    "two_classes",
+    "two_classes_numpy",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: A pass over a block of rows for one kind of loss, as :func:`logistic_pass` is.
+Pass = Callable[[Floats, Floats, float, Floats | None, Floats, Floats], tuple[float, float, Floats]]
+
+#: Rows below which NumPy is used: loading the compiler takes longer than they do.
+FEW_ROWS = 512
+
+
+def _compilable(*arrays: NDArray[Any], dtype: Any = np.float64) -> bool:
+    """Return whether the compiled loop takes these arrays as they are."""
+    return arrays[0].shape[0] >= FEW_ROWS and all(
+        a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned for a in arrays
+    )
+
+
+def two_classes(difference: Floats, log_sum: Floats) -> None:
+    """Write log(1 + exp d) to `log_sum` and the first class's posterior over d.
+
+    Parameters
+    ----------
+    difference : ndarray of shape (n_rows,)
+        Score of the first class minus the second's; overwritten with 1/(1 + exp(-d)).
+    log_sum : ndarray of shape (n_rows,)
+        Overwritten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import two_classes
+    >>> d, log_sum = np.array([0.0]), np.empty(1)
+    >>> two_classes(d, log_sum)
+    >>> d
+    array([0.5])
+    """
+    if _compilable(difference, log_sum):
+        from crossfade.rowwise import kernels
+
+        kernels.two_classes(difference, log_sum)
+    else:
+        two_classes_numpy(difference, log_sum)
+
+
+def softmax(scores: Floats, log_sum: Floats, reference: bool = False) -> None:
+    """Write log Σ_k exp s_k to `log_sum` and the posteriors over the scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows, n_classes)
+        Overwritten with exp(s_k)/Σ exp(s).
+    log_sum : ndarray of shape (n_rows,)
+        Overwritten.
+    reference : bool, default=False
+        Whether there is one more class, whose score is zero and which is not written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import softmax
+    >>> scores, log_sum = np.zeros((1, 3)), np.empty(1)
+    >>> softmax(scores, log_sum, reference=True)
+    >>> scores
+    array([[0.25, 0.25, 0.25]])
+    """
+    if reference and scores.shape[1] == 1 and scores.flags.c_contiguous:
+        two_classes(scores[:, 0], log_sum)
+    elif _compilable(scores, log_sum):
+        from crossfade.rowwise import kernels
+
+        kernels.softmax(scores, log_sum, reference)
+    else:
+        softmax_numpy(scores, log_sum, reference)
+
+
+def logistic_loss(
+    eta: Floats, successes: Floats, trials: Floats, loss: Floats, slope: Floats
+) -> None:
+    """Write m log(1 + exp η) - y η to `loss` and its derivative m π(η) - y to `slope`.
+
+    Parameters
+    ----------
+    eta, successes, trials : ndarray of shape (n_rows,)
+        Linear predictor η, and y out of m.
+    loss, slope : ndarray of shape (n_rows,)
+        Overwritten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import logistic_loss
+    >>> loss, slope = np.empty(1), np.empty(1)
+    >>> logistic_loss(np.zeros(1), np.array([3.0]), np.array([4.0]), loss, slope)
+    >>> slope
+    array([-1.])
+    """
+    trials = np.ascontiguousarray(trials)  # one number for all rows has no memory of its own
+    if _compilable(eta, successes, trials, loss, slope):
+        from crossfade.rowwise import kernels
+
+        kernels.logistic_loss(eta, successes, trials, loss, slope)
+    else:
+        logistic_loss_numpy(eta, successes, trials, loss, slope)
+
+
+def logistic_information(eta: Floats, trials: Floats) -> Floats:
+    """Return m π(η)(1 - π(η)), the second derivative of the logistic loss.
+
+    Parameters
+    ----------
+    eta, trials : ndarray of shape (n_rows,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import logistic_information
+    >>> logistic_information(np.zeros(1), np.array([4.0]))
+    array([1.])
+    """
+    trials = np.ascontiguousarray(trials)
+    if _compilable(eta, trials):
+        from crossfade.rowwise import kernels
+
+        out = np.empty(eta.shape)
+        kernels.logistic_information(eta, trials, out)
+        return out
+    return logistic_information_numpy(eta, trials)
+
+
+def logistic_pass(
+    X: Floats,
+    slopes: Floats,
+    constant: float,
+    offset: Floats | None,
+    successes: Floats,
+    trials: Floats,
+) -> tuple[float, float, Floats]:
+    """Return the logistic loss of η = X β + constant + offset over a block, and its sums.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    slopes : ndarray of shape (n_columns,)
+    constant : float
+    offset : ndarray of shape (n_rows,) or None
+    successes, trials : ndarray of shape (n_rows,)
+        y out of m. To weight the rows, weight both.
+
+    Returns
+    -------
+    loss : float
+        Σ m log(1 + exp η) - y η.
+    total : float
+        Sum of its derivatives in η.
+    sums : ndarray of shape (n_columns,)
+        Sum of the rows of X, each times its derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import logistic_pass
+    >>> one = np.ones(1)
+    >>> logistic_pass(2.0 * np.ones((1, 1)), np.zeros(1), 0.0, None, one, 2.0 * one)[1:]
+    (0.0, array([0.]))
+    """
+    trials = np.ascontiguousarray(trials)
+    shift = np.zeros(0) if offset is None else offset
+    if _compilable(X, successes, trials, shift):
+        from crossfade.rowwise import kernels
+
+        sums = np.zeros(X.shape[1])
+        value, total = kernels.logistic_pass(X, slopes, constant, shift, successes, trials, sums)
+        return value, total, sums
+    return logistic_pass_numpy(X, slopes, constant, shift, successes, trials)
+
+
+def poisson_pass(
+    X: Floats,
+    slopes: Floats,
+    constant: float,
+    offset: Floats | None,
+    counts: Floats,
+    exposure: Floats,
+) -> tuple[float, float, Floats]:
+    """Return the Poisson loss of η = X β + constant + offset over a block, and its sums.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    slopes : ndarray of shape (n_columns,)
+    constant : float
+    offset : ndarray of shape (n_rows,) or None
+    counts, exposure : ndarray of shape (n_rows,)
+        Counts y, and exposures m. To weight the rows, weight both.
+
+    Returns
+    -------
+    loss : float
+        Σ m exp η - y η.
+    total : float
+        Sum of its derivatives in η.
+    sums : ndarray of shape (n_columns,)
+        Sum of the rows of X, each times its derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import poisson_pass
+    >>> one = np.ones(1)
+    >>> poisson_pass(2.0 * np.ones((1, 1)), np.zeros(1), 0.0, None, one, 2.0 * one)[1:]
+    (1.0, array([2.]))
+    """
+    exposure = np.ascontiguousarray(exposure)
+    shift = np.zeros(0) if offset is None else offset
+    if _compilable(X, counts, exposure, shift):
+        from crossfade.rowwise import kernels
+
+        sums = np.zeros(X.shape[1])
+        value, total = kernels.poisson_pass(X, slopes, constant, shift, counts, exposure, sums)
+        return value, total, sums
+    return poisson_pass_numpy(X, slopes, constant, shift, counts, exposure)
+
+
+def scale_rows(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write each row of X times its factor to `out`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns), float64 or float32
+    factors : ndarray of shape (n_rows,)
+    out : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
+        Overwritten. One column more is taken as X having a last column of ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import scale_rows
+    >>> out = np.empty((2, 3))
+    >>> scale_rows(np.full((2, 2), 5.0), np.array([1.0, 3.0]), out)
+    >>> out
+    array([[ 5.,  5.,  1.],
+           [15., 15.,  3.]])
+    """
+    if _compilable(X, factors, out) or _compilable(X, factors, out, dtype=np.float32):
+        from crossfade.rowwise import kernels
+
+        kernels.scale_rows(X, factors, out)
+    else:
+        scale_rows_numpy(X, factors, out)
+
+
+def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
+    """Specification of :func:`scale_rows`."""
+    np.multiply(X, factors[:, None], out=out[:, : X.shape[1]])
+    out[:, X.shape[1] :] = factors[:, None]
+
+
+def group_rows(
+    X: Floats, codes: Integers, weights: Floats | None, shift: Floats, ends: Integers, out: Floats
+) -> None:
+    """Write the rows of X, shifted, to `out`: one class after the other, in their order.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    codes : ndarray of shape (n_rows,)
+        Class of each row.
+    weights : ndarray of shape (n_rows,) or None
+    shift : ndarray of shape (n_columns,)
+        Subtracted from each row.
+    ends : ndarray of shape (n_classes,), int64
+        Overwritten with where each class's rows end.
+    out : ndarray of shape (n_rows, n_columns + 1)
+        Overwritten; the last column gets the weights (one where there are none).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import group_rows
+    >>> ends, out = np.empty(2, dtype=np.int64), np.empty((3, 2))
+    >>> X, codes = np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1])
+    >>> group_rows(X, codes, None, np.zeros(1), ends, out)
+    >>> out
+    array([[2., 1.],
+           [1., 1.],
+           [3., 1.]])
+    """
+    w = np.zeros(0) if weights is None else np.asarray(weights, dtype=np.float64)
+    if _compilable(X, w, shift, out) and codes.dtype == np.int64 and codes.flags.c_contiguous:
+        from crossfade.rowwise import kernels
+
+        kernels.group_rows(X, codes, w, shift, ends, out)
+    else:
+        group_rows_numpy(X, codes, w, shift, ends, out)
+
+
+def group_rows_numpy(
+    X: Floats, codes: Integers, weights: Floats, shift: Floats, ends: Integers, out: Floats
+) -> None:
+    """Specification of :func:`group_rows`; no entry in `weights` stands for all one."""
+    order = np.argsort(codes, kind="stable")
+    np.cumsum(np.bincount(codes, minlength=ends.size), out=ends)
+    out[:, :-1] = X[order] - shift
+    out[:, -1] = weights[order] if weights.size else 1.0
+
+
+def add_products(images: Floats, Z: Floats, out: Floats) -> None:
+    """Add each row's inner products of several images with the row itself to `out`.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n_rows, n_images * n_columns)
+    Z : ndarray of shape (n_rows, n_columns)
+        Rows may be parts of longer ones.
+    out : ndarray of shape (n_rows, n_images)
+        Gets Σ_j images[i, k, j] Z[i, j] added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import add_products
+    >>> out = np.zeros((1, 2))
+    >>> add_products(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 10.0]]), out)
+    >>> out
+    array([[21., 43.]])
+    """
+    if _compilable(images, out) and Z.dtype == np.float64 and Z.flags.aligned:
+        from crossfade.rowwise import kernels
+
+        kernels.add_products(images, Z, out)
+    else:
+        add_products_numpy(images, Z, out)
+
+
+def add_products_numpy(images: Floats, Z: Floats, out: Floats) -> None:
+    """Specification of :func:`add_products`."""
+    out += np.einsum("nkj,nj->nk", images.reshape(*out.shape, Z.shape[1]), Z)
+
+
+def two_classes_numpy(difference: Floats, log_sum: Floats) -> None:
+    """Specification of :func:`two_classes`."""
+    e = np.exp(-np.abs(difference))
+    log_sum[:] = np.maximum(difference, 0.0) + np.log1p(e)
+    difference[:] = np.where(difference > 0.0, 1.0, e) / (1.0 + e)
+
+
+def softmax_numpy(scores: Floats, log_sum: Floats, reference: bool) -> None:
+    """Specification of :func:`softmax`."""
+    top = scores.max(axis=1)
+    if reference:
+        top = np.maximum(top, 0.0)
+    scores -= top[:, None]
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=1)
+    if reference:
+        total += np.exp(-top)
+    scores /= total[:, None]
+    log_sum[:] = top + np.log(total)
+
+
+def logistic_loss_numpy(
+    eta: Floats, successes: Floats, trials: Floats, loss: Floats, slope: Floats
+) -> None:
+    """Specification of :func:`logistic_loss`."""
+    small = np.exp(-np.abs(eta))
+    tail = np.log1p(small)
+    likely, unlikely = 1.0 / (1.0 + small), small / (1.0 + small)
+    positive = eta >= 0.0
+    failures = trials - successes
+    # What was not counted costs nothing, at an infinite predictor neither.
+    above = np.where((eta > 0.0) & (failures != 0.0), eta, 0.0)
+    below = np.where((eta < 0.0) & (successes != 0.0), -eta, 0.0)
+    loss[:] = failures * above + successes * below + trials * tail
+    slope[:] = failures * np.where(positive, likely, unlikely) - successes * np.where(
+        positive, unlikely, likely
+    )
+
+
+def logistic_information_numpy(eta: Floats, trials: Floats) -> Floats:
+    """Specification of :func:`logistic_information`."""
+    e = np.exp(-np.abs(eta))
+    return trials * (e / np.square(1.0 + e))
+
+
+def logistic_pass_numpy(
+    X: Floats, slopes: Floats, constant: float, offset: Floats, successes: Floats, trials: Floats
+) -> tuple[float, float, Floats]:
+    """Specification of :func:`logistic_pass`; no entry in `offset` stands for none."""
+    eta = X @ slopes + constant
+    if offset.size:
+        eta += offset
+    loss, slope = np.empty_like(eta), np.empty_like(eta)
+    logistic_loss_numpy(eta, successes, trials, loss, slope)
+    return float(loss.sum()), float(slope.sum()), slope @ X
+
+
+def poisson_pass_numpy(
+    X: Floats, slopes: Floats, constant: float, offset: Floats, counts: Floats, exposure: Floats
+) -> tuple[float, float, Floats]:
+    """Specification of :func:`poisson_pass`; no entry in `offset` stands for none."""
+    eta = X @ slopes + constant
+    if offset.size:
+        eta += offset
+    rate = exposure * np.exp(eta)
+    loss, slope = rate - counts * eta, rate - counts
+    return float(loss.sum()), float(slope.sum()), slope @ X

@@ -1,0 +1,193 @@
+"""Compiled loops over rows equal their NumPy twins, and both equal SciPy's functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+from numpy.testing import assert_allclose, assert_array_equal
+
+from crossfade import rowwise
+from crossfade.blocks import workspace
+
+N = rowwise.FEW_ROWS + 13  # enough for the compiled loops, and no multiple of their tiles
+
+#: Linear predictors and scores: ordinary, tiny, huge, and the ends of the doubles.
+EXTREMES = [0.0, -0.0, 1e-320, -1e-320, 1e-17, 36.0, -36.0, 708.0, -708.0, 709.5, -709.5, -745.0]
+EXTREMES += [800.0, -800.0, 1e300, -1e300]
+
+
+def values(*shape: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    array = rng.normal(size=shape) * 10.0 ** rng.integers(-3, 3, size=shape)
+    array.reshape(-1)[: len(EXTREMES)] = EXTREMES
+    return array
+
+
+@pytest.fixture(params=["compiled", "numpy"])
+def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test with the compiled loops, and with their specification."""
+    if request.param == "numpy":
+        monkeypatch.setattr(rowwise, "FEW_ROWS", 10**9)
+    return request.param
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_two_classes(twin: str):
+    d = values(N)
+    posterior, log_sum = d.copy(), np.empty(N)
+    rowwise.two_classes(posterior, log_sum)
+    assert_allclose(posterior, scipy.special.expit(d), rtol=2e-15, atol=1e-307)
+    assert_allclose(log_sum, np.logaddexp(0.0, d), rtol=2e-15, atol=1e-307)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 10])
+@pytest.mark.parametrize("reference", [False, True])
+def test_softmax(twin: str, n_classes: int, reference: bool):
+    scores = values(N, n_classes)
+    full = np.column_stack([scores, np.zeros(N)]) if reference else scores
+    expected_sum = scipy.special.logsumexp(full, axis=1)
+    expected = scipy.special.softmax(full, axis=1)[:, :n_classes]
+    posterior, log_sum = scores.copy(), np.empty(N)
+    rowwise.softmax(posterior, log_sum, reference)
+    assert_allclose(posterior, expected, rtol=4e-15, atol=1e-306)
+    # Scores of 36 and 0, say: what the smaller adds is a rounding of the larger.
+    assert_allclose(log_sum, expected_sum, rtol=4e-15, atol=1e-15)
+    if not reference:
+        assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_an_impossible_class_and_an_unknown_score(twin: str):
+    scores = np.zeros((N, 3))
+    scores[0] = [-np.inf, 0.0, 0.0]
+    scores[1] = [np.nan, 0.0, 0.0]
+    log_sum = np.empty(N)
+    rowwise.softmax(scores, log_sum)
+    assert_allclose(scores[0], [0.0, 0.5, 0.5])
+    assert np.isnan(scores[1]).any()
+    assert np.isnan(log_sum[1])
+    d = np.zeros(N)
+    d[:3] = [np.inf, -np.inf, np.nan]
+    rowwise.two_classes(d, log_sum)
+    assert_array_equal(d[:3], [1.0, 0.0, np.nan])
+    assert_array_equal(log_sum[:3], [np.inf, 0.0, np.nan])
+
+
+def test_logistic_loss(twin: str):
+    rng = np.random.default_rng(3)
+    eta = values(N)
+    trials = rng.integers(1, 9, N).astype(float)
+    successes = rng.binomial(trials.astype(int), 0.5).astype(float)
+    loss, slope = np.empty(N), np.empty(N)
+    rowwise.logistic_loss(eta, successes, trials, loss, slope)
+    failures = trials - successes
+    assert_allclose(
+        loss,
+        successes * np.logaddexp(0.0, -eta) + failures * np.logaddexp(0.0, eta),
+        rtol=4e-15,
+        atol=1e-306,
+    )
+    expected = failures * scipy.special.expit(eta) - successes * scipy.special.expit(-eta)
+    # Successes and failures of one row pull against each other, and rounding is what remains.
+    both = (successes > 0) & (failures > 0)
+    assert_allclose(slope[~both], expected[~both], rtol=4e-15, atol=1e-306)
+    assert_allclose(slope[both], expected[both], rtol=4e-15, atol=4e-15)
+    assert_allclose(
+        rowwise.logistic_information(eta, trials),
+        trials * scipy.special.expit(eta) * scipy.special.expit(-eta),
+        rtol=4e-15,
+        atol=1e-306,
+    )
+
+
+def test_what_was_not_counted_costs_nothing_at_infinity(twin: str):
+    eta = np.tile([np.inf, -np.inf], N)
+    successes = np.tile([2.0, 0.0], N)
+    loss, slope = np.empty(2 * N), np.empty(2 * N)
+    rowwise.logistic_loss(eta, successes, np.full(2 * N, 2.0), loss, slope)
+    assert_array_equal(loss, 0.0)
+    assert_array_equal(slope, 0.0)
+
+
+@pytest.mark.parametrize("with_offset", [False, True])
+@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+def test_a_pass_is_what_its_parts_are(twin: str, kind: str, with_offset: bool):
+    rng = np.random.default_rng(4)
+    X, slopes = rng.normal(size=(N, 7)), rng.normal(size=7)
+    size = rng.uniform(1.0, 5.0, N)
+    y = size * rng.random(N)
+    offset = rng.normal(size=N) if with_offset else None
+    eta = X @ slopes + 0.3 + (0.0 if offset is None else offset)
+    if kind == "logistic":
+        run, mean = rowwise.logistic_pass, size * scipy.special.expit(eta)
+        loss = size * np.logaddexp(0.0, eta) - y * eta
+    else:
+        run, mean = rowwise.poisson_pass, size * np.exp(eta)
+        loss = mean - y * eta
+    value, total, sums = run(X, slopes, 0.3, offset, y, size)
+    assert_allclose(value, loss.sum(), rtol=1e-13)
+    assert_allclose(total, (mean - y).sum(), rtol=1e-10)
+    assert_allclose(sums, (mean - y) @ X, rtol=1e-10, atol=1e-9)
+
+
+def test_one_size_for_all_rows_takes_no_memory(twin: str):
+    X, y = np.ones((N, 2)), np.ones(N)
+    one = np.broadcast_to(np.float64(1.0), N)
+    assert_allclose(
+        rowwise.logistic_pass(X, np.zeros(2), 0.0, None, y, one)[1], -0.5 * N, rtol=1e-15
+    )
+
+
+@pytest.mark.parametrize("border", [0, 1])
+def test_scaled_rows(twin: str, border: int):
+    X, factors = values(N, 3), values(N, seed=1)
+    out = np.empty((N, 3 + border))
+    with np.errstate(over="ignore"):
+        rowwise.scale_rows(X, factors, out)
+        expected = np.column_stack([X, np.ones(N)])[:, : 3 + border] * factors[:, None]
+    assert_array_equal(out, expected)
+
+
+def test_memory_of_any_layout():
+    X = np.asfortranarray(values(N, 3))
+    out = np.empty((N, 3))
+    rowwise.scale_rows(X, np.ones(N), out)
+    assert_array_equal(out, X)
+    scores = np.asfortranarray(values(N, 3))
+    expected, log_sum, other = scores.copy(order="C"), np.empty(N), np.empty(N)
+    rowwise.softmax(scores, log_sum)
+    rowwise.softmax(expected, other)
+    assert_allclose(scores, expected, rtol=1e-14, atol=1e-307)
+    assert_allclose(log_sum, other, rtol=1e-14)
+
+
+def test_a_workspace_is_reused_and_grows():
+    small = workspace("test", 2, 3)
+    assert small.shape == (2, 3)
+    assert np.shares_memory(workspace("test", 3), small)
+    assert workspace("test", 10, 10).shape == (10, 10)
+    assert not np.shares_memory(workspace("other", 4), workspace("test", 4))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_by_class(twin: str, weighted: bool):
+    rng = np.random.default_rng(5)
+    X, codes = rng.normal(size=(N, 3)), rng.integers(0, 4, N)
+    codes[codes == 2] = 3  # a class without rows
+    weights = rng.random(N) if weighted else None
+    ends, out = np.empty(4, dtype=np.int64), np.empty((N, 4))
+    rowwise.group_rows(X, codes, weights, np.array([1.0, 2.0, 3.0]), ends, out)
+    assert_array_equal(ends, np.cumsum(np.bincount(codes)))
+    for k, start in enumerate([0, *ends[:-1]]):
+        rows = out[start : ends[k]]
+        assert_array_equal(rows[:, :3], X[codes == k] - [1.0, 2.0, 3.0])
+        assert_array_equal(rows[:, 3], 1.0 if weights is None else weights[codes == k])
+
+
+def test_products_of_images(twin: str):
+    rng = np.random.default_rng(6)
+    images, Z = rng.normal(size=(N, 2 * 5)), rng.normal(size=(N, 8))
+    out = np.ones((N, 2))
+    rowwise.add_products(images, Z[:, :5], out)
+    expected = 1.0 + (images.reshape(N, 2, 5) * Z[:, None, :5]).sum(axis=2)
+    assert_allclose(out, expected, rtol=1e-13, atol=1e-13)

@@ -1,0 +1,533 @@
+"""fit and predict (and the rest of what is done with a model file) as a person types them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+
+import numpy as np
+import onnxruntime
+import polars as pl
+import pytest
+
+from crossfade import NaiveBayes, cli, compare
+from crossfade.comparison.models import own_models
+from crossfade.model_files import load_model
+from crossfade.rows.matching import Matcher
+from crossfade.rows.reading import read_table
+from tests.model_files.tables import mixed_table
+from tests.model_files.test_coefficients import predicted
+from tests.model_files.test_onnx import fed
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([str(argument) for argument in arguments])
+    return caught.value.code
+
+
+@pytest.fixture
+def table(tmp_path):
+    frame, y = mixed_table()
+    path = tmp_path / "loans.csv"
+    frame.with_columns(pl.Series("default", y.tolist())).write_csv(path)
+    return path
+
+
+@pytest.fixture
+def model(table, tmp_path, capsys):
+    path = tmp_path / "model.skops"
+    assert run("fit", table, "-t", "default", "-m", "naive-bayes", "--tradeoff", 1, "-o", path) == 0
+    capsys.readouterr()
+    return path
+
+
+def expected(model, frame) -> pl.DataFrame:
+    """Return the predictions that the estimator itself makes, as the file should have them."""
+    estimator = load_model(model).estimator
+    posterior = estimator.predict_proba(frame.select(load_model(model).schema.names))
+    columns = [
+        pl.Series(f"P({label})", values)
+        for label, values in zip(estimator.classes_, posterior.T, strict=True)
+    ]
+    decided = estimator.classes_[posterior.argmax(axis=1)]
+    return pl.DataFrame([pl.Series("prediction", decided.tolist()), *columns])
+
+
+# -- fit -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "tradeoff", "label", "fitted"),
+    [
+        ("naive-bayes", None, "naive Bayes auto", None),
+        ("nb:generative", None, "naive Bayes generative", 1.0),
+        ("gaussian-shared", "0.5", "shared Gaussian", 0.5),
+        ("gaussian-full", "1", "full Gaussian", 1.0),
+        ("shared Gaussian discriminative", None, "shared Gaussian discriminative", 0.0),
+    ],
+)
+def test_a_named_model_is_fitted_to_all_rows(
+    table, tmp_path, capsys, name, tradeoff, label, fitted
+):
+    out = tmp_path / "m.skops"
+    options = [] if tradeoff is None else ["--tradeoff", tradeoff]
+    assert run("fit", table, "-t", "default", "--model", name, *options, "--out", out) == 0
+    said, err = capsys.readouterr()
+    assert err == ""
+    saved = load_model(out)
+    assert saved.about["model"] == label
+    assert said.startswith(f"{label}, λ={saved.about['training']['tradeoff']:g}, fitted to 200 ro")
+    assert fitted is None or saved.about["training"]["tradeoff"] == fitted
+    assert saved.about["target"] == "default"
+    assert saved.about["training"]["rows"] == 200
+    assert [c["kind"] for c in saved.about["columns"]] == [
+        "continuous", "count", "boolean", "categorical",
+    ]  # fmt: skip
+
+
+def test_best_is_what_the_comparison_finds_best_of_our_own(table, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "m.skops"
+    # Those without a choice of λ, which takes long.
+    quick = {name: model for name, model in own_models().items() if " auto" not in name}
+    monkeypatch.setattr("crossfade.comparison.models.own_models", lambda schema=None: quick)
+    assert run("fit", table, "-t", "default", "--splits", 2, "--seed", 3, "--out", out) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    frame = pl.read_csv(table)
+    result = compare(
+        frame.drop("default"), frame["default"], models=quick, n_splits=2, random_state=3
+    )
+    saved = load_model(out)
+    assert saved.about["model"] == result.best
+    kept = saved.about["training"]["comparison"]
+    assert kept["best"] == result.best
+    assert kept["log_loss"][result.best]["mean"] == pytest.approx(
+        result[result.best].estimates["log_loss"].mean, rel=1e-9
+    )
+    assert set(kept["log_loss"]) == set(quick)
+    assert kept["verdict"][0].replace("\n", " ") in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-m", "svm"], "model: expected one of Crossfade's own models, got 'svm', which is sci"),
+        (["-m", "naive-bayse"], "got 'naive-bayse'; did you mean 'naive-bayes'?"),
+        (["--tradeoff", "0.5"], "--tradeoff: expected none with --model best"),
+        (["-m", "nb", "--tradeoff", "half"], "tradeoff: expected a number from 0"),
+        (["-m", "nb", "-o", "no/such/folder/m.skops"], "--out: expected a file in a folder"),
+    ],
+)
+def test_what_cannot_be_fitted_is_told_in_one_line(table, tmp_path, capsys, options, message):
+    out = [] if "-o" in options else ["-o", tmp_path / "m.skops"]
+    assert run("fit", table, "-t", "default", *options, *out) == 2
+    said, err = capsys.readouterr()
+    assert said == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert os.listdir(tmp_path) == ["loans.csv"]
+
+
+def test_warnings_of_the_fit_are_told_and_kept(tmp_path, capsys):
+    path = tmp_path / "apart.csv"
+    path.write_text("x,target\n" + "".join(f"{i},{'ab'[i > 9]}\n" for i in range(20)))
+    out = tmp_path / "m.skops"
+    assert run("fit", path, "-m", "nb:discriminative", "--out", out) == 0
+    # l2=1 is the default: nothing to warn of. The tradeoff is in the file.
+    assert load_model(out).about["training"]["warnings"] == []
+    assert capsys.readouterr().err == ""
+
+
+# -- predict ---------------------------------------------------------------------------------------
+
+
+def test_predictions_are_the_estimators_own(model, table, tmp_path, capsys):
+    out = tmp_path / "predictions.csv"
+    assert run("predict", model, table, "--out", out) == 0
+    said, err = capsys.readouterr()
+    assert said == ""
+    assert err == (
+        "note: ignored a column that is not the model's: default (the target)\n"
+        f"200 rows written to {out}\n"
+    )
+    frame = pl.read_csv(out)
+    assert frame.columns == ["prediction", "P(no)", "P(yes)"]
+    assert frame.equals(expected(model, pl.read_csv(table)))
+
+
+def test_without_out_they_go_to_stdout(model, table, capsys):
+    assert run("predict", model, table) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "prediction,P(no),P(yes)"
+    assert len(out.splitlines()) == 201
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.tsv", "new.csv.gz", "new.parquet", "semi.csv"])
+@pytest.mark.parametrize("batch", [1e-5, 16])
+def test_any_format_order_and_batch_gives_the_same(model, table, tmp_path, name, batch):
+    frame = pl.read_csv(table)
+    shuffled = frame.select("town", pl.lit("x").alias("extra"), "member", "age", "visits")
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        shuffled.write_parquet(path)
+    else:
+        separator = {"new.tsv": "\t", "semi.csv": ";"}.get(name, ",")
+        text = shuffled.write_csv(separator=separator).encode()
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    out = tmp_path / "p.csv"
+    assert run("predict", model, path, "--batch", batch, "-o", out) == 0
+    assert pl.read_csv(out).equals(expected(model, frame))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("age,visits,Town,member\n1,2,Oslo,true\n",
+         "new.csv: expected the 4 columns of fit, got none named 'town' (did you mean 'Town'?)"),
+        ("age,visits,town,member\n1,2,Oslo,true\nold,1,Bern,\n",
+         "column 'age': expected numbers as in fit, got 'old' in row 2"),
+        ("age,visits,town,member\n1,-2,Oslo,true\n", "column 'visits': expected counts"),
+        ("age,visits,town,member\ninf,2,Oslo,true\n", "got infinity (inf) in 1 cells of column"),
+        ("age,visits,town,member\n1,2\n", "got 2 in line 2"),
+        ("age,visits,town,member\n", "expected rows below the header"),
+        ("", "empty file"),
+    ],
+)  # fmt: skip
+def test_new_rows_that_do_not_fit_are_refused_in_one_line(model, tmp_path, capsys, text, message):
+    path = tmp_path / "new.csv"
+    path.write_text(text)
+    out = tmp_path / "p.csv"
+    assert run("predict", model, path, "--out", out) == 2
+    said, err = capsys.readouterr()
+    assert (said, err.count("\n")) == ("", 1)
+    assert message in err
+    assert not out.exists()
+    assert set(os.listdir(tmp_path)) == {"loans.csv", "model.skops", "new.csv"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["predict", "{loans}", "{loans}"], "expected a model file that crossfade fit wrote"),
+        (["predict", "none.skops", "{loans}"], "none.skops: no such file"),
+        (["predict", "{model}", "none.csv"], "none.csv: no such file"),
+        (["predict", "{model}", "{loans}", "-o", "p.parquet"], "expected a name ending in .csv"),
+        (["predict", "{model}", "{loans}", "--batch", "0"], "--batch: expected megabytes above 0"),
+    ],
+)
+def test_wrong_files_are_told_in_one_line(model, table, capsys, arguments, message):
+    places = {"loans": table, "model": model}
+    assert run(*(argument.format(**places) for argument in arguments)) == 2
+    said, err = capsys.readouterr()
+    assert (said, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+def test_new_categories_are_taken_as_missing_and_told(model, tmp_path, capsys):
+    for name, town in (("new.csv", "Paris"), ("gap.csv", "")):
+        (tmp_path / name).write_text(f"age,visits,town,member\n50,2,{town},true\n40,1,Oslo,\n")
+    assert run("predict", model, tmp_path / "new.csv") == 0
+    new, err = capsys.readouterr()
+    said = "note: town: 1 cell with a category that fit did not see ('Paris'), taken as missing"
+    assert err == f"{said}\n"
+    assert run("predict", model, tmp_path / "gap.csv") == 0
+    assert capsys.readouterr().out == new
+
+
+def test_a_model_that_refuses_new_categories_says_so(table, tmp_path, capsys):
+    from crossfade.model_files import save_model
+
+    frame = pl.read_csv(table)
+    estimator = NaiveBayes(tradeoff=1, unknown="error")
+    estimator.fit(frame.drop("default"), frame["default"])
+    save_model(estimator, tmp_path / "strict.skops")
+    new = tmp_path / "new.csv"
+    new.write_text("age,visits,town,member\n50,2,Paris,true\n")
+    assert run("predict", tmp_path / "strict.skops", new) == 2
+    assert "expected only categories seen in fit, got 'Paris'" in capsys.readouterr().err
+
+
+def test_what_meant_missing_in_the_training_table_means_it_in_new_ones(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    rows = [f"{i % 7 if i % 5 else 999},{'ab'[i % 2]},{'xy'[i % 3 == 0]}" for i in range(60)]
+    path.write_text("n,c,target\n" + "\n".join(rows) + "\n")
+    out = tmp_path / "m.skops"
+    assert run("fit", path, "-m", "nb", "--missing", "999", "-o", out) == 0
+    for name, cell in (("a.csv", "999"), ("b.csv", "")):
+        (tmp_path / name).write_text(f"n,c\n{cell},a\n")
+    capsys.readouterr()
+    assert run("predict", out, tmp_path / "a.csv") == run("predict", out, tmp_path / "b.csv") == 0
+    first, second = capsys.readouterr().out.split("prediction,")[1:]
+    assert first == second
+
+
+LABELS = ["<script>alert(1)</script>", 'say "a, b"', "two\nlines", "😀", "=1+1", "x" * 300]
+
+
+def test_any_label_survives(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    y = np.array(LABELS, dtype=object)[rng.integers(len(LABELS), size=120)]
+    path = tmp_path / "t.csv"
+    pl.DataFrame({"x\n<b>": rng.normal(size=120), "target": y}).write_csv(path)
+    assert run("fit", path, "-m", "nb", "--tradeoff", "1", "-o", tmp_path / "m.skops") == 0
+    out = tmp_path / "p.csv"
+    assert run("predict", tmp_path / "m.skops", path, "-o", out) == 0
+    assert "Traceback" not in capsys.readouterr().err
+    frame = pl.read_csv(out)
+    # The reader of CSV leaves doubled quotes in a header as they are.
+    names = [name.replace('""', '"') for name in frame.columns]
+    assert names == ["prediction", *(f"P({label})" for label in sorted(LABELS))]
+    assert set(frame["prediction"]) <= set(LABELS)
+
+
+def test_bundled_data_go_by_name_from_fit_to_predict(tmp_path, capsys):
+    out = tmp_path / "m.skops"
+    assert run("fit", "iris", "-m", "gaussian-full", "--tradeoff", "1", "-o", out) == 0
+    assert run("predict", out, "iris") == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert lines[0] == "prediction,P(setosa),P(versicolor),P(virginica)"
+    truth = np.repeat(["setosa", "versicolor", "virginica"], 50)
+    right = [line.split(",")[0] for line in lines[1:]] == truth
+    assert right.mean() == 0.98
+
+
+def test_memory_does_not_grow_with_the_rows(model, tmp_path, capsys):
+    path = tmp_path / "large.csv"
+    frame = mixed_table(1000)[0].write_csv().encode()
+    header, body = frame.split(b"\n", 1)
+    peaks = []
+    for n in (5, 40):
+        path.write_bytes(header + b"\n" + body * n)
+        tracemalloc.start()
+        assert run("predict", model, path, "--batch", "0.05", "-o", tmp_path / "p.csv") == 0
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert f"{40_000:,} rows written" in capsys.readouterr().err
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def start(*arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "crossfade", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, b"stopped by the keyboard\n"), (signal.SIGTERM, 143, b"")],
+)
+def test_a_stopped_run_leaves_what_was_there(model, tmp_path, number, code, said):
+    # The rows come through a pipe that never ends: the run is stopped in their midst.
+    pipe, out = tmp_path / "endless.csv", tmp_path / "p.csv"
+    os.mkfifo(pipe)
+    out.write_text("before")
+    process = start("predict", model, pipe, "--batch", "0.001", "-o", out)
+    with pipe.open("wb", buffering=0) as rows:
+        rows.write(b"age,visits,town,member\n" + b"50,2,Oslo,true\n" * 500)
+        while not any(name.startswith(".p.csv") for name in os.listdir(tmp_path)):
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (code, said)
+    assert out.read_text() == "before"
+    assert set(os.listdir(tmp_path)) == {"loans.csv", "model.skops", "endless.csv", "p.csv"}
+
+
+def test_json_in_the_file_is_what_the_command_said(model):
+    about = load_model(model).about
+    assert json.loads(json.dumps(about)) == about
+    assert about["training"]["source"].endswith("loans.csv")
+
+
+# -- explain ---------------------------------------------------------------------------------------
+
+
+def test_an_explanation_sums_to_the_log_odds_of_the_prediction(model, table, tmp_path, capsys):
+    path = tmp_path / "why.json"
+    assert run("explain", model, table, "--row", 17, "--json", path) == 0
+    out, err = capsys.readouterr()
+    assert err == "note: ignored a column that is not the model's: default (the target)\n"
+    content = json.loads(path.read_text())
+    row = pl.read_csv(table)[16:17]
+    posterior = expected(model, row).row(0)
+    assert content["prediction"] == posterior[0]
+    odds = content["probabilities"][content["prediction"]]
+    odds /= content["probabilities"][content["against"]]
+    assert content["probabilities"] == {"no": posterior[1], "yes": posterior[2]}
+    total = content["baseline"] + sum(one["contribution"] for one in content["columns"])
+    assert total == pytest.approx(np.log(odds), rel=1e-9)
+    assert content["log_odds"] == pytest.approx(total, rel=1e-12)
+    assert [one["name"] for one in content["columns"]] == ["age", "visits", "member", "town"]
+    assert [one["cell"] for one in content["columns"]] == list(row.row(0)[:4])
+    # All of it is on the terminal, the largest first.
+    lines = out.splitlines()
+    assert f"loans.csv, row 17: default is {posterior[0]} with probability" in out
+    shown = sorted(content["columns"], key=lambda one: -abs(one["contribution"]))
+    starts = [line.split()[0] for line in lines if re.search(r" [+-]\d", line)]
+    assert starts == ["baseline", *(one["name"] for one in shown), "log-odds"]
+    for one in shown:
+        (line,) = (line for line in lines if line.startswith(one["name"]))
+        assert f"{one['contribution']:+.3f}" in line
+
+
+def test_a_row_from_a_later_batch_and_another_class_to_compare_with(tmp_path, capsys):
+    out = tmp_path / "m.skops"
+    assert run("fit", "iris", "-m", "gaussian-full", "--tradeoff", "1", "-o", out) == 0
+    path = tmp_path / "why.json"
+    options = ("--row", 150, "--against", "setosa", "--json", path)
+    assert run("explain", out, "iris", *options) == 0
+    said = capsys.readouterr().out
+    assert "target is virginica" in said
+    content = json.loads(path.read_text())
+    assert content["against"] == "setosa"
+    odds = content["probabilities"]["virginica"] / content["probabilities"]["setosa"]
+    assert content["log_odds"] == pytest.approx(np.log(odds), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--row", "0"], "--row: expected 1 (the first row below the header) or more, got 0"),
+        (["--row", "201"], "--row: expected a row from 1 to 200 of"),
+        (["--row", "1", "--against", "maybe"], "--against: expected a class other than the predi"),
+        (["--row", "x"], "Invalid value for '--row'"),
+        ([], "Missing option '--row'"),
+    ],
+)
+def test_what_cannot_be_explained_is_told_in_one_line(model, table, capsys, options, message):
+    assert run("explain", model, table, *options) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert message in err
+
+
+# -- export ----------------------------------------------------------------------------------------
+
+
+def test_exports_predict_as_the_model(model, table, tmp_path, capsys):
+    graph, numbers = tmp_path / "model.onnx", tmp_path / "model.json"
+    assert run("export", model, "--onnx", graph, "--json", numbers) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        f"{graph}: ONNX, 4 inputs, outputs label and probabilities\n"
+        f"{numbers}: coefficients of 4 columns\n"
+    )
+    frame = pl.read_csv(table).drop("default")
+    run_ = onnxruntime.InferenceSession(graph)
+    posterior = run_.run(["probabilities"], fed(run_.get_inputs(), frame))[0]
+    wanted = expected(model, frame).select("P(no)", "P(yes)").to_numpy()
+    np.testing.assert_allclose(posterior, wanted, rtol=0, atol=1e-6)
+    content = json.loads(numbers.read_text())
+    assert (content["model"], content["target"]) == ("naive Bayes", "default")
+    found = [predicted(content, row) for row in frame.rows()]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-9)
+
+
+def test_what_cannot_be_exported_leaves_no_file(table, tmp_path, capsys):
+    path = tmp_path / "m.skops"
+    options = ("-m", "gaussian-full", "--tradeoff", "1", "-o", path)
+    assert run("fit", table, "-t", "default", *options) == 0
+    capsys.readouterr()
+    both = ("--onnx", tmp_path / "m.onnx", "--json", tmp_path / "m.json")
+    assert run("export", path, *both) == 2
+    err = capsys.readouterr().err
+    assert "expected a model whose log-odds are a sum over columns" in err
+    assert err.count("\n") == 1
+    assert run("export", path) == 2
+    assert "--onnx, --json: expected at least one file" in capsys.readouterr().err
+    assert set(os.listdir(tmp_path)) == {"loans.csv", "m.skops"}
+
+
+# -- all of it, on real and on hostile tables ------------------------------------------------------
+
+
+def take_home(path, folder, *fit: object, row: int = 1) -> pl.DataFrame:
+    """Run fit, predict, explain and export on one table; check them against each other."""
+    saved, out = folder / "m.skops", folder / "p.csv"
+    assert run("fit", path, "-t", "target", "-o", saved, *fit) == 0
+    assert run("predict", saved, path, "-o", out) == 0
+    assert run("explain", saved, path, "--row", row, "--json", folder / "why.json") == 0
+    assert run("export", saved, "--onnx", folder / "m.onnx") == 0
+    predictions = pl.read_csv(out)
+    posterior = predictions.select(pl.exclude("prediction")).to_numpy()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+    model = load_model(saved)
+    content = json.loads((folder / "why.json").read_text())
+    first, second = (
+        [str(label) for label in model.estimator.classes_].index(str(content[key]))
+        for key in ("prediction", "against")
+    )
+    if posterior[row - 1, second] > 1e-12:
+        odds = np.log(posterior[row - 1, first] / posterior[row - 1, second])
+        assert content["log_odds"] == pytest.approx(odds, rel=1e-6, abs=1e-9)
+    graph = onnxruntime.InferenceSession(folder / "m.onnx")
+    table = Matcher(model.schema, str(path)).match(read_table(path))
+    found = graph.run(["probabilities"], fed(graph.get_inputs(), table))[0]
+    np.testing.assert_allclose(found, posterior, rtol=0, atol=1e-6)
+    return predictions
+
+
+FILES = {
+    "statlog/heart.csv": "naive-bayes",
+    "statlog/australian.csv": "gaussian-shared",
+    "ng_jordan/pima.csv": "gaussian-full",
+    "ng_jordan/liver.csv": "gaussian-full",
+    "ng_jordan/lenses.csv": "naive-bayes",
+    "ng_jordan/promoters.csv": "naive-bayes",
+    "ng_jordan/house_votes_84.csv": "naive-bayes",
+    "mixed/hepatitis.csv": "gaussian-shared",
+    "mixed/horse_colic.csv": "naive-bayes",
+    "mixed/titanic.csv": "naive-bayes",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_real_tables_from_fit_to_export(shared_data, tmp_path, name, capsys):
+    path = shared_data / name
+    predictions = take_home(path, tmp_path, "-m", FILES[name], "--tradeoff", "0.5", row=3)
+    truth = read_table(path)["target"].cast(pl.String)
+    right = predictions["prediction"].cast(pl.String) == truth
+    majority = truth.value_counts()["count"].max() / len(truth)
+    assert right.mean() > majority
+
+
+HOSTILE = {
+    "names": 'id,"<script>alert(1)</script>","=cmd|\' /C calc\'!A0","a ""quote""",{name},target\n',
+    "cells": "id,a,b,c,d,target\n",
+    "labels": "id,a,b,c,d,target\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_tables_from_fit_to_export(tmp_path, kind, capsys):
+    rng = np.random.default_rng(0)
+    evil = ["<img src=x onerror=alert(1)>", "\x1b[31mred", "'; DROP TABLE x; --", "😀\u202egnp"]
+    lines = []
+    for number in range(80):
+        label = number % 2
+        words = evil if kind == "cells" else ["a", "b"]
+        cells = [f"{rng.normal() + label:.3f}", f"{rng.normal():.3f}", str(rng.choice(words))]
+        target = f'"{evil[label]}, ""{label}"""' if kind == "labels" else ["no", "yes"][label]
+        lines.append(f'{number},{",".join(cells[:2])},"{cells[2]}",{rng.integers(5)},{target}\n')
+    path = tmp_path / "t.csv"
+    header = HOSTILE[kind].format(name="x" * 300 + "\u202e")
+    path.write_text(header + "".join(lines), encoding="utf-8")
+    predictions = take_home(path, tmp_path, "-m", "nb", "--tradeoff", "1", "--drop", "id")
+    assert len(predictions) == 80
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    # Nothing that a terminal would obey, and no line that is not ours.
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", out.replace("\n", "") + err.replace("\n", ""))
