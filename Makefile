@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-oldest lint format types docs docs-serve bench readme constraints clean
+.PHONY: help install demo test test-oldest lint format types docs docs-serve bench readme pictures constraints clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -73,6 +73,9 @@ bench: $(VENV)/.has-bench ## Time Crossfade against other libraries and print th
 
 readme: $(VENV)/.has-test ## Run the commands and examples of README.md and docs/, and write their output there
 	$(BIN)/python tools/render_examples.py README.md docs/*.md docs/guide/*.md
+
+pictures: $(VENV)/.has-test ## Make the documentation's pictures of the page (needs chromium)
+	$(BIN)/python tools/picture_report.py
 
 constraints: ## Install the newest versions of everything in a fresh place and pin them
 	$(PYTHON) -m venv --clear build/constraints

@@ -79,7 +79,7 @@ def _ours(rows: Rows) -> Callable[[], NDArray[np.float64]]:
     model = BinomialRegression if rows.family == "binomial" else PoissonRegression
 
     def call() -> NDArray[np.float64]:
-        fit = model(tol_digits=6).fit(rows.X, rows.y)
+        fit = model(tol_digits=5).fit(rows.X, rows.y)
         return np.concatenate([[fit.intercept_], fit.coef_])
 
     return call
@@ -94,7 +94,7 @@ def _without_errors(rows: Rows) -> Callable[[], NDArray[np.float64]]:
         y = rows.y.astype(np.float64)
         data = Data(rows.X, y, np.broadcast_to(np.float64(1.0), n))
         problem = GlmProblem(measure(rows.X, True, [str(j) for j in range(d)]), data, family)
-        solved = solve(problem, problem.start(), tol_digits=6, max_iter=100)
+        solved = solve(problem, problem.start(), tol_digits=5, max_iter=100)
         return problem.coefficients(solved.solution.theta)
 
     return call

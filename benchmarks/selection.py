@@ -181,6 +181,8 @@ def report(store: Path) -> str:
     )
     for (name, n, split, model), values in _read(store).items():
         splits[name, n][split][model] = values
+    if not splits:
+        return f"nothing is in {store} yet"
     names = [m for m in MODELS if any(m in at for cell in splits.values() for at in cell.values())]
     cells: dict[tuple[str, int], Any] = {}
     for cell, by_split in splits.items():

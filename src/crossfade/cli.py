@@ -25,6 +25,7 @@ _COMMANDS: Final = (
     "predict",
     "explain",
     "export",
+    "explore",
     "glm",
     "reproduce",
     "tag",

@@ -55,12 +55,15 @@ def test_an_experiment_is_printed_and_written_the_same_again(tmp_path, capsys):
     assert "2 runs, seed 3" in shown
     assert sorted(p.name for p in out.iterdir()) == [f"{name}.{s}" for s in ("csv", "json", "png")]
     first = (out / f"{name}.csv").read_bytes()
-    assert first.startswith(b"simulation,n,tradeoff,loss,lower,upper\n")
+    assert first.startswith(b"simulation,n,tradeoff,loss,lower,upper,mean\n")
     assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     facts = json.loads((out / f"{name}.json").read_text())
     assert (facts["seed"], facts["repeats"], facts["published_repeats"]) == (3, 2, 200)
     assert {"crossfade", "numpy", "python"} <= facts["versions"].keys()
     assert facts["seconds"] >= 0
+    capsys.readouterr()
+    assert run(name, "--from", out) == 0
+    assert capsys.readouterr().out == shown
     assert run(name, "--repeats", 2, "--seed", 3, "--out", out) == 0
     assert (out / f"{name}.csv").read_bytes() == first
 
@@ -89,6 +92,15 @@ def test_a_file_is_not_a_folder(tmp_path, capsys):
     assert run("bouchard-triggs-figure", "--repeats", 1, "--out", tmp_path / "taken") == 2
     assert "expected a folder, got the file" in capsys.readouterr().err
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_an_earlier_run_that_is_not_there_or_is_none(tmp_path, capsys):
+    assert run("regimes", "--from", tmp_path) == 2
+    assert "expected regimes.json" in capsys.readouterr().err
+    for text in ("{", "[]", '{"experiment": "other"}'):
+        (tmp_path / "regimes.json").write_text(text)
+        assert run("regimes", "--from", tmp_path) == 2
+        assert "expected a report of regimes" in capsys.readouterr().err
 
 
 def test_no_such_experiment():

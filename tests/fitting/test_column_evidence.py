@@ -106,4 +106,5 @@ def test_weights_are_repetition():
     ],
 )
 def test_candidates_hold_few_whole_numbers(x, wanted):
-    assert is_candidate(np.asarray(x, dtype=float)) == wanted
+    assert is_candidate(np.asarray(x, dtype=float), 1000.0) == wanted
+    assert not is_candidate(np.asarray(x, dtype=float), 50.0)

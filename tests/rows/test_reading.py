@@ -205,7 +205,10 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
         ("a\n1\n".encode("utf-16"), "t.csv: expected text encoded as UTF-8, got UTF-16; save it"),
         (b"a,b\n1,\0\n", "t.csv: expected a text table, got binary data (line 2 holds a zero byte"),
         (b"PK\x03\x04...", "t.csv: expected a text table, got a zip or Excel file; save the sheet"),
-        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], "t.csv: expected a whole gzip file, got a damaged one"),
+        (
+            gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9],
+            "t.csv: expected a whole gzip file, got a damaged one",
+        ),
         ("age\n31\n25\nabc\n41\nabc\n", "t.csv: column 'age': expected numbers or text, got both: "
          "31 and 'abc' (2 of 5 cells are text); correct the cells, say missing_values=['abc'] if "
          "they are missing, or text=[…] to keep the column as text"),

@@ -191,3 +191,18 @@ def test_products_of_images(twin: str):
     rowwise.add_products(images, Z[:, :5], out)
     expected = 1.0 + (images.reshape(N, 2, 5) * Z[:, None, :5]).sum(axis=2)
     assert_allclose(out, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("run", [rowwise.logistic_pass, rowwise.poisson_pass])
+def test_sums_do_not_depend_on_where_memory_lies(run: rowwise.Pass):
+    """Loops compiled twice, for arrays that overlap and others, must add up in one order."""
+    rng = np.random.default_rng(7)
+    n = 64 * 63 + 8  # the last tile is a short one
+    X, y = rng.normal(size=(n, 4)), rng.random(n)
+    one = np.broadcast_to(np.float64(1.0), n)
+    found, kept = set(), []
+    for size in rng.integers(1, 200, 2000):
+        kept.append(np.empty(size))
+        value, total, sums = run(X, np.ones(4), 0.1, None, y, one)
+        found.add((value, total, sums.tobytes()))
+    assert len(found) == 1

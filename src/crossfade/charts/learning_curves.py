@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from crossfade.errors import MissingExtraError
+from crossfade.charts.theme import LIGHT, Colours, altair, records
 
 __all__ = ["learning_curves"]
 
-#: Okabe and Ito's colours, told apart by colour-blind readers too.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+_DASHES: Final = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3])
 
-_DASHES = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3])
+#: Dashes of the two ends of a family, and of a best model that is neither.
+_ROLE_DASHES: Final = {"generative": [7, 3], "discriminative": [1, 0], "best": [2, 2]}
+
+#: Means further apart than this are drawn on a logarithmic scale.
+_SEVERALFOLD: Final = 6.0
 
 
 def learning_curves(
@@ -21,8 +24,11 @@ def learning_curves(
     label: str,
     *,
     crossings: Sequence[Mapping[str, Any]] = (),
+    beyond: Sequence[Mapping[str, Any]] = (),
+    roles: Sequence[str] | None = None,
     title: str | None = None,
     unit: str = "rows",
+    colours: Colours = LIGHT,
 ) -> Any:
     """Draw mean scores against training size, with bands.
 
@@ -36,9 +42,14 @@ def learning_curves(
         Name of the score.
     crossings : sequence of mapping, default=()
         Keys ``size``, ``low``, ``high`` (None where open): drawn as a line and a band.
+    beyond : sequence of mapping, default=()
+        Keys ``model``, ``size``, ``mean``: an extrapolation, drawn dashed.
+    roles : sequence of str, optional
+        What each model is, which settles its colour: "generative", "discriminative" or "best".
     title : str, optional
     unit : str, default="rows"
         What sizes count.
+    colours : Colours
 
     Returns
     -------
@@ -49,12 +60,7 @@ def learning_curves(
     MissingExtraError
         If Altair is not installed.
     """
-    try:
-        import altair as alt
-    except ImportError:  # pragma: no cover - altair is installed where tests run
-        raise MissingExtraError(
-            "charts need altair, which the extra 'report' installs: pip install 'crossfade[report]'"
-        ) from None
+    alt = altair()
     x_title = f"training {unit}"
     x = alt.X(
         "size:Q",
@@ -62,19 +68,20 @@ def learning_curves(
         scale=alt.Scale(type="log", nice=False),
         axis=alt.Axis(grid=False, format=",d", tickCount=6, labelOverlap=True),
     )
-    scale = alt.Scale(zero=False, domain=_span(rows))
-    names = list(names)
-    colours = [_COLOURS[i % len(_COLOURS)] for i in range(len(names))]
+    scale = _scale(alt, [*rows, *beyond])
+    y = alt.Y("mean:Q", title=label, scale=scale, axis=_axis(alt, scale))
+    hues = [colours.classes[i % len(colours.classes)] for i in range(len(names))]
     dashes = [_DASHES[i % len(_DASHES)] for i in range(len(names))]
+    if roles is not None:
+        hues = [getattr(colours, role) for role in roles]
+        dashes = [_ROLE_DASHES[role] for role in roles]
     # A legend has room for words, not for sentences.
-    legend = alt.Legend(
-        symbolType="stroke", symbolSize=300, orient="bottom", labelLimit=300, symbolOpacity=1
-    )
+    legend = alt.Legend(symbolType="stroke", symbolSize=300, labelLimit=300, symbolOpacity=1)
     color = alt.Color(
-        "model:N", title=None, scale=alt.Scale(domain=names, range=colours), legend=legend
+        "model:N", title=None, scale=alt.Scale(domain=list(names), range=hues), legend=legend
     )
     dash = alt.StrokeDash(
-        "model:N", title=None, scale=alt.Scale(domain=names, range=dashes), legend=legend
+        "model:N", title=None, scale=alt.Scale(domain=list(names), range=dashes), legend=legend
     )
     tooltip = [
         alt.Tooltip("model:N"),
@@ -86,21 +93,33 @@ def learning_curves(
     layers = []
     seen = [crossing for crossing in crossings if crossing["size"] is not None]
     if seen:
-        at = alt.Chart(alt.Data(values=[dict(crossing) for crossing in seen]))
-        layers.append(at.mark_rect(color="#7F7F7F", opacity=0.12).encode(x="low:Q", x2="high:Q"))
-        layers.append(at.mark_rule(color="#404040", strokeDash=[4, 3]).encode(x="size:Q"))
-    base = alt.Chart(alt.Data(values=[dict(row) for row in rows]))
+        at = alt.Chart(records(seen))
+        layers.append(
+            at.mark_rect(color=colours.soft, opacity=0.14).encode(x=alt.X("low:Q"), x2="high:Q")
+        )
+        layers.append(
+            at.mark_rule(color=colours.ink, strokeDash=[4, 3]).encode(
+                x="size:Q", tooltip=alt.Tooltip("size:Q", title="crossing", format=",.0f")
+            )
+        )
+    lowest = scale["domain"][0]
+    # A logarithm has no zero, which the bands of tiny training sets may reach.
+    base = alt.Chart(records([dict(row) | {"low": max(row["low"], lowest)} for row in rows]))
     layers += [
         base.mark_area(opacity=0.16, clip=True).encode(
             x=x, y=alt.Y("low:Q", title=label, scale=scale), y2="high:Q", color=color
         ),
-        base.mark_line(strokeWidth=2, clip=True).encode(
-            x=x, y=alt.Y("mean:Q", title=label, scale=scale), color=color, strokeDash=dash
-        ),
+        base.mark_line(strokeWidth=2, clip=True).encode(x=x, y=y, color=color, strokeDash=dash),
         base.mark_point(filled=True, size=30, opacity=1, clip=True).encode(
-            x=x, y=alt.Y("mean:Q", title=label, scale=scale), color=color, tooltip=tooltip
+            x=x, y=y, color=color, tooltip=tooltip
         ),
     ]
+    if beyond:
+        layers.append(
+            alt.Chart(records(beyond))
+            .mark_line(strokeWidth=1.5, strokeDash=[3, 4])
+            .encode(x=x, y=y, color=color)
+        )
     chart = alt.layer(*layers).properties(
         width=480,
         height=300,
@@ -109,9 +128,24 @@ def learning_curves(
     return chart.properties(title=title) if title else chart
 
 
-def _span(rows: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return the range of the means with a margin; wide bands of tiny training sets run out."""
+def _scale(alt: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a scale that holds all means, logarithmic where they differ severalfold.
+
+    The wide bands of tiny training sets may run out of it.
+    """
     means = [row["mean"] for row in rows]
     low, high = min(means), max(means)
+    if low > 0 and high / low > _SEVERALFOLD:
+        return alt.Scale(type="log", domain=[low / 1.3, high * 1.3], nice=False)
     margin = 0.12 * ((high - low) or abs(high) or 1.0)
-    return [max(low - margin, 0.0) if low >= 0 else low - margin, high + margin]
+    bottom = max(low - margin, 0.0) if low >= 0 else low - margin
+    return alt.Scale(type="linear", zero=False, domain=[bottom, high + margin])
+
+
+def _axis(alt: Any, scale: Any) -> Any:
+    """Return an axis with few grid lines, also where it is logarithmic."""
+    if scale["type"] != "log":
+        return alt.Axis(tickCount=6)
+    low, high = scale["domain"]
+    steps = [step * 10.0**power for power in range(-6, 7) for step in (1, 2, 5)]
+    return alt.Axis(values=[step for step in steps if low <= step <= high], format="~g")

@@ -214,6 +214,15 @@ def shown(name: str, longest: int = 60) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+#: What every object of JavaScript has: Vega, which keeps groups in plain objects by their value,
+#: would find these there before it put them in.
+_OF_OBJECTS: Final = {
+    "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "toString", "valueOf", "__proto__", "__defineGetter__", "__defineSetter__",
+    "__lookupGetter__", "__lookupSetter__",
+}  # fmt: skip
+
+
 def labels(names: Sequence[str], longest: int = 60) -> list[str]:
     """Return names fit for labels, no two of them alike.
 
@@ -227,6 +236,8 @@ def labels(names: Sequence[str], longest: int = 60) -> list[str]:
     found = []
     for name in names:
         label = shown(name, longest)
+        if label in _OF_OBJECTS:
+            label += "\u200b"  # invisible
         taken[label] = taken.get(label, 0) + 1
         found.append(label if taken[label] == 1 else f"{label} ({taken[label]})")
     return found

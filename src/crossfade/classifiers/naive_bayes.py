@@ -60,9 +60,9 @@ default="auto"
         What a column looks like within a class. "auto" goes by the columns' types: text and
         categories are categorical, booleans Bernoulli, small whole numbers that vary as counts do
         Poisson, all else Gaussian. Where the tradeoff is chosen, too ("auto", "best"), numerical
-        columns of 3 to 12 different whole numbers get the density that predicts best out of fold
-        (see `density_report_`). One name or density object for all columns, or a mapping from
-        column name or index to name or object (the other columns stay "auto").
+        columns of 3 to 12 different whole numbers, 20 rows each, get the density that predicts best
+        out of fold (see `density_report_`). One name or density object for all columns, or a
+        mapping from column name or index to name or object (the other columns stay "auto").
     tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood (textbook naive Bayes), 0 the conditional likelihood
         (logistic regression on the same statistics). "auto" pools a grid of λ, penalties and
@@ -202,7 +202,7 @@ default="auto"
             for j, one in enumerate(report)
             if one["density"] in ("gaussian", "poisson")
             and one["reason"] == _BY_TYPE
-            and is_candidate(rows.X[:, j])
+            and is_candidate(rows.X[:, j], float(rows.class_weights.sum()))
         ]
         if not columns:
             return None

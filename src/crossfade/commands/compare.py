@@ -65,6 +65,10 @@ def compare(
         str | None,
         typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write everything as one self-contained web page."),
+    ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
     ] = None,
@@ -76,12 +80,22 @@ def compare(
     all on the same random splits.
     """
     from crossfade.commands.comparison_view import print_result
-    from crossfade.commands.output import check_writable, live_progress, write_json
+    from crossfade.commands.output import (
+        check_writable,
+        command_line,
+        live_progress,
+        write_json,
+        write_whole,
+    )
     from crossfade.commands.tables import open_table
     from crossfade.comparison import compare as run
+    from crossfade.report.page import check_installed, render_page
 
-    if json is not None:
-        check_writable(json, "--json")
+    for file, option in ((json, "--json"), (out, "--out")):
+        if file is not None:
+            check_writable(file, option)
+    if out is not None:
+        check_installed()
     table = open_table(
         data,
         target=target,
@@ -89,7 +103,7 @@ def compare(
         missing_values=missing or (),
         text=text or (),
         separator=separator,
-    )
+    ).named()
     chosen = None if models is None else models.split(",")
     with live_progress(table.name) as progress:
         result = run(
@@ -102,8 +116,12 @@ def compare(
             random_state=seed,
             progress=progress,
         )
-    if json is not None:
-        write_json(json, table.to_dict() | result.to_dict())
+    if json is not None or out is not None:
+        content = table.to_dict() | {"command": command_line()} | result.to_dict()
+        if json is not None:
+            write_json(json, content)
+        if out is not None:
+            write_whole(out, render_page(content).encode("utf-8", errors="replace"))
     print_result(result, table)
     if not result.complete:
         raise KeyboardInterrupt

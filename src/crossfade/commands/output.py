@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from crossfade.files import write_whole
 __all__ = [
     "ClosedPipeError",
     "check_writable",
+    "command_line",
     "console",
     "live_progress",
     "plain",
@@ -88,6 +90,11 @@ def live_progress(label: str) -> Iterator[Progress | None]:
             bar.update(task, completed=done, total=total, description=shortened(text, 40))
 
         yield report
+
+
+def command_line() -> str:
+    """Return the command that is running, as a shell would take it."""
+    return shlex.join(["crossfade", *sys.argv[1:]])
 
 
 def check_writable(path: Path, option: str) -> None:

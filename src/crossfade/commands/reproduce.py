@@ -44,6 +44,15 @@ def reproduce(
             metavar="DIR", help="Write NAME.csv, NAME.png and NAME.json there.", show_default=False
         ),
     ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Show what an earlier run with --out DIR found, instead of running.",
+            show_default=False,
+        ),
+    ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -67,6 +76,9 @@ def reproduce(
     if name is None:
         raise DataError(f"NAME: expected one of {', '.join(names())}, got none; --list tells more")
     chosen = experiment(name)
+    if from_ is not None:
+        _print(_read(from_, name))
+        return
     if repeats is not None and repeats < 1:
         raise DataError(f"--repeats: expected a positive number, got {repeats}; 1 is the least")
     if seed < 0:
@@ -88,10 +100,33 @@ def _run(
     started = perf_counter()
     with live_progress(chosen.name) as progress:
         outcome = chosen.run(Settings(number, seed, data, progress))
-    seconds = perf_counter() - started
+    report = _report(chosen, outcome, number, seed, perf_counter() - started)
     if out is not None:
-        _write(out, chosen, outcome, number, seed, seconds)
-    _print(chosen, outcome, number, seed, seconds)
+        _write(out, chosen, outcome, report)
+    _print(report)
+
+
+def _report(
+    chosen: Experiment, outcome: Outcome, repeats: int, seed: int, seconds: float
+) -> dict[str, Any]:
+    """Return what NAME.json holds."""
+    return {
+        "experiment": chosen.name,
+        "source": chosen.source,
+        "question": chosen.question,
+        "seed": seed,
+        "repeats": repeats,
+        "published_repeats": chosen.repeats,
+        "unit": chosen.unit,
+        "seconds": round(seconds, 1),
+        "versions": _versions(),
+        "findings": list(outcome.findings),
+        "tables": [
+            {"title": one.title, "columns": list(one.columns), "rows": [*map(list, one.rows)]}
+            for one in outcome.sections
+        ],
+        **outcome.facts,
+    }
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -111,28 +146,37 @@ def _prepare(out: Path, name: str) -> None:
         check_writable(out / f"{name}.{suffix}", "--out")
 
 
-def _write(
-    out: Path, chosen: Experiment, outcome: Outcome, repeats: int, seed: int, seconds: float
-) -> None:
+def _write(out: Path, chosen: Experiment, outcome: Outcome, report: dict[str, Any]) -> None:
     from crossfade.charts.experiments import png
     from crossfade.commands.output import write_json, write_whole
 
     picture = png(outcome.chart())
     write_whole(out / f"{chosen.name}.csv", outcome.csv().encode())
     write_whole(out / f"{chosen.name}.png", picture)
-    facts: dict[str, Any] = {
-        "experiment": chosen.name,
-        "source": chosen.source,
-        "seed": seed,
-        "repeats": repeats,
-        "published_repeats": chosen.repeats,
-        "unit": chosen.unit,
-        "seconds": round(seconds, 1),
-        "versions": _versions(),
-        "findings": list(outcome.findings),
-        **outcome.facts,
-    }
-    write_json(out / f"{chosen.name}.json", facts)
+    write_json(out / f"{chosen.name}.json", report)
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    """Return the report of an earlier run."""
+    import json
+
+    from crossfade.errors import DataError
+
+    path = folder / f"{name}.json"
+    try:
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if report["experiment"] != name:
+            raise KeyError(name)
+        return report
+    except FileNotFoundError:
+        raise DataError(
+            f"--from: expected {name}.json in {str(folder)!r}, got none; --out {folder} writes it"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise DataError(
+            f"--from: expected a report of {name} in {str(path)!r}, got something else; write it "
+            f"anew with --out {folder}"
+        ) from None
 
 
 def _versions() -> dict[str, str]:
@@ -156,25 +200,27 @@ def _versions() -> dict[str, str]:
 # -- the terminal --------------------------------------------------------------------------------
 
 
-def _print(chosen: Experiment, outcome: Outcome, repeats: int, seed: int, seconds: float) -> None:
+def _print(report: dict[str, Any]) -> None:
     from rich.text import Text
 
     from crossfade.commands.output import console
+    from crossfade.experiments import Section
 
     out = console()
     out.print()
-    title = Text(chosen.source, style="bold")
-    title.append(f"  {repeats:,} {chosen.unit}, seed {seed}", style="dim")
+    title = Text(report["source"], style="bold")
+    title.append(f"  {report['repeats']:,} {report['unit']}, seed {report['seed']}", style="dim")
     out.print(title)
-    out.print(Text(chosen.question, style="dim"))
-    for section in outcome.sections:
+    out.print(Text(report["question"], style="dim"))
+    for one in report["tables"]:
+        section = Section(one["title"], tuple(one["columns"]), tuple(map(tuple, one["rows"])))
         out.print()
         out.print(Text(section.title, style="bold"))
         out.print(_fitting_table(section, out))
     out.print()
-    for sentence in outcome.findings:
+    for sentence in report["findings"]:
         out.print(_item(sentence))
-    out.print(_item(f"{seconds:.0f} s"))
+    out.print(_item(f"{report['seconds']:.0f} s, crossfade {report['versions']['crossfade']}"))
     out.print()
 
 

@@ -86,5 +86,6 @@ def read_problem(X: Any, y: Any) -> Problem:
         class_counts=tuple(np.bincount(table.evaluator.codes, minlength=len(classes)).tolist()),
         column_names=table.schema.names,
         column_kinds=table.schema.kinds,
+        column_missing=tuple(np.isnan(table.schema.encode(table.columns)).sum(axis=0).tolist()),
     )
     return Problem(table, data, notes)

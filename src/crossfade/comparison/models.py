@@ -19,6 +19,7 @@ from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
 __all__ = [
+    "DENSITY_OF_KIND",
     "MODEL_NOTES",
     "Family",
     "choose_model",
@@ -58,7 +59,7 @@ _ALIASES: Final = {
 
 
 #: The density that naive Bayes gives a column of each kind.
-_DENSITIES: Final = {
+DENSITY_OF_KIND: Final = {
     "continuous": "gaussian",
     "count": "poisson",
     "boolean": "bernoulli",
@@ -91,7 +92,7 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     density: Any = "auto"
     if schema is not None:
         keys = schema.names if schema.has_names else range(schema.n_features)
-        density = dict(zip(keys, (_DENSITIES[kind] for kind in schema.kinds), strict=True))
+        density = dict(zip(keys, (DENSITY_OF_KIND[kind] for kind in schema.kinds), strict=True))
     models: dict[str, Any] = {}
     for variant, tradeoff in _VARIANTS.items():
         models[f"naive Bayes {variant}"] = NaiveBayes(density, tradeoff=tradeoff)

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.comparison.verdict import figure, verdict
+from crossfade.comparison.details import Details
+from crossfade.comparison.models import DENSITY_OF_KIND
+from crossfade.comparison.verdict import verdict
 from crossfade.curves.crossing import Crossing
 from crossfade.curves.result import LearningCurve
-from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate
+from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import MissingExtraError
+from crossfade.report.numbers import figure
 
 __all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
 
@@ -36,6 +39,8 @@ class DataSummary:
         Columns of the table.
     column_kinds : tuple of {"continuous", "count", "boolean", "categorical"}
         What each of them was taken for.
+    column_missing : tuple of int
+        Missing cells of each of them.
     """
 
     n_rows: int
@@ -45,6 +50,7 @@ class DataSummary:
     class_counts: tuple[int, ...]
     column_names: tuple[str, ...]
     column_kinds: tuple[str, ...]
+    column_missing: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields under their names."""
@@ -55,6 +61,8 @@ class DataSummary:
             "classes": list(self.classes),
             "class_counts": list(self.class_counts),
             "column_kinds": dict(zip(self.column_names, self.column_kinds, strict=True)),
+            "column_densities": [DENSITY_OF_KIND[kind] for kind in self.column_kinds],
+            "missing_cells": list(self.column_missing),
         }
 
 
@@ -198,6 +206,9 @@ class ComparisonResult:
         Its two ends compared; None if no model has a tradeoff, or the run was interrupted.
     doubling : mapping of str to Estimate
         Change of the best model's scores if the training rows doubled, by metric.
+    details : Details or None
+        The evidence behind it: the path over λ, weights of columns, calibration; None if the run
+        was interrupted.
     notes : tuple of str
         What else the reader should know: failures, warnings, rows dropped.
     seconds : float
@@ -227,6 +238,7 @@ class ComparisonResult:
     curve: LearningCurve | None
     ends: EndsResult | None
     doubling: Mapping[str, Estimate]
+    details: Details | None
     notes: tuple[str, ...]
     seconds: float
 
@@ -311,6 +323,64 @@ class ComparisonResult:
             row[f"{metric}_difference_high"] = gap.high if gap else None
         return row | {"failure": model.failure}
 
+    def plot(self, chart: str = "differences") -> Any:
+        """Return one of the page's charts.
+
+        Parameters
+        ----------
+        chart : str, default="differences"
+            "differences" (each model against the best), "learning" (curves against training
+            rows), "log_loss", "brier" and "error" (along λ), "view" (the posterior over a plane,
+            with a slider for λ), "weights" (of the columns, with the same slider), "ends" (weights
+            of the generative and the discriminative fit), "reliability", "roc" or
+            "precision_recall".
+
+        Returns
+        -------
+        altair.Chart
+            Notebooks show it; ``.save("chart.png")`` writes PNG, SVG or HTML.
+
+        Raises
+        ------
+        DataError
+            If there is no such chart, or nothing to draw on it.
+        MissingExtraError
+            If Altair is not installed.
+        """
+        from crossfade.report.page import draw
+
+        return draw(self.to_dict(), chart)
+
+    def to_html(self) -> str:
+        """Return the whole finding as one self-contained HTML page.
+
+        Write it to a file and open that in any browser: it fetches nothing.
+
+        Raises
+        ------
+        MissingExtraError
+            If the libraries of the extra "report" are not installed.
+        """
+        from crossfade.report.page import render_page
+
+        return render_page(self.to_dict())
+
+    def to_markdown(self) -> str:
+        """Return verdict and table as Markdown."""
+        from crossfade.report.markdown import to_markdown
+
+        return to_markdown(self.to_dict())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return what notebooks show: the page, in a frame of its own."""
+        bundle = {"text/plain": repr(self), "text/markdown": self.to_markdown()}
+        try:
+            from crossfade.report.page import in_frame
+
+            return bundle | {"text/html": in_frame(self.to_html())}
+        except MissingExtraError:
+            return bundle
+
     def to_dict(self) -> dict[str, Any]:
         """Return every number of the table and the verdict, ready for strict JSON.
 
@@ -333,15 +403,52 @@ class ComparisonResult:
                 "best": self.best,
                 "models": [model.to_dict() for model in self.models],
                 "ends": _dict(self.ends),
-                "curve": _dict(self.curve),
+                "curve": self._curve_dict(),
                 "doubling_the_rows": {
                     metric: value.to_dict() for metric, value in self.doubling.items()
                 },
+                "details": _dict(self.details),
                 "notes": list(self.notes),
                 "verdict": list(self.verdict_sentences),
                 "seconds": self.seconds,
+                "versions": _versions(),
             }
         )
+
+    def _curve_dict(self) -> dict[str, Any] | None:
+        """Return the curve with the ends of 95 % intervals."""
+        if self.curve is None:
+            return None
+        ratio = self.n_test / self.n_train
+
+        def band(values: Floats) -> list[list[float]]:
+            found = [estimate(v, ratio) for v in values.T]
+            return [[at.low, at.high] for at in found]
+
+        return self.curve.to_dict() | {
+            "interval": {
+                name: {metric: band(values) for metric, values in scores.items()}
+                for name, scores in self.curve.scores.items()
+            }
+        }
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what the numbers depend on."""
+    import platform
+
+    import scipy
+    import sklearn
+
+    from crossfade import __version__
+
+    return {
+        "crossfade": __version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
 
 
 def _dict(value: Any) -> Any:

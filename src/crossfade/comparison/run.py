@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from crossfade.comparison.details import Details, Subject, count_steps, find_details
 from crossfade.comparison.inputs import Problem
 from crossfade.comparison.models import MODEL_NOTES, Family, families, tradeoff_parameter
 from crossfade.comparison.results import (
@@ -53,7 +54,7 @@ class Run:
     done: int = 0
     total: int = 0
     results: list[dict[str, Evaluation | Failure]] = field(default_factory=list)
-    all_rows: dict[str, float | None] = field(default_factory=dict)
+    all_rows: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     interrupted: bool = False
 
@@ -68,10 +69,12 @@ class Run:
 
     def result(self, started: float) -> ComparisonResult:
         curve: LearningCurve | None = None
+        details: Details | None = None
         groups = families(self.models)
         n_curve = min(len(self.splits), _CURVE_SPLITS)
         automatic = [name for name, model in self.models.items() if _asked(model) == "auto"]
         self.total = len(automatic) + len(self.models) * len(self.splits) + n_curve
+        self.total += count_steps(len(self.splits))
         family: Family | None = None
         try:
             self._fit_all_rows(automatic)
@@ -79,14 +82,15 @@ class Run:
             best = self._best()
             family = self._best_family(groups)
             curve = self._trace(best, family, n_curve)
+            details = find_details(self._subject(best, family), self._step)
         except KeyboardInterrupt:
             # Half a comparison is worth having once a spread can be told.
             if len(self.results) < 2:
                 raise
             self.interrupted = True
             best = self._best()
-            family = None
-        return self._assemble(best, groups, family, curve, perf_counter() - started)
+            family = curve = None
+        return self._assemble(best, groups, family, curve, details, perf_counter() - started)
 
     # -- the work --------------------------------------------------------------------------------
 
@@ -105,8 +109,7 @@ class Run:
         for name, model in self.models.items():
             if name in automatic:
                 fitted = self.evaluator.fit(name, model, everything)
-                failed = isinstance(fitted, Failure)
-                self.all_rows[name] = None if failed else fitted_tradeoff(fitted)
+                self.all_rows[name] = None if isinstance(fitted, Failure) else fitted
                 self._step(f"{name}, all rows")
             else:
                 self.evaluator.fit(name, model, few)
@@ -169,6 +172,21 @@ class Run:
                 ends[f"{family.label}, {word} end"] = family.at(tradeoff)
         return ends
 
+    def _subject(self, best: str, family: Family | None) -> Subject:
+        members = family.members if family is not None else ()
+        automatic = (self.all_rows.get(name) for name in members if name not in self.failures)
+        return Subject(
+            evaluator=self.evaluator.afresh(),
+            schema=self.problem.table.schema,
+            best=(best, self.models[best]),
+            ends={} if family is None else self._ends(family),
+            family=family,
+            automatic=next((fitted for fitted in automatic if fitted is not None), None),
+            n_splits=len(self.splits),
+            n_train=len(self.splits[0].train),
+            random_state=self.random_state,
+        )
+
     # -- what it came to -------------------------------------------------------------------------
 
     def _scores(self, name: str) -> dict[str, Floats]:
@@ -211,6 +229,7 @@ class Run:
         groups: list[Family],
         family: Family | None,
         curve: LearningCurve | None,
+        details: Details | None,
         seconds: float,
     ) -> ComparisonResult:
         label = {
@@ -232,6 +251,7 @@ class Run:
             curve=curve,
             ends=None if curve is None or family is None else self._compare_ends(family, curve),
             doubling={} if curve is None else self._doubling(best, curve),
+            details=details,
             notes=tuple(self._notes()),
             seconds=seconds,
         )
@@ -269,7 +289,7 @@ class Run:
             float(np.median(chosen)),
             float(chosen.min()),
             float(chosen.max()),
-            self.all_rows.get(name),
+            fitted_tradeoff(self.all_rows.get(name)),
         )
 
     def _compare_ends(self, family: Family, curve: LearningCurve) -> EndsResult | None:

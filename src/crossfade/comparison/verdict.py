@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from math import floor, log10
 from typing import TYPE_CHECKING
 
 from crossfade.curves.scores import METRIC_LABELS, Estimate
+from crossfade.report.numbers import figure, quantity
 
 if TYPE_CHECKING:
     from crossfade.comparison.results import ComparisonResult, EndsResult, ModelResult
     from crossfade.curves.crossing import Crossing
 
-__all__ = ["figure", "quantity", "verdict"]
-
-
-def figure(value: float, uncertainty: float) -> str:
-    """Return a number with three decimals, or more where its uncertainty is smaller than that.
-
-    Examples
-    --------
-    >>> from crossfade.comparison.verdict import figure
-    >>> figure(0.47812, 0.016), figure(-0.000281, 0.0002), figure(-0.00001, 0.02)
-    ('0.478', '-0.00028', '0.000')
-    """
-    decimals = 3
-    if 1e-6 < uncertainty < 1e-3:
-        decimals = 1 - floor(log10(uncertainty))
-    text = f"{value:.{decimals}f}"
-    return text.lstrip("-") if float(text) == 0 else text
-
-
-def quantity(value: float) -> str:
-    """Return a number of rows, rounded to two digits above a hundred (1 234 becomes 1,200)."""
-    rounded = round(value) if value < 100 else round(value, 1 - floor(log10(value)))
-    return f"{rounded:,.0f}"
+__all__ = ["verdict"]
 
 
 def verdict(result: ComparisonResult) -> tuple[str, ...]:

@@ -100,6 +100,10 @@ class Evaluator:
     codes: Integers
     counts: Counts = field(default_factory=Counts)
 
+    def afresh(self) -> Evaluator:
+        """Return an evaluator of the same rows that has seen no warnings."""
+        return Evaluator(self.X, self.y, self.classes, self.codes)
+
     def rows(self, index: Integers) -> Any:
         """Return some rows of the table, in its own type."""
         frame = nw.from_native(self.X, eager_only=True, pass_through=True)
@@ -156,7 +160,7 @@ class Evaluator:
             start = perf_counter()
             fresh.fit(X_train, y_train)
             seconds = perf_counter() - start
-            predicted, posterior = self._predict(fresh, X_test)
+            predicted, posterior = self.predict(fresh, X_test)
             scores = score_predictions(predicted, posterior, truth)
             return Evaluation(scores, seconds, fitted_tradeoff(fresh))
 
@@ -166,19 +170,21 @@ class Evaluator:
             step(name)
         return results
 
-    def _predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
-        predicted = self._codes_of(self.stacked(fitted.predict(X)))
+    def predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
+        """Return predicted codes and the posterior over all classes, None for a model without."""
+        predicted = self.codes_of(self.stacked(fitted.predict(X)))
         if not hasattr(fitted, "predict_proba"):
             return predicted, None
         posterior = np.zeros((len(predicted), len(self.classes)))
-        posterior[:, self._codes_of(np.asarray(fitted.classes_))] = self.stacked(
+        posterior[:, self.codes_of(np.asarray(fitted.classes_))] = self.stacked(
             fitted.predict_proba(X)
         )
         if not np.isfinite(posterior).all():
             raise DataError("predict_proba returned values that are not finite")
         return predicted, posterior
 
-    def _codes_of(self, labels: NDArray[Any]) -> Integers:
+    def codes_of(self, labels: NDArray[Any]) -> Integers:
+        """Return the position of each label in `classes`."""
         codes = np.searchsorted(self.classes, labels)
         return np.minimum(codes, len(self.classes) - 1).astype(np.int64)
 

@@ -8,6 +8,9 @@ The assumed model is a Gaussian a class with one diagonal covariance, λ between
   exceeds 1. It also says that the linear logistic model is true, so the logistic function is used,
   its threshold at the middle of x¹: 1/(1 + exp(-2.5 (x¹ - 1/2))), which makes the classes equal.
 
+Losses are plotted as medians of the runs, as in the paper. The best λ is, again as there, the one
+of least expected loss: of the least mean over the runs.
+
 The paper fixes class probabilities at 1/2. Here they are fitted, as everywhere in Crossfade; in the
 first simulation, where rows are drawn given the class, each class has half of the training rows.
 """
@@ -29,7 +32,7 @@ from crossfade.experiments.trials import generator, run_trials
 
 __all__ = ["EXPERIMENT", "run"]
 
-COLUMNS: Final = ("simulation", "n", "tradeoff", "loss", "lower", "upper")
+COLUMNS: Final = ("simulation", "n", "tradeoff", "loss", "lower", "upper", "mean")
 
 SIZES: Final = (50, 100, 200)
 
@@ -113,7 +116,7 @@ def _outcome(losses: Floats, seed: int) -> Outcome:
     for simulation in range(2):
         for i, n in enumerate(SIZES):
             runs = losses[simulation, :, i]
-            median = np.median(runs, axis=0)
+            median, mean = np.median(runs, axis=0), runs.mean(axis=0)
             drawn = generator(seed, 2, simulation, i).integers(
                 runs.shape[0], size=(_BOOTSTRAP, runs.shape[0])
             )
@@ -122,24 +125,26 @@ def _outcome(losses: Floats, seed: int) -> Outcome:
             rows += [
                 dict(zip(COLUMNS, (simulation + 1, n, *cells), strict=True))
                 for cells in zip(
-                    TRADEOFFS, median.tolist(), lower.tolist(), upper.tolist(), strict=True
+                    TRADEOFFS,
+                    *(one.tolist() for one in (median, lower, upper, mean)),
+                    strict=True,
                 )
             ]
-            at = int(median.argmin())
-            optima = np.array(TRADEOFFS)[medians.argmin(axis=1)]
+            at = int(mean.argmin())
+            optima = np.array(TRADEOFFS)[runs[drawn].mean(axis=1).argmin(axis=1)]
             best.append(
                 {
                     "simulation": simulation + 1,
                     "n": n,
                     "best_tradeoff": TRADEOFFS[at],
-                    "best": float(median[at]),
-                    "generative": float(median[0]),
-                    "discriminative": float(median[-1]),
+                    "best": float(mean[at]),
+                    "generative": float(mean[0]),
+                    "discriminative": float(mean[-1]),
                     "best_tradeoff_interval": np.quantile(optima, [0.025, 0.975]).tolist(),
                 }
             )
     table = Section(
-        "Median logistic loss",
+        "Mean logistic loss",
         ("simulation", "n", "λ=1", "λ=0", "best λ", "95 %", "there", "λ=0 less λ=1"),
         tuple(
             (
@@ -172,9 +177,9 @@ def _findings(best: list[dict[str, Any]]) -> tuple[str, ...]:
     inside = ", ".join(f"{b['best_tradeoff']:g}" for b in second)
     sizes = ", ".join(map(str, SIZES))
     return (
-        f"First simulation: best λ {ends} at n = {sizes}; the generative end leads the "
-        f"discriminative one by {leads}.",
-        f"Second simulation: best λ {inside} at n = {sizes}.",
+        f"First simulation: λ of least expected loss {ends} at n = {sizes}; the generative end "
+        f"leads the discriminative one by {leads}.",
+        f"Second simulation: λ of least expected loss {inside} at n = {sizes}.",
         "Second simulation: the probability printed, 1/exp(-2.5 x¹), exceeds 1; used is "
         "1/(1 + exp(-2.5 (x¹ - 1/2))).",
     )

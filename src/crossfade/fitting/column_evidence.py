@@ -21,6 +21,9 @@ __all__ = ["ColumnEvidence", "column_evidence", "is_candidate"]
 #: Most different values of a column whose density is put to the test.
 _MOST_VALUES = 12
 
+#: Rows a value, by weight: a few rows of a column of many whole numbers show few of them.
+_ROWS_PER_VALUE = 20
+
 #: Fewest: of two values every family makes the same classifier, but for smoothing.
 _FEWEST_VALUES = 3
 
@@ -57,12 +60,20 @@ class ColumnEvidence:
         return f"out-of-fold log-loss of the column alone: {shown}; {gain}"
 
 
-def is_candidate(x: Floats) -> bool:
-    """Return whether a column holds few whole numbers, missing cells apart."""
+def is_candidate(x: Floats, n_rows: float) -> bool:
+    """Return whether a column holds few whole numbers, missing cells apart.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_samples,)
+    n_rows : float
+        Total weight of the rows.
+    """
     if x.size > 1_000 and not _few_whole(x[:1_000]):
         return False  # a look is enough for most columns
     values = np.unique(x[~np.isnan(x)])
-    return bool(_few_whole(values) and values.size >= _FEWEST_VALUES)
+    few = _FEWEST_VALUES <= values.size <= n_rows / _ROWS_PER_VALUE
+    return bool(few and _few_whole(values))
 
 
 def _few_whole(x: Floats) -> bool:

@@ -276,4 +276,9 @@ def polish(selection: Selection) -> Pool:
         np.tensordot(weights, [p.natural for p in found], axes=1),
         np.tensordot(weights, [p.offset for p in found], axes=1),
     )
+    # A mean of logarithms: what all classes have in common is left to make the shares sum to one.
+    log_shares = mean.offset + largest.density.log_partition(mean.natural).sum(axis=1)
+    total = np.logaddexp.reduce(log_shares)
+    if np.isfinite(total):
+        mean = replace(mean, offset=mean.offset - total)
     return Pool(largest, mean, selection.scale, tuple(members), weights)

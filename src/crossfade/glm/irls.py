@@ -322,8 +322,8 @@ class Restricted:
 def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: int) -> Solved:
     """Fit by the lecture's rule: stop when ‖Δβ‖/‖β‖ < 10⁻ᶜ.
 
-    Where rows are many, and a step costs little more than its pass over them, a step that would be
-    so small is not taken.
+    Where rows are many, and a step costs its pass over them, a step that would be ten times smaller
+    still is not taken.
     Norms are taken in standardised coordinates, so that the rule does not depend on units, and
     ‖β‖ counts as at least the size of a standard error, so that it ends where β is zero.
 
@@ -358,8 +358,8 @@ def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: in
 
     def foresee(at: Iterate, step: Floats) -> str | None:
         change = relative_change(at.theta, step)
-        if gradients and change < 10.0**-tol_digits:
-            return f"the next relative change, {change:.1e}, is below 1e-{tol_digits:g}"
+        if gradients and change < 0.1 * 10.0**-tol_digits:
+            return f"the next relative change, {change:.1e}, is far below 1e-{tol_digits:g}"
         return None
 
     if problem.data.n_rows >= max(_MANY_ROWS, 100 * len(start)):

@@ -224,6 +224,10 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if n_components > 1:
         parts = graph.reshape(scores, [-1, model.classes_.size, n_components])
         scores = graph.node("ReduceLogSumExp", parts, graph.integers([2]), keepdims=0)
+    if model._scorer.scale != 1.0:
+        # A pool's posterior: the class shares times a power of what the columns say.
+        scores = graph.node("Mul", scores, graph.constant(np.array([model._scorer.scale])))
+        scores = graph.add(scores, graph.constant(model._scorer.base))
     posterior = graph.node("Softmax", scores, axis=1)
     graph.name(posterior, operator.outputs[1].full_name)
     _decide(graph, posterior, model, operator.outputs[0].full_name)

@@ -232,6 +232,19 @@ def _tile_predictors(
 
 
 @njit(inline="always", fastmath=_REORDERED, error_model="numpy")
+def _tile_sum(values: Floats, size: int) -> float:  # pragma: no cover - compiled
+    """Return the sum, in an order that does not depend on where arrays lie in memory.
+
+    A loop that also writes is compiled twice, for arrays that overlap and for others; which one
+    runs is a matter of addresses, and the two would add up in different orders.
+    """
+    total = 0.0
+    for i in range(size):
+        total += values[i]
+    return total
+
+
+@njit(inline="always", fastmath=_REORDERED, error_model="numpy")
 def _add_tile(
     X: Floats, start: int, stop: int, slope: Floats, sums: Floats
 ) -> None:  # pragma: no cover - compiled
@@ -266,10 +279,9 @@ def logistic_pass(
         stop = min(start + _TILE, X.shape[0])
         _tile_predictors(X, start, stop, slopes, constant, offset, eta)
         for i in range(start, stop):
-            loss, derivative = _logistic(eta[i - start], successes[i], trials[i])
-            value += loss
-            total += derivative
-            slope[i - start] = derivative
+            eta[i - start], slope[i - start] = _logistic(eta[i - start], successes[i], trials[i])
+        value += _tile_sum(eta, stop - start)
+        total += _tile_sum(slope, stop - start)
         _add_tile(X, start, stop, slope, sums)
     return value, total
 
@@ -291,10 +303,9 @@ def poisson_pass(
         stop = min(start + _TILE, X.shape[0])
         _tile_predictors(X, start, stop, slopes, constant, offset, eta)
         for i in range(start, stop):
-            loss, derivative = _poisson(eta[i - start], counts[i], exposure[i])
-            value += loss
-            total += derivative
-            slope[i - start] = derivative
+            eta[i - start], slope[i - start] = _poisson(eta[i - start], counts[i], exposure[i])
+        value += _tile_sum(eta, stop - start)
+        total += _tile_sum(slope, stop - start)
         _add_tile(X, start, stop, slope, sums)
     return value, total
 

@@ -7,7 +7,12 @@ simulations.
 
 from __future__ import annotations
 
-from crossfade.theory.bayes import BayesClassifier, PopulationGap, population_gap
+from crossfade.theory.bayes import (
+    BayesClassifier,
+    ErrorEstimate,
+    PopulationGap,
+    population_gap,
+)
 from crossfade.theory.discriminative import (
     discriminative_excess_error,
     discriminative_sample_size,
@@ -32,6 +37,7 @@ from crossfade.theory.zero_one import ZeroOneLinearClassifier
 
 __all__ = [
     "BayesClassifier",
+    "ErrorEstimate",
     "MarginGrowth",
     "MarginMass",
     "PopulationGap",

@@ -1,0 +1,151 @@
+"""Charts of predicted probabilities: reliability, ROC, precision and recall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crossfade.charts.theme import LIGHT, Colours, altair, records
+
+__all__ = ["rate_curves", "reliability"]
+
+
+def reliability(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    roles: Sequence[str],
+    colours: Colours = LIGHT,
+) -> Any:
+    """Draw how often what was predicted happened, against the predicted probability.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Keys ``model``, ``mean``, ``frequency``, ``low``, ``high``, ``share``.
+    names, roles : sequence of str
+        The models in the legend's order, and what each is ("generative", "discriminative",
+        "best").
+    colours : Colours
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    alt = altair()
+    base = alt.Chart(records(rows))
+    unit = alt.Scale(domain=[0, 1], nice=False)
+    percent = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
+    x = alt.X("mean:Q", title="predicted probability", scale=unit, axis=percent)
+    y = alt.Y("frequency:Q", title="how often it happened", scale=unit, axis=percent)
+    color, shape, _ = _by_model(alt, names, roles, colours)
+    tooltip = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("mean:Q", title="predicted", format=".1%"),
+        alt.Tooltip("frequency:Q", title="happened", format=".1%"),
+        alt.Tooltip("low:Q", title="95 % from", format=".1%"),
+        alt.Tooltip("high:Q", title="to", format=".1%"),
+        alt.Tooltip("share:Q", title="share of predictions", format=".1%"),
+    ]
+    span = base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(
+        x=x, y=alt.Y("low:Q", title="how often it happened", scale=unit), y2="high:Q", color=color
+    )
+    dots = base.mark_point(filled=True, opacity=1).encode(
+        x=x,
+        y=y,
+        color=color,
+        shape=shape,
+        size=alt.Size(
+            "share:Q", legend=None, scale=alt.Scale(type="sqrt", domain=[0, 1], range=[24, 420])
+        ),
+        tooltip=tooltip,
+    )
+    return alt.layer(_diagonal(alt, colours, 0.0, 1.0), span, dots).properties(
+        width="container",
+        height=300,
+        title="Reliability",
+        description="Observed frequency against predicted probability, in ten bins with 95 % "
+        "intervals; on the diagonal probabilities can be taken at their word.",
+    )
+
+
+def rate_curves(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    roles: Sequence[str],
+    *,
+    title: str,
+    titles: tuple[str, str],
+    guessing: tuple[float, float],
+    colours: Colours = LIGHT,
+) -> Any:
+    """Draw one rate against another, as in ROC and precision-recall curves.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Keys ``model``, ``x``, ``y``, both from 0 to 1, in the curve's order.
+    names, roles : sequence of str
+        As for :func:`reliability`.
+    title : str
+    titles : tuple of str
+        Of the two axes.
+    guessing : tuple of float
+        Where guessing lies at the left and at the right end.
+    colours : Colours
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    alt = altair()
+    color, _, dash = _by_model(alt, names, roles, colours)
+    percent = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
+    unit = alt.Scale(domain=[0, 1], nice=False)
+    line = (
+        alt.Chart(records(rows))
+        .mark_line(strokeWidth=2)
+        .encode(
+            x=alt.X("x:Q", title=titles[0], scale=unit, axis=percent),
+            y=alt.Y("y:Q", title=titles[1], scale=unit, axis=percent),
+            order="x:Q",
+            color=color,
+            strokeDash=dash,
+            tooltip=[
+                alt.Tooltip("model:N"),
+                alt.Tooltip("x:Q", title=titles[0], format=".1%"),
+                alt.Tooltip("y:Q", title=titles[1], format=".1%"),
+            ],
+        )
+    )
+    return alt.layer(_diagonal(alt, colours, *guessing), line).properties(
+        width="container",
+        height=300,
+        title=title,
+        description=f"{title}: {titles[1]} against {titles[0]}, mean over splits; the dashed line "
+        "is guessing.",
+    )
+
+
+def _diagonal(alt: Any, colours: Colours, start: float, end: float) -> Any:
+    return (
+        alt.Chart(records([{"x": 0, "y": start}, {"x": 1, "y": end}]))
+        .mark_line(color=colours.soft, strokeWidth=1, strokeDash=[4, 3])
+        .encode(x="x:Q", y="y:Q")
+    )
+
+
+def _by_model(
+    alt: Any, names: Sequence[str], roles: Sequence[str], colours: Colours
+) -> tuple[Any, Any, Any]:
+    """Return the colour, shape and dash that tell models apart."""
+    shapes = {"generative": "square", "discriminative": "circle", "best": "diamond"}
+    dashes = {"generative": [7, 3], "discriminative": [1, 0], "best": [2, 2]}
+
+    def scale(values: list[Any]) -> Any:
+        return alt.Scale(domain=list(names), range=values)
+
+    return (
+        alt.Color("model:N", title=None, scale=scale([getattr(colours, role) for role in roles])),
+        alt.Shape("model:N", title=None, scale=scale([shapes[role] for role in roles])),
+        alt.StrokeDash("model:N", title=None, scale=scale([dashes[role] for role in roles])),
+    )

@@ -1,0 +1,280 @@
+"""Charts that move with λ: the posterior over a view of the data, and the weights of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from crossfade.charts.theme import LIGHT, SHAPES, Colours, altair, follows, records
+
+__all__ = ["posterior_view", "weight_ends", "weight_path"]
+
+
+def posterior_view(
+    cells: Sequence[Mapping[str, Any]],
+    boundary: Sequence[Mapping[str, float]],
+    points: Sequence[Mapping[str, Any]],
+    classes: Sequence[str],
+    *,
+    titles: tuple[str, str],
+    places: Sequence[str],
+    start: int = 0,
+    slider: str | None = None,
+    colours: Colours = LIGHT,
+) -> Any:
+    """Draw rows in a plane over the classes that a model gives each place, at the λ of a slider.
+
+    Parameters
+    ----------
+    cells : sequence of mapping
+        Keys ``x``, ``x2``, ``y``, ``y2``, and two lists with an entry a place on the path:
+        ``k``, position in `classes` of the most probable class, and ``p``, its posterior.
+    boundary : sequence of mapping
+        Line segments: ``place`` on the path, ``x``, ``y``, ``x2``, ``y2``.
+    points : sequence of mapping
+        Rows: ``x``, ``y``, ``label``.
+    classes : sequence of str
+        Labels in the legend's order.
+    titles : tuple of str
+        Of the two axes.
+    places : sequence of str
+        The λ of each place on the path.
+    start : int
+        Place that is shown first.
+    slider : str, optional
+        CSS selector of the range input that says which place is looked at; the chart brings its
+        own where there is none.
+    colours : Colours
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    alt = altair()
+    hues = [colours.classes[k % len(colours.classes)] for k in range(len(classes))]
+    color = alt.Scale(domain=list(classes), range=hues)
+    share = 1.0 / len(classes)
+
+    def axis(title: str) -> Any:
+        return alt.Axis(title=title, grid=False, labels=False, ticks=False, domain=False)
+
+    low_x, high_x = min(c["x"] for c in cells), max(c["x2"] for c in cells)
+    low_y, high_y = min(c["y"] for c in cells), max(c["y2"] for c in cells)
+    x = alt.X("x:Q", scale=alt.Scale(domain=[low_x, high_x], nice=False), axis=axis(titles[0]))
+    y = alt.Y("y:Q", scale=alt.Scale(domain=[low_y, high_y], nice=False), axis=axis(titles[1]))
+    now = alt.Chart(records(cells))
+    field = (
+        now.transform_calculate(
+            winner="datum.k[toNumber(tradeoff)]",
+            sure=f"0.08 + 0.5 * (datum.p[toNumber(tradeoff)] - {share}) / {1 - share}",
+        )
+        .mark_rect(strokeWidth=0)
+        .encode(
+            x=x,
+            x2="x2:Q",
+            y=y,
+            y2="y2:Q",
+            fill=alt.Fill(
+                "winner:N", scale=alt.Scale(domain=list(range(len(hues))), range=hues), legend=None
+            ),
+            fillOpacity=alt.FillOpacity("sure:Q", scale=None, legend=None),
+        )
+    )
+    line = (
+        alt.Chart(records(boundary))
+        .transform_filter("datum.place == toNumber(tradeoff)")
+        .mark_rule(color=colours.ink, strokeWidth=2, strokeCap="round")
+        .encode(x=x, y=y, x2="x2:Q", y2="y2:Q")
+    )
+    dots = (
+        alt.Chart(records(points))
+        .mark_point(filled=True, size=34, opacity=0.95, stroke=colours.paper, strokeWidth=0.8)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("label:N", title=None, scale=color),
+            shape=alt.Shape(
+                "label:N",
+                title=None,
+                scale=alt.Scale(
+                    domain=list(classes),
+                    range=[SHAPES[k % len(SHAPES)] for k in range(len(classes))],
+                ),
+            ),
+            tooltip=alt.Tooltip("label:N", title="class"),
+        )
+    )
+    return (
+        alt.layer(field, line, dots)
+        .add_params(follows("tradeoff", slider, start, places))
+        .properties(
+            width="container",
+            height=380,
+            description="Rows on two discriminant directions, over the class that the model gives "
+            "each place and the boundary between classes, at the λ of the slider.",
+        )
+    )
+
+
+def weight_path(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    span: tuple[float, float],
+    *,
+    title: str,
+    places: Sequence[str],
+    start: int = 0,
+    slider: str | None = None,
+    classes: Sequence[str] = (),
+    chooser: str | None = None,
+    colours: Colours = LIGHT,
+) -> Any:
+    """Draw the weight of each column as a bar, at the λ of a slider.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Keys ``name``, ``score`` (which class the weight is for) and ``w``, a list with a weight a
+        place on the path.
+    names : sequence of str
+        Names in the order drawn.
+    span : tuple of float
+        Smallest and largest weight on the whole path: bars keep one scale while they move.
+    title : str
+        Of the axis.
+    places, start, slider
+        As for :func:`posterior_view`.
+    classes : sequence of str
+        What ``score`` counts; empty where there is one score only.
+    chooser : str, optional
+        CSS selector of the input that says which class is looked at.
+    colours : Colours
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    alt = altair()
+    base = alt.Chart(records(rows))
+    if classes:
+        base = base.transform_filter("datum.score == toNumber(score)")
+    base = base.transform_calculate(
+        now="datum.w[toNumber(tradeoff)]",
+        generative="datum.w[0]",
+        sign="datum.w[toNumber(tradeoff)] < 0 ? 'down' : 'up'",
+        said="datum.name + ': ' + format(datum.w[toNumber(tradeoff)], '.3f')",
+    )
+    x = alt.X(
+        "now:Q",
+        stack=None,
+        title=title,
+        scale=alt.Scale(domain=[min(span[0], 0.0), max(span[1], 0.0)], nice=True, clamp=True),
+        axis=alt.Axis(tickCount=6, titleAnchor="end"),
+    )
+    y = alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(minExtent=50))
+    bars = base.mark_bar(height={"band": 0.7}).encode(
+        x=x,
+        y=y,
+        color=alt.Color(
+            "sign:N",
+            legend=None,
+            scale=alt.Scale(domain=["down", "up"], range=list(colours.classes[:2])),
+        )
+        if not classes
+        else alt.value(colours.classes[0]),
+        description=alt.Description("said:N"),
+        tooltip=[
+            alt.Tooltip("name:N", title="column"),
+            alt.Tooltip("now:Q", title="weight", format=".3f"),
+            alt.Tooltip("generative:Q", title="at λ = 1", format=".3f"),
+        ],
+    )
+    start = base.mark_tick(aria=False, color=colours.ink, thickness=2, size=14).encode(
+        x=alt.X("generative:Q"), y=y
+    )
+    chart = alt.layer(bars, start).add_params(follows("tradeoff", slider, start, places))
+    if classes:
+        chart = chart.add_params(follows("score", chooser, 0, classes))
+    return chart.properties(
+        width="container",
+        height=22 * len(names),
+        description="Weight of each column at the λ of the slider; a tick marks its weight in the "
+        "generative fit.",
+    )
+
+
+def weight_ends(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    *,
+    title: str,
+    classes: Sequence[str] = (),
+    chooser: str | None = None,
+    colours: Colours = LIGHT,
+) -> Any:
+    """Draw the generative and the discriminative estimate of each weight, with intervals.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Keys ``name``, ``score``, ``end`` ("generative" or "discriminative"), ``value``, ``low``,
+        ``high``.
+    names : sequence of str
+        Names in the order drawn.
+    title : str
+        Of the axis.
+    classes, chooser
+        As for :func:`weight_path`.
+    colours : Colours
+
+    Returns
+    -------
+    altair.LayerChart
+    """
+    alt = altair()
+    base = alt.Chart(records(rows))
+    if classes:
+        base = base.transform_filter("datum.score == toNumber(score)")
+    ends = ["generative", "discriminative"]
+    y = alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(grid=True, minExtent=50))
+    offset = alt.YOffset("end:N", sort=ends)
+    color = alt.Color(
+        "end:N",
+        title=None,
+        sort=ends,
+        scale=alt.Scale(domain=ends, range=[colours.generative, colours.discriminative]),
+    )
+    tooltip = [
+        alt.Tooltip("name:N", title="column"),
+        alt.Tooltip("end:N", title="fit"),
+        alt.Tooltip("value:Q", title="weight", format=".3f"),
+        alt.Tooltip("low:Q", title="95 % from", format=".3f"),
+        alt.Tooltip("high:Q", title="to", format=".3f"),
+    ]
+    zero = alt.Chart(records([{"at": 0}])).mark_rule(color=colours.soft).encode(x="at:Q")
+    span = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title=title, axis=alt.Axis(tickCount=7, titleAnchor="end")),
+        x2="high:Q",
+        y=y,
+        yOffset=offset,
+        color=color,
+    )
+    dots = base.mark_point(filled=True, size=46, opacity=1).encode(
+        x="value:Q",
+        y=y,
+        yOffset=offset,
+        color=color,
+        shape=alt.Shape(
+            "end:N", title=None, scale=alt.Scale(domain=ends, range=["square", "circle"])
+        ),
+        tooltip=tooltip,
+    )
+    chart = alt.layer(zero, span, dots)
+    if classes:
+        chart = chart.add_params(follows("score", chooser, 0, classes))
+    return chart.properties(
+        width="container",
+        height=28 * len(names),
+        description="Weight of each column in the generative and in the discriminative fit, with "
+        "95 % intervals.",
+    )

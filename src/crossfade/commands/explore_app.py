@@ -1,0 +1,320 @@
+"""A small application that serves the page of one table, for one person on this machine."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from crossfade.charts.theme import shown
+from crossfade.commands.output import console
+from crossfade.commands.tables import OpenTable
+from crossfade.comparison import compare
+from crossfade.comparison.inputs import Problem, read_problem
+from crossfade.errors import DataError, MissingExtraError
+from crossfade.report.page import check_installed, render_message, render_page
+
+__all__ = ["Choice", "Explorer", "serve"]
+
+#: What the page offers, under its short name.
+MODELS: Final = {
+    "nb": "naive Bayes",
+    "shared": "shared Gaussian",
+    "full": "full Gaussian",
+    "knn": "k-nearest neighbours",
+    "svm": "linear SVM",
+    "majority": "majority class",
+}
+CRITERIA: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "error"}
+
+_FIRST_MODELS: Final = ("nb", "majority")
+_FIRST_SPLITS: Final = 5
+_MOST_SPLITS: Final = 100
+
+#: Pages that are kept: going back costs nothing.
+_MOST_PAGES: Final = 20
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+}
+
+
+class _Stopping(Exception):
+    """The server is asked to end while a comparison runs."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asked to see.
+
+    Attributes
+    ----------
+    columns, classes : tuple of int
+        Their numbers; empty for all.
+    models : tuple of str
+        Short names.
+    criterion : str
+    splits : int
+    """
+
+    columns: tuple[int, ...]
+    classes: tuple[int, ...]
+    models: tuple[str, ...]
+    criterion: str
+    splits: int
+
+    @classmethod
+    def read(cls, query: Any) -> Choice:
+        """Return the choice that the address's query spells.
+
+        Parameters
+        ----------
+        query : mapping with getlist
+            Lists under ``column``, ``class`` and ``model``, texts under ``criterion`` and
+            ``splits``.
+
+        Raises
+        ------
+        DataError
+            If a number is none, or a name is unknown.
+        """
+        models = tuple(dict.fromkeys(query.getlist("model"))) or _FIRST_MODELS
+        criterion = query.get("criterion", "log_loss")
+        for name, known in [*((m, MODELS) for m in models), (criterion, CRITERIA)]:
+            if name not in known:
+                raise DataError(f"expected one of {', '.join(known)}, got {shown(name)!r}")
+        splits = _whole("splits", query.get("splits", str(_FIRST_SPLITS)))
+        if not 2 <= splits <= _MOST_SPLITS:
+            raise DataError(f"splits: expected 2 to {_MOST_SPLITS}, got {splits}")
+        return cls(
+            tuple(sorted({_whole("column", text) for text in query.getlist("column")})),
+            tuple(sorted({_whole("class", text) for text in query.getlist("class")})),
+            models,
+            criterion,
+            splits,
+        )
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise DataError(f"{name}: expected a whole number, got {shown(text)!r}")
+    return int(text)
+
+
+@dataclass
+class Explorer:
+    """Answers with pages of one table.
+
+    Attributes
+    ----------
+    table : OpenTable
+    random_state : int
+    stopping : callable
+        Whether the server is about to end; a running comparison then gives up.
+    problem : Problem
+        The table, checked.
+    pages : OrderedDict
+        The last pages, by choice.
+    """
+
+    table: OpenTable
+    random_state: int
+    stopping: Callable[[], bool] = lambda: False
+    problem: Problem = field(init=False)
+    pages: OrderedDict[Choice, str] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.problem = read_problem(self.table.X, self.table.y)
+
+    def page(self, choice: Choice) -> str:
+        """Return the page of a choice; one at a time, since models may not share a process.
+
+        Raises
+        ------
+        DataError
+            If the choice leaves too little to compare.
+        """
+        if choice not in self.pages:
+            self.pages[choice] = self._made(choice)
+            while len(self.pages) > _MOST_PAGES:
+                self.pages.popitem(last=False)
+        return self.pages[choice]
+
+    def _made(self, choice: Choice) -> str:
+        X, y = self._part(choice)
+        result = compare(
+            X,
+            y,
+            models=choice.models,
+            n_splits=choice.splits,
+            criterion=choice.criterion,
+            random_state=self.random_state,
+            progress=self._report,
+        )
+        content = self.table.to_dict() | result.to_dict()
+        return render_page(content, self._controls(choice))
+
+    def _report(self, done: int, total: int, text: str) -> None:
+        if self.stopping():
+            raise _Stopping
+
+    def _part(self, choice: Choice) -> tuple[Any, Any]:
+        """Return the chosen rows and columns of the table, and their labels."""
+        evaluator = self.problem.evaluator
+        X, y = evaluator.X, evaluator.y
+        n_columns, n_classes = self.problem.data.n_columns, len(evaluator.classes)
+        if choice.classes:
+            if max(choice.classes) >= n_classes or len(choice.classes) < 2:
+                raise DataError(f"classes: expected two or more of the {n_classes} there are")
+            rows = np.flatnonzero(np.isin(evaluator.codes, choice.classes))
+            X, y = evaluator.rows(rows), y[rows]
+        if choice.columns:
+            if max(choice.columns) >= n_columns:
+                raise DataError(f"columns: expected some of the {n_columns} there are")
+            if isinstance(X, np.ndarray):
+                X = X[:, list(choice.columns)]
+            else:
+                names = [self.problem.table.schema.names[j] for j in choice.columns]
+                X = nw.from_native(X, eager_only=True).select(names).to_native()
+        return X, y
+
+    def _controls(self, choice: Choice) -> dict[str, Any]:
+        """Return what the page's form offers, and what of it is chosen."""
+        data = self.problem.data
+        return {
+            "columns": _options(data.column_names, choice.columns),
+            "classes": _options(data.classes, choice.classes),
+            "models": [(key, name, key in choice.models) for key, name in MODELS.items()],
+            "criteria": [(key, name, key == choice.criterion) for key, name in CRITERIA.items()],
+            "splits": choice.splits,
+            "most_splits": _MOST_SPLITS,
+        }
+
+
+def _options(names: tuple[str, ...], chosen: tuple[int, ...]) -> list[tuple[int, str, bool]]:
+    return [(j, shown(name), not chosen or j in chosen) for j, name in enumerate(names)]
+
+
+def application(
+    explorer: Explorer, token: str, hosts: list[str], announce: Callable[[], None]
+) -> Any:
+    """Return the ASGI application: one page below a secret path, read only.
+
+    Parameters
+    ----------
+    explorer : Explorer
+    token : str
+        The secret; without it everything is not found.
+    hosts : list of str
+        Names that requests may call this machine by, against pages elsewhere that rebind theirs.
+    announce : callable
+        Called when the server is ready.
+    """
+    import anyio
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import Request
+    from starlette.responses import HTMLResponse, Response
+    from starlette.routing import Route
+
+    turn = anyio.Lock()
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        announce()
+        yield
+
+    def answer(text: str, code: int = 200) -> Response:
+        return HTMLResponse(text, status_code=code, headers=_HEADERS)
+
+    async def page(request: Request) -> Response:
+        if not secrets.compare_digest(request.path_params["token"].encode(), token.encode()):
+            return answer(render_message("There is nothing here", _WRONG_TOKEN), 404)
+        try:
+            choice = Choice.read(request.query_params)
+            async with turn:
+                return answer(await run_in_threadpool(explorer.page, choice))
+        except ValueError as error:
+            return answer(render_message("This cannot be shown", str(error)), 400)
+        except _Stopping:
+            return answer(render_message("The server is ending", "Start it again."), 503)
+
+    return Starlette(
+        routes=[Route("/{token}/", page, methods=["GET"])],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
+        lifespan=lifespan,
+    )
+
+
+_WRONG_TOKEN: Final = "Use the whole address that crossfade explore printed."
+
+
+def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
+    """Serve the page until Ctrl-C, and print where.
+
+    Parameters
+    ----------
+    table : OpenTable
+    host : str
+        Address to listen on.
+    port : int
+        0 takes a free one.
+    random_state : int
+        Seed of the splits.
+
+    Raises
+    ------
+    MissingExtraError
+        If Starlette or uvicorn is not installed.
+    OSError
+        If the port is taken.
+    """
+    try:
+        import starlette  # noqa: F401 - needed below, and missed before the table is read
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError(
+            f"crossfade explore needs the package {error.name}, which is not installed; "
+            "install it with: pip install 'crossfade[explore]'"
+        ) from error
+    check_installed()
+    explorer = Explorer(table, random_state)
+    listener = socket.create_server((host, port), family=_family(host))
+    token = secrets.token_urlsafe(24)
+    hosts = ["127.0.0.1", "localhost", "[::1]", host]
+    address = f"[{host}]" if ":" in host else host
+
+    def announce() -> None:
+        out = console()
+        out.print(f"http://{address}:{listener.getsockname()[1]}/{token}/", soft_wrap=True)
+        out.print("Open it in a browser of this machine; Ctrl-C ends it.", style="dim")
+
+    app = application(explorer, token, ["*"] if host in ("0.0.0.0", "::") else hosts, announce)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=3,
+        )
+    )
+    explorer.stopping = lambda: server.should_exit
+    with listener:
+        server.run(sockets=[listener])
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

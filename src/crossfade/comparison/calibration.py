@@ -1,0 +1,198 @@
+"""Whether probabilities can be taken at their word, and how well they rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from crossfade.curves.scores import Estimate, estimate
+from crossfade.densities.base import Floats, Integers
+
+__all__ = ["Calibration", "Ranking", "calibrate", "rank"]
+
+_BINS = 10
+
+#: Places at which curves of single splits are averaged.
+_GRID = np.linspace(0.0, 1.0, 51)
+
+_QUANTILE = float(stats.norm.ppf(0.975))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Predicted probabilities against what happened, in bins.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_bins,)
+        Mean predicted probability of the bin; empty bins are left out.
+    frequency, low, high : ndarray of shape (n_bins,)
+        How often it happened, with a 95 % interval (Wilson 1927). A row that is a test row of
+        several splits counts once in it.
+    share : ndarray of shape (n_bins,)
+        Share of the predictions in the bin.
+    error : Estimate
+        Expected calibration error: the mean over predictions of the distance between bin's mean
+        and frequency, by split.
+    """
+
+    mean: Floats
+    frequency: Floats
+    low: Floats
+    high: Floats
+    share: Floats
+    error: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names."""
+        return {
+            "mean": self.mean.tolist(),
+            "frequency": self.frequency.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "share": self.share.tolist(),
+            "error": self.error.to_dict(),
+        }
+
+
+def calibrate(
+    posteriors: Sequence[Floats], truths: Sequence[Integers], test_to_train: float
+) -> Calibration:
+    """Return the reliability of posteriors on the test rows of several splits.
+
+    Parameters
+    ----------
+    posteriors : sequence of ndarray of shape (n_test, n_classes)
+        One a split. Of two classes the second's probabilities are looked at, else all classes'.
+    truths : sequence of ndarray of shape (n_test,), int64
+    test_to_train : float
+        n_test/n_train of the splits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.comparison.calibration import calibrate
+    >>> posterior = np.array([[0.75, 0.25]] * 4)
+    >>> found = calibrate([posterior] * 2, [np.array([0, 0, 0, 1])] * 2, 0.25)
+    >>> found.mean, found.frequency, found.error.mean
+    (array([0.25]), array([0.25]), 0.0)
+    """
+    sums = np.stack([_binned(p, y) for p, y in zip(posteriors, truths, strict=True)])
+    count, probability, happened = sums.sum(axis=0)
+    kept = count > 0
+    n, mean, frequency = count[kept], probability[kept] / count[kept], happened[kept] / count[kept]
+    # The expected number of splits that test one row; each row's answer is one piece of evidence.
+    repeats = max(1.0, len(sums) * test_to_train / (1.0 + test_to_train))
+    low, high = _wilson(frequency, n / repeats)
+    by_split = np.abs(sums[:, 1] - sums[:, 2]).sum(axis=1) / sums[:, 0].sum(axis=1)
+    return Calibration(
+        mean, frequency, low, high, n / count.sum(), estimate(by_split, test_to_train)
+    )
+
+
+def _binned(posterior: Floats, truth: Integers) -> Floats:
+    """Return count, summed probability and number of happenings a bin, shape (3, n_bins)."""
+    own = truth[:, None] == np.arange(posterior.shape[1])
+    if posterior.shape[1] == 2:
+        posterior, own = posterior[:, 1:], own[:, 1:]
+    p, happened = posterior.ravel(), own.ravel().astype(np.float64)
+    bins = np.minimum((p * _BINS).astype(np.int64), _BINS - 1)
+    return np.stack(
+        [np.bincount(bins, weights, _BINS) for weights in (np.ones_like(p), p, happened)]
+    )
+
+
+def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+    z2 = _QUANTILE**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _QUANTILE / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well the second class's probability ranks rows, averaged over splits.
+
+    Attributes
+    ----------
+    place : ndarray of shape (n_places,)
+        False-positive rates, and recalls.
+    true_positive : ndarray of shape (n_places,)
+        Mean true-positive rate at each false-positive rate.
+    precision : ndarray of shape (n_places,)
+        Mean precision at each recall.
+    area, average_precision : Estimate
+        Area under the ROC curve, ties counting half; average precision.
+    prevalence : float
+        Share of the second class: the precision of guessing.
+    """
+
+    place: Floats
+    true_positive: Floats
+    precision: Floats
+    area: Estimate
+    average_precision: Estimate
+    prevalence: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names."""
+        return {
+            "place": self.place.tolist(),
+            "true_positive": self.true_positive.tolist(),
+            "precision": self.precision.tolist(),
+            "area": self.area.to_dict(),
+            "average_precision": self.average_precision.to_dict(),
+            "prevalence": self.prevalence,
+        }
+
+
+def rank(scores: Sequence[Floats], truths: Sequence[Integers], test_to_train: float) -> Ranking:
+    """Return ROC and precision-recall curves of two classes, averaged over splits.
+
+    Parameters
+    ----------
+    scores : sequence of ndarray of shape (n_test,)
+        One a split: the second class's probability.
+    truths : sequence of ndarray of shape (n_test,), int64
+        0 or 1.
+    test_to_train : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.comparison.calibration import rank
+    >>> scores, truth = np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1])
+    >>> found = rank([scores] * 2, [truth] * 2, 0.25)
+    >>> found.area.mean, round(found.average_precision.mean, 3)
+    (0.75, 0.833)
+    """
+    curves = [_curves(s, y) for s, y in zip(scores, truths, strict=True)]
+    rates, precisions, areas, averages = zip(*curves, strict=True)
+    return Ranking(
+        _GRID,
+        np.mean(rates, axis=0),
+        np.mean(precisions, axis=0),
+        estimate(np.array(areas), test_to_train),
+        estimate(np.array(averages), test_to_train),
+        float(np.mean(np.concatenate(list(truths)))),
+    )
+
+
+def _curves(scores: Floats, truth: Integers) -> tuple[Floats, Floats, float, float]:
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(truth[order])
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)  # ends of ties
+    tp, fp = hits[last].astype(np.float64), last + 1 - hits[last]
+    recall = np.append(0.0, tp / tp[-1])
+    fall_out = np.append(0.0, fp / fp[-1])
+    precision = tp / (tp + fp)
+    area = float(np.sum(np.diff(fall_out) * (recall[1:] + recall[:-1]) / 2))
+    average = float(np.sum(np.diff(recall) * precision))
+    # At one false-positive rate the highest point; a recall between thresholds takes the next one.
+    rate = np.interp(_GRID, fall_out, recall)
+    at = np.minimum(np.searchsorted(recall[1:], _GRID - 1e-12), len(precision) - 1)
+    return rate, precision[at], area, average

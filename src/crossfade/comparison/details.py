@@ -1,0 +1,429 @@
+"""The evidence behind a comparison: path, view, weights, calibration, of its best models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
+from crossfade.comparison.effects import Bar, Probes, jackknife, make_probes, weights
+from crossfade.comparison.models import Family
+from crossfade.comparison.plane import (
+    agreement,
+    class_scores,
+    discriminant_plane,
+    posterior_surface,
+)
+from crossfade.curves.evaluation import Evaluator, Failure, fitted_tradeoff
+from crossfade.curves.splits import Split, repeated_splits
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.fitting.path import TRADEOFFS
+from crossfade.rows.preparation import Preparation
+from crossfade.rows.schema import Schema
+
+__all__ = ["Details", "Subject", "count_steps", "find_details"]
+
+#: Rows that the evidence is computed on; of more, a stratified sample.
+_MOST_ROWS: Final = 20_000
+
+#: Rows that the two-dimensional view is found from, and rows of it that are shown.
+_VIEW_ROWS: Final = 2_000
+_SHOWN_ROWS: Final = 400
+
+#: Splits that the two ends and the best model are fitted on once more.
+_MOST_SPLITS: Final = 20
+
+
+@dataclass(frozen=True)
+class View:
+    """A model family's posterior over two discriminant directions, along the path.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_shown, 2)
+        Rows of the sample.
+    codes : ndarray of shape (n_shown,), int64
+        Their classes.
+    low, high : ndarray of shape (2,)
+        Ends of the part that holds nearly all rows.
+    surfaces : ndarray of shape (n_path, 6, n_classes)
+        See :func:`~crossfade.comparison.plane.posterior_surface`.
+    agreement : ndarray of shape (n_path,)
+        Share of rows at whose place the view shows the class that the model decides for.
+    """
+
+    points: Floats
+    codes: Integers
+    low: Floats
+    high: Floats
+    surfaces: Floats
+    agreement: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names, rounded to what can be seen."""
+        return {
+            "points": np.round(self.points, 3).tolist(),
+            "codes": self.codes.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "surfaces": self.surfaces.tolist(),
+            "agreement": self.agreement.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What each column is worth along the path, and at its ends with uncertainty.
+
+    Attributes
+    ----------
+    bars : tuple of Bar
+    path : ndarray of shape (n_path, n_bars, n_scores)
+        Log-odds a standard deviation (or a change of category) at each λ; one score for two
+        classes, else one a class. The first is the generative end, the last the discriminative.
+    generative_error, discriminative_error, change_error : ndarray of shape (n_bars, n_scores)
+        Standard errors of the two ends and of their difference (delete-d jackknife).
+    half : float
+        How many of them a 95 % interval takes to either side.
+    """
+
+    bars: tuple[Bar, ...]
+    path: Floats
+    generative_error: Floats
+    discriminative_error: Floats
+    change_error: Floats
+    half: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the weights, with the ends' intervals, ready for JSON."""
+        return {
+            "bars": [
+                {"column": bar.column, "level": bar.level, "against": bar.against}
+                for bar in self.bars
+            ],
+            "path": self.path.tolist(),
+            "generative": self._interval(self.path[0], self.generative_error),
+            "discriminative": self._interval(self.path[-1], self.discriminative_error),
+            "change": self._interval(self.path[-1] - self.path[0], self.change_error),
+        }
+
+    def _interval(self, value: Floats, error: Floats) -> dict[str, Any]:
+        return {
+            "value": value.tolist(),
+            "standard_error": error.tolist(),
+            "low": (value - self.half * error).tolist(),
+            "high": (value + self.half * error).tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Details:
+    """What a comparison's page shows besides the table.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that all of it was computed on; fewer than the table has where that is large.
+    n_splits : int
+        Splits for calibration, ranking and standard errors.
+    family, assumption : str or None
+        The family whose λ is moved, and what its generative end believes of the columns.
+    tradeoffs : tuple of float
+        The λ of `view` and `weights`, falling.
+    path : mapping of str to ndarray, or None
+        The out-of-fold losses along the path on all rows, as ``tradeoff_path_`` has them.
+    chosen : float or None
+        The λ chosen there.
+    method : str or None
+        Where its losses came from.
+    view : View or None
+    weights : Weights or None
+    calibration, ranking : mapping of str to Calibration, Ranking
+        By model; the second for two classes only.
+    notes : tuple of str
+        What could not be computed, and why.
+    """
+
+    n_rows: int
+    n_splits: int
+    family: str | None
+    assumption: str | None
+    tradeoffs: tuple[float, ...]
+    path: Mapping[str, NDArray[np.float64]] | None
+    chosen: float | None
+    method: str | None
+    view: View | None
+    weights: Weights | None
+    calibration: Mapping[str, Calibration]
+    ranking: Mapping[str, Ranking]
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything under its name, ready for JSON."""
+        path = self.path
+        return {
+            "rows": self.n_rows,
+            "splits": self.n_splits,
+            "family": self.family,
+            "assumption": self.assumption,
+            "tradeoffs": list(self.tradeoffs),
+            "path": None if path is None else {k: np.asarray(v).tolist() for k, v in path.items()},
+            "chosen": self.chosen,
+            "method": self.method,
+            "view": None if self.view is None else self.view.to_dict(),
+            "weights": None if self.weights is None else self.weights.to_dict(),
+            "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
+            "ranking": {name: found.to_dict() for name, found in self.ranking.items()},
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Of what the details are wanted.
+
+    Attributes
+    ----------
+    evaluator : Evaluator
+        All rows.
+    schema : Schema
+        What their columns are.
+    best : tuple of (str, estimator)
+        The best model's name, and itself, unfitted.
+    ends : mapping of str to estimator
+        The family's generative and discriminative end, in this order; empty without a family.
+    family : Family or None
+    automatic : estimator or None
+        The family's member that chose its λ, fitted on all rows; None where there is none.
+    n_splits, n_train, random_state : int
+        Of the comparison.
+    """
+
+    evaluator: Evaluator
+    schema: Schema
+    best: tuple[str, Any]
+    ends: Mapping[str, Any]
+    family: Family | None
+    automatic: Any
+    n_splits: int
+    n_train: int
+    random_state: int
+
+
+def count_steps(n_splits: int) -> int:
+    """Return how often :func:`find_details` will report a step."""
+    return 1 + min(n_splits, _MOST_SPLITS)
+
+
+def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
+    """Fit the best models once more and look at them closely.
+
+    Parameters
+    ----------
+    subject : Subject
+    step : callable
+        Called with a few words after each set of fits.
+    """
+    sample, splits = _sampled(subject)
+    evaluator, rows = subject.evaluator, np.sort(sample)
+    probes = make_probes(evaluator.rows(rows), subject.schema, evaluator.codes[rows])
+    path = _fit_path(subject, rows)
+    notes = [] if isinstance(path, list) or path is None else [path.reason]
+    fits = path if isinstance(path, list) else []
+    view = _view(subject, rows, fits) if fits else None
+    along = [_weights(evaluator, probes, fitted) for fitted in fits] if probes else []
+    step("path")
+    found = _over_splits(subject, splits, probes, step)
+    ratio = len(splits[0].test) / len(splits[0].train)
+    errors = found.standard_errors(subject.ends, ratio)
+    if along and isinstance(errors, str):
+        notes.append(errors)
+    automatic = subject.automatic
+    if automatic is None and subject.family is not None:
+        automatic = evaluator.fit("tradeoff", subject.family.at("auto"), rows)
+    chosen = _fitted_path(automatic)
+    return Details(
+        n_rows=len(rows),
+        n_splits=len(splits),
+        family=subject.family.label if subject.family else None,
+        assumption=_assumption(subject.family),
+        tradeoffs=TRADEOFFS if fits else (),
+        path=chosen[0] if chosen else None,
+        chosen=chosen[1] if chosen else None,
+        method=chosen[2] if chosen else None,
+        view=view,
+        weights=Weights(probes.bars, np.stack(along), *errors)
+        if probes and along and not isinstance(errors, str)
+        else None,
+        calibration={
+            name: calibrate(posteriors, found.truths, ratio)
+            for name, posteriors in found.posteriors.items()
+        },
+        ranking={
+            name: rank([p[:, 1] for p in posteriors], found.truths, ratio)
+            for name, posteriors in found.posteriors.items()
+        }
+        if len(evaluator.classes) == 2
+        else {},
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _sampled(subject: Subject) -> tuple[Integers, list[Split]]:
+    """Return the rows that are looked at and splits of them.
+
+    With all rows they are the comparison's first splits.
+    """
+    codes = subject.evaluator.codes
+    n, n_splits = len(codes), min(subject.n_splits, _MOST_SPLITS)
+    if n <= _MOST_ROWS:
+        sample, n_train = np.arange(n), subject.n_train
+    else:
+        sample = np.sort(_stratified(codes, _MOST_ROWS, subject.random_state))
+        # A split needs two rows of a class.
+        sample = sample[np.bincount(codes[sample])[codes[sample]] > 1]
+        n_train = round(subject.n_train / n * len(sample))
+    splits = repeated_splits(
+        _consecutive(codes[sample]),
+        n_splits=n_splits,
+        n_train=n_train,
+        random_state=subject.random_state,
+    )
+    return sample, [Split(sample[s.train], sample[s.test]) for s in splits]
+
+
+def _stratified(codes: Integers, size: int, random_state: int) -> Integers:
+    """Return so many row numbers, with the classes in the shares they have."""
+    split = repeated_splits(
+        _consecutive(codes), n_splits=1, n_train=size, random_state=random_state
+    )
+    return next(iter(split)).train
+
+
+def _consecutive(codes: Integers) -> Integers:
+    return np.unique(codes, return_inverse=True)[1]
+
+
+def _fit_path(subject: Subject, rows: Integers) -> list[Any] | Failure | None:
+    """Return the family's fits down the path, the first failure, or None without a family."""
+    if subject.family is None:
+        return None
+    fits = []
+    for tradeoff in TRADEOFFS:
+        fitted = subject.evaluator.fit("path", subject.family.at(tradeoff), rows)
+        if isinstance(fitted, Failure):
+            return Failure(f"No view along λ: the fit at λ = {tradeoff:g} failed: {fitted.reason}")
+        fits.append(fitted)
+    return fits
+
+
+def _fitted_path(model: Any) -> tuple[Mapping[str, Any], float, str] | None:
+    """Return the path that a fitted model chose on, its choice, and where the losses are from."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    path, chosen = getattr(last, "tradeoff_path_", None), fitted_tradeoff(model)
+    if path is None or chosen is None:
+        return None
+    return path, chosen, str(getattr(last, "selection_", ""))
+
+
+def _assumption(family: Family | None) -> str | None:
+    if family is None:
+        return None
+    return "independent" if type(family.model).__name__ == "NaiveBayes" else "density"
+
+
+def _scores(evaluator: Evaluator, fitted: Any, X: Any) -> Floats:
+    columns = evaluator.codes_of(np.asarray(fitted.classes_))
+    return class_scores(fitted, X, columns, len(evaluator.classes))
+
+
+def _weights(evaluator: Evaluator, probes: Probes, fitted: Any) -> Floats:
+    return weights(_scores(evaluator, fitted, probes.X), probes)
+
+
+def _view(subject: Subject, rows: Integers, fits: list[Any]) -> View:
+    evaluator = subject.evaluator
+    codes = evaluator.codes
+    if len(rows) > _VIEW_ROWS:
+        rows = rows[_stratified(codes[rows], _VIEW_ROWS, subject.random_state)]
+    X = evaluator.rows(rows)
+    plane = discriminant_plane(Preparation(drop_first=True).fit_transform(X), codes[rows])
+    scores = [_scores(evaluator, fitted, X) for fitted in fits]
+    surfaces = [posterior_surface(plane, s) for s in scores]
+    low, high = np.quantile(plane, [0.005, 0.995], axis=0)
+    margin = 0.06 * np.where(high > low, high - low, 2.0)
+    low, high = low - margin, high + margin
+    inside = np.flatnonzero(((plane >= low) & (plane <= high)).all(axis=1))
+    # Evenly spread over the rows' own order: classes keep their shares, nearly.
+    shown = inside[np.unique(np.linspace(0, len(inside) - 1, _SHOWN_ROWS).round().astype(int))]
+    return View(
+        plane[shown],
+        codes[rows][shown],
+        low,
+        high,
+        np.stack(surfaces),
+        np.array([agreement(plane, f, s) for f, s in zip(surfaces, scores, strict=True)]),
+    )
+
+
+@dataclass(frozen=True)
+class _OverSplits:
+    """Posteriors of test rows, and weights of the two ends, split by split."""
+
+    truths: list[Integers]
+    posteriors: dict[str, list[Floats]]
+    weights: dict[str, list[Floats]]
+    failure: str | None
+
+    def standard_errors(
+        self, ends: Mapping[str, Any], ratio: float
+    ) -> tuple[Floats, Floats, Floats, float] | str:
+        """Return the standard errors of both ends and of the change, or why there are none."""
+        if any(name not in self.weights for name in ends) or len(ends) < 2:
+            return f"No weights: {self.failure or 'no model has a tradeoff'}"
+        first, second = (self.weights[name] for name in ends)
+        change = [b - a for a, b in zip(first, second, strict=True)]
+        (e1, half), (e2, _), (e3, _) = (jackknife(v, ratio) for v in (first, second, change))
+        return e1, e2, e3, half
+
+
+def _over_splits(
+    subject: Subject, splits: list[Split], probes: Probes | None, step: Callable[[str], None]
+) -> _OverSplits:
+    evaluator = subject.evaluator
+    models = dict([subject.best]) | dict(subject.ends)
+    posteriors: dict[str, list[Floats]] = {name: [] for name in models}
+    found: dict[str, list[Floats]] = {name: [] for name in subject.ends} if probes else {}
+    failure = None
+    for number, split in enumerate(splits, start=1):
+        X_test = evaluator.rows(split.test)
+        for name in list(posteriors):
+            fitted = evaluator.fit(name, models[name], split.train)
+            looks = [(posteriors, partial(_posterior, evaluator, X_test))]
+            if name in found and probes is not None:
+                looks.append((found, partial(_weights, evaluator, probes)))
+            for kept, look in looks:
+                answer = fitted
+                if not isinstance(fitted, Failure):
+                    answer = evaluator.guarded(name, partial(look, fitted))
+                if isinstance(answer, Failure):
+                    failure = answer.reason
+                    del kept[name]
+                else:
+                    kept[name].append(answer)
+        step(f"evidence {number} of {len(splits)}")
+    return _OverSplits([evaluator.codes[s.test] for s in splits], posteriors, found, failure)
+
+
+def _posterior(evaluator: Evaluator, X: Any, fitted: Any) -> Floats:
+    posterior = evaluator.predict(fitted, X)[1]
+    if posterior is None:
+        raise DataError("the model gives no probabilities")
+    return posterior

@@ -1,0 +1,223 @@
+"""What each column is worth to a model: weights, in the columns that the user knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from crossfade.densities.base import Floats, Integers
+from crossfade.rows.decoding import decoded_table, table_library
+from crossfade.rows.schema import Schema
+
+__all__ = ["Bar", "Probes", "jackknife", "make_probes", "weights"]
+
+#: Columns that are probed; of wider tables those that separate the classes most.
+_MOST_COLUMNS = 40
+
+#: Categories of a column that are probed, besides the most frequent one.
+_MOST_LEVELS = 5
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One weight's place.
+
+    Attributes
+    ----------
+    column : int
+        Number of the column.
+    level : str or None
+        The category, or the second value of a boolean column, whose weight it is; None for a
+        column of numbers.
+    against : str or None
+        The category that it is compared with.
+    """
+
+    column: int
+    level: str | None
+    against: str | None
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Pairs of rows that differ in one column.
+
+    Attributes
+    ----------
+    X : frame or ndarray
+        The rows, in the user's own kind of table.
+    bars : tuple of Bar
+    low, high : ndarray of shape (n_bars,), int64
+        The rows of each pair.
+    steps : ndarray of shape (n_bars,)
+        How many standard deviations of the column lie between them; 1 for categories.
+    """
+
+    X: Any
+    bars: tuple[Bar, ...]
+    low: Integers
+    high: Integers
+    steps: Floats
+
+
+def make_probes(X: Any, schema: Schema, codes: Integers) -> Probes | None:
+    """Return the rows at which models are asked for the weight of each column.
+
+    Numbers go from one standard deviation below their mean to one above (whole numbers to whole
+    numbers, and nowhere outside what occurs); a boolean from its first value to its second; text
+    from its most frequent category to each of the next five. All other columns stay at their
+    median or most frequent value, which matters only where columns interact (a covariance a
+    class).
+
+    Parameters
+    ----------
+    X : frame or ndarray of shape (n_rows, n_columns)
+    schema : Schema
+        What its columns are.
+    codes : ndarray of shape (n_rows,), int64
+        Classes.
+
+    Returns
+    -------
+    Probes or None
+        None if no column varies.
+    """
+    matrix = np.asarray(schema.encode(X), dtype=np.float64)
+    base = np.array([_usual(c, k) for c, k in zip(matrix.T, schema.kinds, strict=True)])
+    rows, bars, steps = [base], list[Bar](), list[float]()
+    low, high = list[int](), list[int]()
+    for j in _separating(matrix, schema, codes):
+        for bar, start, end, step in _pairs(j, matrix[:, j], schema):
+            bars.append(bar)
+            for value, numbers in ((start, low), (end, high)):
+                row = base.copy()
+                row[j] = value
+                numbers.append(len(rows))
+                rows.append(row)
+            steps.append(step)
+    if not bars:
+        return None
+    table = decoded_table(schema, np.array(rows), table_library(X))
+    return Probes(table, tuple(bars), np.array(low), np.array(high), np.array(steps))
+
+
+def weights(scores: Floats, probes: Probes) -> Floats:
+    """Return the weights from the class scores of the probes.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_probes, n_classes)
+        Log-posteriors up to a constant a row.
+    probes : Probes
+
+    Returns
+    -------
+    ndarray of shape (n_bars, 1) or (n_bars, n_classes)
+        Change of the log-odds of the second class (two classes), else of each class's
+        log-posterior against the mean of all, a standard deviation or a change of category. For a
+        linear model the coefficient of the standardised column.
+    """
+    if scores.shape[1] == 2:
+        scores = scores[:, 1:] - scores[:, :1]
+    else:
+        scores = scores - scores.mean(axis=1, keepdims=True)
+    return (scores[probes.high] - scores[probes.low]) / probes.steps[:, None]
+
+
+def jackknife(values: Sequence[Floats], test_to_train: float) -> tuple[Floats, float]:
+    """Return the standard error of an estimate from its values on random parts of the rows.
+
+    The delete-d jackknife (Shao and Wu 1989, "A general theory for jackknife variance
+    estimation", Annals of Statistics 17): with d rows left out of n, the variance of the estimate
+    on all rows is (n-d)/d times the mean squared deviation of those on parts.
+
+    Parameters
+    ----------
+    values : sequence of ndarray
+        One a split, at least two.
+    test_to_train : float
+        d/(n-d).
+
+    Returns
+    -------
+    standard_error : ndarray
+    half : float
+        Standard errors to either side that a 95 % interval takes (Student's t).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.comparison.effects import jackknife
+    >>> error, half = jackknife([np.array([1.0]), np.array([3.0])], test_to_train=0.25)
+    >>> error, round(half, 1)
+    (array([2.82842712]), 12.7)
+    """
+    parts = np.stack(values)
+    error = parts.std(axis=0, ddof=1) / np.sqrt(test_to_train)
+    return error, float(stats.t.ppf(0.975, len(parts) - 1))
+
+
+def _usual(column: Floats, kind: str) -> float:
+    """Return the median of numbers, the most frequent of anything else; NaN if there is none."""
+    present = column[~np.isnan(column)]
+    if not present.size:
+        return np.nan
+    if kind in ("continuous", "count"):
+        return float(np.quantile(present, 0.5, method="lower"))
+    values, counts = np.unique(present, return_counts=True)
+    return float(values[counts.argmax()])
+
+
+def _separating(matrix: Floats, schema: Schema, codes: Integers) -> list[int]:
+    """Return the columns that separate the classes most, in the table's order."""
+    shares = [
+        -1.0 if np.isnan(column).all() else _between(column, kind, codes)
+        for column, kind in zip(matrix.T, schema.kinds, strict=True)
+    ]
+    order = np.argsort(-np.array(shares), kind="stable")[:_MOST_COLUMNS]
+    return sorted(j for j in order.tolist() if shares[j] >= 0.0)
+
+
+def _between(column: Floats, kind: str, codes: Integers) -> float:
+    """Return the share of a column's variance that lies between classes."""
+    present = ~np.isnan(column)
+    values, codes = column[present], codes[present]
+    if kind == "categorical":
+        expanded = (values[:, None] == np.unique(values)[:50]).astype(np.float64)
+    else:
+        expanded = values[:, None]
+    expanded = expanded - expanded.mean(axis=0)
+    total = float((expanded**2).sum())
+    if total <= 0.0:
+        return -1.0
+    onehot = np.eye(int(codes.max()) + 1)[codes]
+    sums = onehot.T @ expanded
+    counts = onehot.sum(axis=0)
+    return float((sums**2 / np.maximum(counts, 1.0)[:, None]).sum()) / total
+
+
+def _pairs(j: int, column: Floats, schema: Schema) -> list[tuple[Bar, float, float, float]]:
+    present = column[~np.isnan(column)]
+    if schema.kinds[j] == "categorical":
+        known = schema.categories[j] or ()
+        values, counts = np.unique(present, return_counts=True)
+        first, *others = values[np.argsort(-counts, kind="stable")][: _MOST_LEVELS + 1]
+        return [
+            (Bar(j, str(known[int(v)]), str(known[int(first)])), float(first), float(v), 1.0)
+            for v in others
+        ]
+    low, high = float(present.min()), float(present.max())
+    if low == high:
+        return []
+    if schema.kinds[j] == "boolean":
+        names = schema.categories[j] or ("0", "1")
+        return [(Bar(j, str(names[-1]), str(names[0])), 0.0, 1.0, 1.0)]
+    mean, deviation = float(present.mean()), float(present.std())
+    start, end = max(low, mean - deviation), min(high, mean + deviation)
+    if (present == np.round(present)).all():
+        start, end = float(np.floor(start)), float(np.ceil(end))
+    return [(Bar(j, None, None), start, end, (end - start) / deviation)]

@@ -1,0 +1,62 @@
+"""A comparison as Markdown, for issues, notes and mails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from crossfade.report.view import sections
+
+__all__ = ["to_markdown"]
+
+
+def to_markdown(content: Mapping[str, Any]) -> str:
+    """Return verdict and table of a comparison as Markdown.
+
+    Parameters
+    ----------
+    content : mapping
+        As ``ComparisonResult.to_dict`` returns it.
+    """
+    page = sections(content)
+    models = page["models"]
+    lines = [f"{number}. {escaped(text)}" for number, text in enumerate(page["verdict"], start=1)]
+    headings = ["model", "λ", "log-loss ↓", "Brier score ↓", "error % ↓"]
+    headings += [f"{models['label']} above the best, 95 % interval", f"fit, {models['unit']} ↓"]
+    lines += ["", _row(headings), _row(["---"] + ["---:"] * (len(headings) - 1))]
+    for row in models["rows"]:
+        name = escaped(row["full_name"])
+        cells = [f"**{name}**" if row["best"] else name]
+        cells.append(row["tradeoff"].text if row["tradeoff"] else "")
+        cells += [_plus(score) for score in row["scores"].values()]
+        cells.append(_gap(row))
+        cells.append(_plus(row["seconds"]))
+        lines.append(_row(cells))
+    lines += ["", "≈ cannot be told apart from the best: the interval of the difference holds 0."]
+    lines += ["", *(f"- {escaped(note)}" for note in page["notes"])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    marks = "\\`*_{}[]<>()#+!|~&$"
+    line = "".join(" " if not c.isprintable() else c for c in text)
+    return "".join(f"\\{c}" if c in marks else c for c in line)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plus(found: Mapping[str, Any] | None) -> str:
+    return f"{found['mean'].text} ± {found['standard_error'].text}" if found else ""
+
+
+def _gap(row: Mapping[str, Any]) -> str:
+    if row["failure"] is not None:
+        return f"failed: {escaped(row['failure'])}"
+    if row["gap"] is None:
+        return "the best" if row["best"] else ""
+    gap = row["gap"]
+    interval = f"{gap['mean'].text} ({gap['low'].text} to {gap['high'].text})"
+    return f"≈ {interval}" if row["tied"] else interval

@@ -1,0 +1,31 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from math import floor, log10
+
+__all__ = ["decimals", "figure", "quantity"]
+
+
+def decimals(uncertainty: float) -> int:
+    """Return how many decimals a number deserves: three, or more where it is surer than that."""
+    return 1 - floor(log10(uncertainty)) if 1e-6 < uncertainty < 1e-3 else 3
+
+
+def figure(value: float, uncertainty: float) -> str:
+    """Return a number with three decimals, or more where its uncertainty is smaller than that.
+
+    Examples
+    --------
+    >>> from crossfade.report.numbers import figure
+    >>> figure(0.47812, 0.016), figure(-0.000281, 0.0002), figure(-0.00001, 0.02)
+    ('0.478', '-0.00028', '0.000')
+    """
+    text = f"{value:.{decimals(uncertainty)}f}"
+    return text.lstrip("-") if float(text) == 0 else text
+
+
+def quantity(value: float) -> str:
+    """Return a number of rows, rounded to two digits above a hundred (1 234 becomes 1,200)."""
+    rounded = round(value) if value < 100 else round(value, 1 - floor(log10(value)))
+    return f"{rounded:,.0f}"

@@ -1,0 +1,176 @@
+"""The page as one HTML file that needs nothing but a browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from crossfade.charts.theme import DARK, LIGHT, STYLE_SHEET, Colours, altair, themed
+from crossfade.errors import DataError, MissingExtraError
+from crossfade.report.figures import CHARTS, Figures
+from crossfade.report.view import sections
+
+__all__ = ["check_installed", "draw", "in_frame", "render_message", "render_page"]
+
+
+def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None = None) -> str:
+    """Return a comparison as one self-contained HTML page.
+
+    Nothing on it is fetched from elsewhere: styles, charts and the libraries that draw them are
+    inside. No script but the page's own may run (a Content-Security-Policy names it by its hash),
+    so names in the data are text whatever they hold.
+
+    Parameters
+    ----------
+    content : mapping
+        As ``ComparisonResult.to_dict`` returns it; ``source``, ``target`` and ``command`` may be
+        added.
+    controls : mapping, optional
+        What the live page offers to change (see ``crossfade explore``).
+
+    Raises
+    ------
+    MissingExtraError
+        If Jinja2, Altair or vl-convert is not installed.
+    """
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    figures = Figures(content, STYLE_SHEET, slider="#tradeoff", chooser="#score")
+    specs = {name: _specification(chart) for name, chart in _drawn(figures)}
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            sections(content) | _look(),
+            start=figures.start,
+            places=figures.places,
+            specs=specs,
+            script=script,
+            script_hash=digest,
+            controls=controls,
+        )
+    )
+
+
+def render_message(heading: str, text: str) -> str:
+    """Return a page that only says something."""
+    page: str = (
+        _environment().get_template("message.html").render(_look(), heading=heading, text=text)
+    )
+    return page
+
+
+def in_frame(page: str) -> str:
+    """Return HTML that shows a page inside another one, neither touching the other's styles.
+
+    Parameters
+    ----------
+    page : str
+        From :func:`render_page`.
+    """
+    return (
+        f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="Crossfade" '
+        'style="width: 100%; height: 720px; border: 0; border-radius: 6px"></iframe>'
+    )
+
+
+def draw(content: Mapping[str, Any], name: str, colours: Colours = LIGHT) -> Any:
+    """Return one chart of a comparison.
+
+    Parameters
+    ----------
+    content : mapping
+        As for :func:`render_page`.
+    name : str
+        One of :data:`~crossfade.report.figures.CHARTS`.
+    colours : Colours
+
+    Raises
+    ------
+    DataError
+        If there is no such chart, or its data have nothing to draw.
+    """
+    if name not in CHARTS:
+        raise DataError(f"chart: expected one of {', '.join(CHARTS)}, got {name!r}; name another")
+    chart = CHARTS[name](Figures(content, colours))
+    if chart is None:
+        possible = ", ".join(known for known, _ in _drawn(Figures(content, colours)))
+        raise DataError(
+            f"chart: expected one that this comparison has data for, got {name!r}; "
+            f"there are {possible or 'none'}"
+        )
+    return themed(chart.properties(width=560), colours)
+
+
+def _drawn(figures: Figures) -> list[tuple[str, Any]]:
+    charts = [(name, make(figures)) for name, make in CHARTS.items()]
+    return [(name, chart) for name, chart in charts if chart is not None]
+
+
+def _specification(chart: Any) -> dict[str, Any]:
+    specification: dict[str, Any] = themed(chart, STYLE_SHEET).to_dict()
+    data = specification.get("datasets", {})
+    return specification | {"datasets": {name: json.loads(rows) for name, rows in data.items()}}
+
+
+def _text(name: str) -> str:
+    return resources.files("crossfade.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _look() -> dict[str, str]:
+    return {"style": _text("page.css"), "light": _variables(LIGHT), "dark": _variables(DARK)}
+
+
+def _variables(colours: Colours) -> str:
+    """Return the colours as custom properties of a style sheet."""
+    names = ("paper", "ink", "soft", "faint", "generative", "discriminative")
+    pairs = [(name, getattr(colours, name)) for name in names]
+    pairs += [(f"class-{number}", hue) for number, hue in enumerate(colours.classes)]
+    return " ".join(f"--{name}: {hue};" for name, hue in pairs)
+
+
+def check_installed() -> None:
+    """Raise a MissingExtraError where a page cannot be made, before hours of work and not after."""
+    altair()
+    _script()
+    _environment()
+
+
+@cache
+def _script() -> str:
+    """Return the libraries that draw charts, and the few lines that start them."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise _missing("vl-convert-python", error) from error
+    bundle: str = vl_convert.javascript_bundle(_text("page.js"))
+    # Inside <script> nothing is escaped: what would end it must not occur.
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+@cache
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise _missing("jinja2", error) from error
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(_text),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _missing(package: str, error: ImportError) -> MissingExtraError:
+    return MissingExtraError(
+        f"the page needs the package {package}, which is not installed; "
+        "install it with: pip install 'crossfade[report]'"
+    )

@@ -1,0 +1,69 @@
+"""Comparisons whose pages the tests look at: quick ones, and one with hostile names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.dummy import DummyClassifier
+
+from crossfade import ComparisonResult, NaiveBayes, compare
+
+#: Names that would do something if they were taken for anything but text.
+HOSTILE = (
+    "<script>document.title = 'owned'</script>",
+    "</script><img src=x onerror=\"document.title='owned'\">",
+    "\"quotes\" 'and' `ticks` \\ backslash",
+    "{{ 7 * 7 }} ${7 * 7} {% raw %}",
+    "a.b[0]['c']",
+    "__proto__",
+    "constructor",
+    "🐙 emoji \u202e turned",
+    "x" * 300,
+    "",
+    "line\nbreak\ttab",
+)
+HOSTILE_CLASSES = ("<b onclick=alert(1)>bold</b>", "</title><script>alert(2)</script>", "toString")
+
+
+def line_up() -> dict[str, Any]:
+    """Return a family's two ends, and guessing."""
+    return {
+        "naive Bayes generative": NaiveBayes(tradeoff=1),
+        "naive Bayes discriminative": NaiveBayes(tradeoff=0),
+        "guess": DummyClassifier(strategy="prior"),
+    }
+
+
+def two_classes() -> ComparisonResult:
+    """Return a comparison on columns that repeat each other, with text and missing cells."""
+    rng = np.random.default_rng(0)
+    n = 160
+    y = rng.integers(2, size=n)
+    size = rng.normal(size=n) + y
+    frame = pl.DataFrame(
+        {
+            "size": size,
+            "length": size + 0.3 * rng.normal(size=n),
+            "age": np.where(rng.random(n) < 0.1, None, rng.normal(size=n)),
+            "colour": rng.choice(["red", "green", "blue"], n),
+            "ripe": (rng.random(n) < 0.3 + 0.4 * y),
+        }
+    )
+    labels = np.array(["no", "yes"])[y]
+    return compare(frame, labels, models=line_up(), n_splits=4)
+
+
+def hostile() -> ComparisonResult:
+    """Return a comparison on columns and classes with hostile names, three classes."""
+    rng = np.random.default_rng(1)
+    n = 150
+    y = np.arange(n) % 3
+    columns = {
+        name: rng.normal(size=n) + (y if place % 2 else 0) for place, name in enumerate(HOSTILE)
+    }
+    columns[HOSTILE[1]] = rng.choice(list(HOSTILE[:4]), n)
+    labels = np.array(HOSTILE_CLASSES, dtype=object)[y]
+    models = {f"{HOSTILE[0]} {name}": model for name, model in line_up().items()}
+    return compare(pl.DataFrame(columns), labels, models=models, n_splits=2)

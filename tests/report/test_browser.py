@@ -1,0 +1,186 @@
+"""The page in a real browser: it opens from a file, asks for nothing, and moves with λ."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.report.cases import HOSTILE, HOSTILE_CLASSES
+
+
+@pytest.fixture(scope="module")
+def html(result):
+    return result.to_html()
+
+
+def weights_drawn(watched) -> dict[str, float]:
+    """Return the weights that the bars stand for, as screen readers are told them."""
+    labels = watched.page.eval_on_selector_all(
+        "[data-chart=weights] .mark-rect path",
+        "bars => bars.map(bar => bar.ariaLabel).filter(label => label)",
+    )
+    found = {}
+    for label in labels:
+        name, weight = label.rsplit(": ", 1)
+        found[name] = float(weight.replace("−", "-"))
+    return found
+
+
+def test_it_opens_from_a_file_and_asks_for_nothing(opened, html):
+    watched = opened(html)
+    assert watched.said == []
+    assert [url.split(":")[0] for url in watched.asked] == ["file"]
+    assert watched.page.locator("[data-drawn] svg").count() == 11
+
+
+def test_the_slider_moves_boundary_colours_and_bars_by_mouse_and_by_keys(opened, html, result):
+    details = result.to_dict()["details"]
+    watched = opened(html, viewport={"width": 1200, "height": 900})
+    slider = watched.page.locator("#tradeoff")
+    at_place = {}
+    start = int(slider.input_value())
+    slider.focus()
+    for _ in range(start):
+        watched.page.keyboard.press("ArrowLeft")
+    assert slider.input_value() == "0"
+    assert slider.get_attribute("aria-valuetext") == "λ = 1"
+    watched.page.wait_for_timeout(300)
+    at_place[0] = (watched.marks("view"), watched.marks("weights"), watched.marks("log_loss"))
+    generative = weights_drawn(watched)
+    box = slider.bounding_box()
+    watched.page.mouse.click(box["x"] + box["width"] - 9, box["y"] + box["height"] / 2)
+    assert slider.input_value() == "10"
+    watched.page.wait_for_timeout(300)
+    at_place[10] = (watched.marks("view"), watched.marks("weights"), watched.marks("log_loss"))
+    discriminative = weights_drawn(watched)
+    for before, after in zip(at_place[0], at_place[10], strict=True):
+        assert before != after
+    for group in ("mark-rule", "mark-rect"):  # the boundary, the posterior
+        parts = [re.search(f'class="{group}.*?</g>', at_place[p][0], re.S)[0] for p in (0, 10)]
+        assert parts[0] != parts[1]
+    assert len(generative) == len(details["weights"]["bars"]) == 6
+    for place, drawn in ((0, generative), (10, discriminative)):
+        for bar, (weight,) in zip(
+            details["weights"]["bars"], details["weights"]["path"][place], strict=True
+        ):
+            column = ["size", "length", "age", "colour", "ripe"][bar["column"]]
+            name = column if bar["level"] is None else f"{column} = {bar['level']}"
+            assert drawn[name] == pytest.approx(weight, abs=5.1e-4)
+    assert watched.said == []
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_sticks_out_and_text_stands_out(opened, html, width, scheme):
+    watched = opened(html, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
+    ink, paper = watched.page.evaluate(
+        "[getComputedStyle(document.documentElement).color,"
+        " getComputedStyle(document.documentElement).backgroundColor]"
+    )
+    assert contrast(ink, paper) > 7
+    soft = watched.page.evaluate("getComputedStyle(document.querySelector('.brand')).color")
+    assert contrast(soft, paper) > 4.5
+    wide = watched.page.eval_on_selector_all(
+        "svg", "all => all.map(svg => svg.getBoundingClientRect().right)"
+    )
+    assert max(wide) <= width
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two CSS colours (WCAG 2, relative luminance)."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(number) / 255 for number in re.findall(r"\d+", colour)[:3]]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_chart_says_what_it_shows_and_every_input_has_a_label(opened, hostile_result):
+    watched = opened(hostile_result.to_html())
+    texts = watched.page.eval_on_selector_all(
+        "[data-chart] svg",
+        "all => all.map(svg => svg.getAttribute('aria-label') ||"
+        " svg.querySelector('[aria-label]')?.ariaLabel || svg.parentElement.ariaLabel || '')",
+    )
+    assert len(texts) == 9
+    assert min(map(len, texts)) > 20
+    unlabelled = watched.page.eval_on_selector_all(
+        "input, select", "all => all.filter(e => !e.labels.length).map(e => e.outerHTML)"
+    )
+    assert unlabelled == []
+
+
+def test_hostile_names_are_only_text(opened, hostile_result):
+    watched = opened(hostile_result.to_html())
+    assert watched.said == []
+    assert [url.split(":")[0] for url in watched.asked] == ["file"]
+    assert watched.page.title() == "Comparison of models · Crossfade"
+    assert watched.page.locator("img, b[onclick]").count() == 0
+    text = watched.page.locator("body").inner_text()
+    for name in (*HOSTILE[:7], "🐙 emoji \\u202e turned", "(empty)", "line\\nbreak\\ttab"):
+        assert name in text, name
+    for name in HOSTILE_CLASSES:
+        assert name in text, name
+    chooser = watched.page.locator("#score")
+    before = watched.marks("weights")
+    chooser.select_option("2")
+    watched.page.wait_for_timeout(300)
+    assert watched.marks("weights") != before
+    assert watched.said == []
+
+
+def test_a_notebook_shows_the_page_in_a_frame(opened, result):
+    bundle = result._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/markdown", "text/html"}
+    watched = opened(f"<!doctype html><title>notebook</title>{bundle['text/html']}")
+    frame = watched.page.frames[1]
+    frame.wait_for_function("document.querySelectorAll('[data-drawn]').length === 11")
+    assert frame.locator("h1").inner_text() == "Comparison of models"
+    assert not [url for url in watched.asked if url.startswith("http")]
+    assert watched.said == []
+
+
+def test_paper_shows_light_colours_and_no_controls(opened, html):
+    watched = opened(html, color_scheme="dark")
+    watched.page.emulate_media(media="print", color_scheme="dark")
+    paper = watched.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    assert not watched.page.locator("#tradeoff").is_visible()
+
+
+def test_the_specifications_on_the_page_hold_the_numbers_of_the_dictionary(html, result):
+    content = result.to_dict()
+    specs = {
+        name: json.loads(text)
+        for name, text in re.findall(
+            r'<script type="application/json" id="chart-(\w+)">(.*?)</script>', html, re.S
+        )
+    }
+
+    def rows(name: str) -> list[dict]:
+        return max(specs[name]["datasets"].values(), key=len)
+
+    for row in rows("differences"):
+        model = next(m for m in content["models"] if m["name"] == row["model"])
+        gap = model["difference_to_best"]["log_loss"] or {"mean": 0, "low": 0, "high": 0}
+        assert [row[key] for key in ("mean", "low", "high")] == [
+            gap[key] for key in ("mean", "low", "high")
+        ]
+    for row in rows("log_loss"):
+        assert row["loss"] == content["details"]["path"]["log_loss"][row["place"]]
+    for row in rows("reliability"):
+        found = content["details"]["calibration"][row["model"]]
+        assert row["frequency"] in found["frequency"]
+        assert row["mean"] in found["mean"]
+    for row in rows("ends"):
+        assert [row["value"]] in content["details"]["weights"][row["end"]]["value"]
+    curve = content["curve"]
+    for row in rows("learning"):
+        place = curve["sizes"].index(row["size"])
+        assert row["mean"] == curve["mean"][row["model"]]["log_loss"][place]

@@ -1,0 +1,163 @@
+"""The live page: answers its own person only, survives the rest, and ends when told to."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from sklearn.datasets import load_iris
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    file = tmp_path_factory.mktemp("explore") / "iris.csv"
+    X, y = load_iris(return_X_y=True)
+    names = ["<script>sepal", "sepal width", "petal", "petal width"]
+    lines = [",".join([*names, "kind"])]
+    lines += [",".join([*map(str, row), f"kind {label}"]) for row, label in zip(X, y, strict=True)]
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+class Server:
+    """crossfade explore in a process of its own."""
+
+    def __init__(self, table: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "crossfade", "explore", str(table), "--target", "kind"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.address = self.process.stdout.readline().strip()
+        if not self.address:
+            raise RuntimeError(self.process.communicate()[1])
+        parts = urlsplit(self.address)
+        self.port, self.path = parts.port, parts.path
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def end(self) -> tuple[int, str]:
+        self.process.send_signal(signal.SIGINT)
+        errors = self.process.communicate(timeout=60)[1]
+        return self.process.returncode, errors
+
+
+@pytest.fixture(scope="module")
+def server(table):
+    running = Server(table)
+    yield running
+    if running.process.poll() is None:
+        running.process.kill()
+        running.process.communicate()
+
+
+def test_it_listens_on_this_machine_under_a_secret(server):
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", server.address)
+    status, text = server.ask(server.path)
+    assert status == 200
+    assert "<h1>iris.csv</h1>" in text
+    assert "&lt;script&gt;sepal" in text
+    assert "<script>sepal" not in text
+    for path in ("/", "/wrong/", server.path[:-2] + "/", server.path + "more", "/%00/"):
+        status, text = server.ask(path)
+        assert status == 404
+        assert "iris" not in text
+
+
+def test_ten_at_once_get_the_same_page(server):
+    with ThreadPoolExecutor(10) as pool:
+        query = f"{server.path}?column=0&column=2&class=0&class=2&splits=2"
+        answers = list(pool.map(server.ask, [query] * 10))
+    assert {status for status, _ in answers} == {200}
+    assert len({text for _, text in answers}) == 1
+    text = answers[0][1]
+    assert '<data value="100">100</data> rows' in text
+    assert '<data value="2">2</data> columns' in text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "column=-1",
+        "column=99",
+        "column=٣",
+        "column=99999999999999999999",
+        "class=1",
+        "class=7&class=1",
+        "model=rm",
+        "criterion=<script>",
+        "splits=1",
+        "splits=1e9",
+        "splits=",
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(server, query):
+    from urllib.parse import quote
+
+    status, text = server.ask(f"{server.path}?{quote(query, safe='=&')}")
+    assert status == 400
+    assert "expected" in text
+    assert "<script>" not in text
+
+
+def test_it_takes_no_uploads_and_no_other_names(server):
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        assert server.ask(server.path, method)[0] == 405
+    assert server.ask(server.path, Host="elsewhere.example")[0] == 400
+
+
+@pytest.mark.parametrize(
+    "bytes_sent",
+    [b"", b"\x00\xff\x16\x03\x01\n\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"A" * 100_000],
+)
+def test_malformed_requests_do_no_harm(server, bytes_sent):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(bytes_sent)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.recv(100)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+    assert server.ask("/")[0] == 404
+
+
+def test_the_page_in_a_browser_offers_choices(browser, server):
+    from tests.report.conftest import Watched
+
+    watched = Watched(browser, server.address)
+    assert watched.said == []
+    boxes = watched.page.locator("input[name=column]")
+    assert boxes.count() == 4
+    boxes.nth(0).uncheck()
+    watched.page.locator("#splits").fill("2")
+    watched.page.get_by_role("button", name="Compare").click()
+    watched.page.wait_for_url("**splits=2**")
+    assert not watched.page.locator("input[name=column]").nth(0).is_checked()
+    assert watched.page.locator("header data").nth(1).inner_text() == "3"
+    origin = server.address.split("/")[2]
+    assert all(url.startswith(("data:", f"http://{origin}/")) for url in watched.asked)
+    watched.page.close()
+
+
+def test_ctrl_c_ends_it_in_one_line_even_in_the_midst_of_a_comparison(table):
+    running = Server(table)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+    connection.request("GET", f"{running.path}?splits=100&model=full&model=nb")
+    time.sleep(0.5)  # the comparison is under way
+    code, errors = running.end()
+    connection.close()
+    assert (code, errors) == (130, "stopped by the keyboard\n")

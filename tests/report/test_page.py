@@ -1,0 +1,183 @@
+"""The page without a browser: every figure is one of the dictionary, and names are escaped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crossfade.charts.theme import labels, shown
+from crossfade.errors import DataError
+from crossfade.report.figures import CHARTS
+from crossfade.report.markdown import to_markdown
+from crossfade.report.page import draw, render_page
+from crossfade.report.plane import boundary_lines, posterior_cells
+from tests.report.cases import HOSTILE
+
+
+class Figures(HTMLParser):
+    """Collects the page's figures: (value, text) of every <data>."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._inside = False
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "data":
+            self.found.append((dict(attrs)["value"], ""))
+            self._inside = True
+
+    def handle_endtag(self, tag):
+        self._inside = self._inside and tag != "data"
+
+    def handle_data(self, data):
+        if self._inside:
+            value, text = self.found[-1]
+            self.found[-1] = (value, text + data)
+
+
+def numbers(content) -> set[float]:
+    if isinstance(content, dict):
+        return set().union(*map(numbers, content.values()), set())
+    if isinstance(content, list):
+        return set().union(*map(numbers, content), set())
+    return {content} if isinstance(content, (int, float)) else set()
+
+
+@pytest.mark.parametrize("which", ["result", "hostile_result"])
+def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, request):
+    content = json.loads(json.dumps(request.getfixturevalue(which).to_dict()))
+    known = numbers(content)
+    found = Figures(render_page(content)).found
+    assert len(found) > 60
+    for value, text in found:
+        number = float(value)
+        assert number in known
+        digits = text.replace(",", "").removesuffix(" %")
+        places = len(digits.partition(".")[2])
+        if "e" in digits:
+            continue
+        scales = (1.0, 100.0, 1000.0)  # as it is, in per cent, in milliseconds
+        assert any(abs(float(digits) - s * number) <= 0.5001 * 10.0**-places for s in scales)
+
+
+def test_the_page_has_the_same_size_whatever_the_rows(result):
+    content = result.to_dict()
+    assert len(content["details"]["view"]["points"]) <= 400
+    assert 900_000 < len(render_page(content).encode()) < 2_000_000
+
+
+def test_it_is_safe_json_inside_html(hostile_result):
+    page = render_page(hostile_result.to_dict() | {"source": HOSTILE[1], "target": HOSTILE[0]})
+    assert "<img src=x" not in page
+    # One policy, one script that may run, the data, and nothing else.
+    assert page.count("<script>") == 1
+    assert page.count("<script") == 1 + page.count('<script type="application/json"')
+    assert page.count("</script>") == page.count("<script")
+
+
+def test_an_interrupted_run_still_has_a_page(result):
+    import dataclasses
+
+    stopped = dataclasses.replace(result, complete=False, curve=None, ends=None, details=None)
+    page = stopped.to_html()
+    assert "stopped early" in page
+    assert page.count("data-chart=") == 1
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_every_chart_is_drawn_by_itself(result, name):
+    import vl_convert
+
+    specification = result.plot(name).to_dict()
+    svg = vl_convert.vegalite_to_svg(specification)
+    assert svg.count("<path") > 3
+    assert specification["config"]["background"] == "#ffffff"
+
+
+def test_a_chart_that_is_not_there_is_refused_by_name(result, hostile_result):
+    with pytest.raises(DataError, match=r"chart: expected one of differences, learning, .* 'pie'"):
+        result.plot("pie")
+    with pytest.raises(DataError, match="one that this comparison has data for, got 'roc'; there"):
+        draw(hostile_result.to_dict(), "roc")
+
+
+def test_cells_hold_the_most_probable_class_and_its_posterior():
+    rng = np.random.default_rng(0)
+    surfaces = rng.normal(size=(2, 6, 3))
+    low, high = np.array([-1.0, -2.0]), np.array([1.0, 3.0])
+    for cell in posterior_cells(surfaces, low, high)[::97]:
+        u, v = (cell["x"] + cell["x2"]) / 2, (cell["y"] + cell["y2"]) / 2
+        for place in (0, 1):
+            scores = np.array([1, u, v, u * u, u * v, v * v]) @ surfaces[place]
+            posterior = np.exp(scores) / np.exp(scores).sum()
+            assert cell["k"][place] == posterior.argmax()
+            assert cell["p"][place] == pytest.approx(posterior.max(), abs=2e-3)
+
+
+def test_boundaries_run_where_two_classes_are_equally_probable():
+    # s_0 - s_1 = u² + v² - 1: the unit circle.
+    surfaces = np.zeros((1, 6, 2))
+    surfaces[0, :, 0] = [-1, 0, 0, 1, 0, 1]
+    lines = boundary_lines(surfaces, np.array([-2.0, -2.0]), np.array([2.0, 2.0]))
+    ends = np.array([[line["x"], line["y"]] for line in lines])
+    np.testing.assert_allclose(np.hypot(*ends.T), 1.0, atol=5e-3)
+    length = sum(np.hypot(a["x2"] - a["x"], a["y2"] - a["y"]) for a in lines)
+    assert length == pytest.approx(2 * np.pi, rel=5e-3)
+
+
+def test_three_classes_meet_in_a_point():
+    surfaces = np.zeros((1, 6, 3))
+    angles = 2 * np.pi * np.arange(3) / 3
+    surfaces[0, 1], surfaces[0, 2] = np.cos(angles), np.sin(angles)
+    lines = boundary_lines(surfaces, np.array([-1.0, -1.0]), np.array([1.0, 1.0]))
+    nearest = min(np.hypot(line["x2"], line["y2"]) for line in lines)
+    assert nearest < 0.03
+
+
+def test_labels_differ_and_show_what_cannot_be_seen():
+    names = ["x" * 99, "x" * 98, "", " ", "a\nb", "valueOf"]
+    found = labels(names, 9)
+    assert found[:5] == ["xxxxxxxx…", "xxxxxxxx… (2)", "(empty)", "(1 spaces)", "a\\nb"]
+    assert found[5] == "valueOf\u200b"
+    assert shown("\u202e") == "\\u202e"
+
+
+def test_markdown_has_verdict_and_table(result, hostile_result):
+    text = to_markdown(result.to_dict())
+    assert text.startswith("1. ")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 3
+    assert len({line.count("|") for line in rows}) == 1
+    hostile = hostile_result.to_markdown()
+    assert "<script" not in hostile.replace("\\<script", "")
+
+
+def test_the_command_writes_page_and_json_with_the_same_numbers(tmp_path):
+    data = tmp_path / "small.csv"
+    rng = np.random.default_rng(0)
+    lines = [f"{x:.3f},{x + e:.3f},{'ab'[int(x > 0)]}" for x, e in rng.normal(size=(60, 2))]
+    data.write_text("\n".join(["one,two,kind", *lines]) + "\n")
+    page, numbers_file = tmp_path / "page.html", tmp_path / "numbers.json"
+    command = [sys.executable, "-m", "crossfade", "compare", str(data), "--target", "kind"]
+    command += ["--models", "nb:generative,majority", "--splits", "2"]
+    command += ["--out", str(page), "--json", str(numbers_file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(numbers_file.read_text(encoding="utf-8"))
+    html = page.read_text(encoding="utf-8")
+    assert "<h1>small.csv</h1>" in html
+    assert content["command"].startswith("crossfade compare ")
+    assert {float(value) for value, _ in Figures(html).found} <= numbers(content)
+    assert sorted(p.name for p in Path(tmp_path).iterdir()) == [
+        "numbers.json",
+        "page.html",
+        "small.csv",
+    ]
