@@ -112,9 +112,10 @@ def test_mixed_columns_of_a_frame():
         same_scores(fast, nested(model, read), splits, sizes, 1e-6)
 
 
-def test_a_shared_covariance_at_the_discriminative_end_is_compiled():
+@pytest.mark.parametrize("standardise", [True, False])
+def test_a_shared_covariance_at_the_discriminative_end_is_that_of_separate_fits(standardise):
     X, y = table("gaussian", 3)
-    model = GaussianDiscriminant("shared", tradeoff=0)
+    model = GaussianDiscriminant("shared_spherical", tradeoff=0, standardise=standardise)
     fast, read, splits, sizes = curves(model, X, y)
     assert isinstance(fast, CompiledCurve)
     same_scores(fast, FittedCurve("model", model, read.evaluator, 0), splits, sizes, 1e-6)
