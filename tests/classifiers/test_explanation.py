@@ -37,7 +37,7 @@ def check_sums(model, X, names=None):
     return explanation
 
 
-@pytest.mark.parametrize("tradeoff", [1, 0.5, 0])
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 def test_naive_bayes_with_columns_of_every_kind_and_missing_cells(tradeoff, unchanged):
     table, y = mixed_table()
     model = NaiveBayes(tradeoff=tradeoff).fit(table, y)

@@ -45,7 +45,7 @@ def check(model, rows):
     np.testing.assert_allclose(found, model.predict_proba(rows), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("tradeoff", [1, 0.5, 0])
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_naive_bayes(tradeoff, shared):
     table, y = mixed_table()

@@ -288,8 +288,9 @@ class TradeoffClassifier(FittedViews, ABC):
         if shift is not None:
             log_prior = log_prior + shift
             offset = offset + np.repeat(shift, self._n_components)
-            if is_density:
-                offset = offset - np.logaddexp.reduce(offset + partition.sum(axis=1))
+        if is_density:
+            # A shift, or points pooled, leave class shares that do not sum to 1.
+            offset = offset - np.logaddexp.reduce(offset + partition.sum(axis=1))
         self.density_ = density
         self.parameters_ = Parameters(parameters.natural, offset)
         self.posterior_scale_ = scale

@@ -15,7 +15,7 @@ from crossfade.densities.base import Floats
 from crossfade.errors import DataError
 from crossfade.rows.objects import show
 
-__all__ = ["Explanation", "column_scores", "explain"]
+__all__ = ["Explanation", "column_scores", "explain", "posterior_power"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +105,7 @@ def explain(model: Any, X: Any) -> Explanation:
     Naive Bayes: a column adds the log of its own density, log f_k(x_j), nothing where it is
     missing, and the baseline is the log of the prior. (A posterior without densities, which the
     fit at tradeoff 0 can be: a column adds η_k·T(x_j), nothing where its statistics are all zero.)
+    Where tradeoff "auto" raised the posterior to a power, ``posterior_scale_``, all is times it.
 
     Gaussian discriminants: the log-posterior is a polynomial a·z + z·B z in the columns centred at
     their training means (and divided by their deviations, which changes nothing). A column adds
@@ -210,7 +211,13 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
     n_components = natural.shape[0] // model.classes_.size
     if n_components > 1:
         baseline, contributions = _averaged(baseline, contributions, n_components)
-    return baseline, contributions
+    scale, base = posterior_power(model)
+    return scale * baseline + base, scale * contributions
+
+
+def posterior_power(model: TradeoffClassifier) -> tuple[float, Floats]:
+    """Return what log p_k f_k(x) is multiplied with, and what is added, for the log-posterior."""
+    return model.posterior_scale_, model._scorer.base
 
 
 def _averaged(baseline: Floats, contributions: Floats, n_components: int) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, EntropicNaiveBayes
+from crossfade.classifiers.explanation import posterior_power
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.densities import Categorical, Density, Gaussian, MultivariateGaussian, Product
@@ -224,10 +225,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if n_components > 1:
         parts = graph.reshape(scores, [-1, model.classes_.size, n_components])
         scores = graph.node("ReduceLogSumExp", parts, graph.integers([2]), keepdims=0)
-    if model._scorer.scale != 1.0:
-        # A pool's posterior: the class shares times a power of what the columns say.
-        scores = graph.node("Mul", scores, graph.constant(np.array([model._scorer.scale])))
-        scores = graph.add(scores, graph.constant(model._scorer.base))
+    scale, base = posterior_power(model)
+    scores = graph.add(graph.node("Mul", scores, graph.constant(scale)), graph.constant(base))
     posterior = graph.node("Softmax", scores, axis=1)
     graph.name(posterior, operator.outputs[1].full_name)
     _decide(graph, posterior, model, operator.outputs[0].full_name)
