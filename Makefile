@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-oldest lint format types docs docs-serve bench readme pictures constraints clean
+.PHONY: help install demo test test-oldest lint format types docs docs-serve bench readme pictures experiments constraints clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -72,7 +72,14 @@ bench: $(VENV)/.has-bench ## Time Crossfade against other libraries and print th
 	  $(BIN)/python -m benchmarks $(ARGS)
 
 readme: $(VENV)/.has-test ## Run the commands and examples of README.md and docs/, and write their output there
-	$(BIN)/python tools/render_examples.py README.md docs/*.md docs/guide/*.md
+	$(BIN)/python tools/render_examples.py README.md docs/*.md docs/guide/*.md docs/experiments/*.md
+
+EXPERIMENTS ?= bouchard-triggs-table bouchard-triggs-figure ng-jordan regimes efficiency
+experiments: $(VENV)/.has-test ## Repeat the published experiments (10 minutes) and show the results in docs/experiments/
+	for name in $(EXPERIMENTS); do \
+	  $(BIN)/crossfade reproduce $$name --out docs/experiments/results $(ARGS) || exit; \
+	done
+	$(BIN)/python tools/render_examples.py docs/experiments/*.md
 
 pictures: $(VENV)/.has-test ## Make the documentation's pictures of the page (needs chromium)
 	$(BIN)/python tools/picture_report.py

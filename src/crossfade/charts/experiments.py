@@ -39,7 +39,7 @@ def check_available() -> None:
         ) from None
 
 
-def png(chart: Any, *, scale: float = 2.0) -> bytes:
+def png(chart: Any, *, scale: float = 1.5) -> bytes:
     """Return a chart as a PNG file's bytes."""
     buffer = io.BytesIO()
     chart.save(buffer, format="png", scale_factor=scale)
@@ -278,7 +278,11 @@ def growth_chart(rows: Rows) -> Any:
                 scale=log,
                 axis=alt.Axis(values=[10, 100, 1000, 10000], format=",d"),
             ),
-            color=alt.Color("what:N", scale=alt.Scale(domain=kinds, range=[LIGHT.soft, *ENDS])),
+            color=alt.Color(
+                "what:N",
+                legend=alt.Legend(title=None),
+                scale=alt.Scale(domain=kinds, range=[LIGHT.soft, *ENDS]),
+            ),
         )
         .properties(
             width=460,

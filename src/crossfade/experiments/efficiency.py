@@ -151,8 +151,8 @@ EXPERIMENT: Final = Experiment(
     name="efficiency",
     source="Efron (1975), Table 1",
     question="How many rows logistic regression wastes where discriminant analysis is true.",
-    repeats=1000,
+    repeats=500,
     unit="runs",
-    minutes=3.0,
+    minutes=2.0,
     run=run,
 )

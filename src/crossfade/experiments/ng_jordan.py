@@ -307,6 +307,6 @@ EXPERIMENT: Final = Experiment(
     question="Where naive Bayes leads with few rows and logistic regression with many.",
     repeats=1000,
     unit="splits",
-    minutes=8.0,
+    minutes=4.0,
     run=run,
 )
