@@ -200,12 +200,14 @@ def cold_start(objective: TradeoffObjective) -> Floats:
 def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
     """Return the points (λ, l2) that are tried, in the order in which they are fitted.
 
-    At λ = 1 the penalty has no part. With mixtures, whose fits are dear, it is not varied.
+    At λ = 1 the penalty has no part. Where fits are dear (mixtures, a Hessian too large to be
+    formed) it is not varied.
     """
     missing = objective.rows.has_missing
     points: list[tuple[float, float]] = []
     for tradeoff in TRADEOFFS:
-        several = tradeoff in _ALL_PENALTIES and objective.exact_labels
+        cheap = objective.exact_labels and is_dense(objective)
+        several = cheap and tradeoff in _ALL_PENALTIES
         l2s = sorted({objective.l2 * m for m in (PENALTIES if several else (1.0,))}, reverse=True)
         at = max(tradeoff, _LAST_WITH_MISSING) if missing else tradeoff
         points.extend((at, l2) for l2 in l2s)

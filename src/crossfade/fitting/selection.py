@@ -20,13 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.criteria import Losses, check_criterion, losses, row_losses
-from crossfade.fitting.newton import Solution
+from crossfade.fitting.newton import Solution, sample_rows
 from crossfade.fitting.objective import Parameters, TradeoffObjective
 from crossfade.fitting.out_of_fold import Member, OutOfFold, Refit, out_of_fold
-from crossfade.fitting.path import follow, grid, minimise
+from crossfade.fitting.path import cold_start, follow, grid, is_dense, minimise
 from crossfade.fitting.pooling import pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
+
+#: Most rows on which a choice is made among fits whose Hessian is too large to be formed, and
+#: fewest of each class among them.
+_MOST_ROWS_DEAR = 1_000
+_FEWEST_OF_A_CLASS = 10
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,20 @@ def select(
     -------
     Selection
     """
+    dear = not all(is_dense(each) for each in objectives)
+    if dear and objectives[0].rows.n_samples > _MOST_ROWS_DEAR:
+        return _chosen_on_some_rows(objectives, refit, selection, score_shift, groups)
+    return _choose(objectives, refit, pooled, selection, score_shift, groups)
+
+
+def _choose(
+    objectives: Sequence[TradeoffObjective],
+    refit: Refit,
+    pooled: bool,
+    selection: str | ArrayLike,
+    score_shift: Floats | None,
+    groups: Integers | None,
+) -> Selection:
     rows = objectives[0].rows
     criterion, costs = check_criterion(selection, rows.n_classes)
     members = _fit_grid(objectives)
@@ -138,6 +157,43 @@ def select(
     # No weight at all is the class shares: nothing was learnt. The density then is the best's.
     shares = pool / pool.sum() if scale > 0.0 else shares
     return Selection(members, each, shares, scale, evidence.of_pool(members, values, best, pool))
+
+
+def _chosen_on_some_rows(
+    objectives: Sequence[TradeoffObjective],
+    refit: Refit,
+    selection: str | ArrayLike,
+    score_shift: Floats | None,
+    groups: Integers | None,
+) -> Selection:
+    """Pick the best point on a sample of the rows; it alone is then fitted on all of them."""
+    rows = objectives[0].rows
+    share, parts = _MOST_ROWS_DEAR / rows.n_samples, []
+    for code in range(rows.n_classes):
+        own = np.flatnonzero(rows.codes == code)
+        enough = min(1.0, max(share, _FEWEST_OF_A_CLASS / max(own.size, 1)))
+        parts.append(own[sample_rows(own.size, enough)])
+    index = np.sort(np.concatenate(parts))
+    some = rows.take(index)
+    chosen = _choose(
+        [refit(variant, some) for variant in range(len(objectives))],
+        refit,
+        False,
+        selection,
+        score_shift,
+        None if groups is None else np.unique(groups[index], return_inverse=True)[1],
+    )
+    members, g = list(chosen.members), int(chosen.shares.argmax())
+    member = members[g]
+    point = member.point
+    objective = objectives[member.variant].with_tradeoff(point.tradeoff).with_penalty(point.l2)
+    start = objective.theta(member.objective.parameters(point.solution.theta))
+    if not np.isfinite(objective.value(start)):
+        start = cold_start(objective)
+    solution = replace(point.solution, theta=start)
+    members[g] = Member(member.variant, objective, replace(point, solution=solution))
+    method = f"{chosen.method}; chosen on these rows of all {rows.n_samples}, since a fit is dear"
+    return replace(chosen, members=tuple(members), method=method)
 
 
 def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[Member, ...]:
