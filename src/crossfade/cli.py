@@ -18,7 +18,18 @@ __all__ = ["build_app", "main"]
 
 #: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
 #: what is heavy inside the command, so that ``--help`` stays quick.
-_COMMANDS: Final = ("compare", "curve", "fit", "predict", "explain", "export", "explore", "glm", "reproduce", "tag")
+_COMMANDS: Final = (
+    "compare",
+    "curve",
+    "fit",
+    "predict",
+    "explain",
+    "export",
+    "explore",
+    "glm",
+    "reproduce",
+    "tag",
+)
 
 #: Exit codes as a shell has them: 128 and the signal's number.
 _STOPPED: Final = 130
