@@ -303,5 +303,10 @@ def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
     X = np.where(rng.random(1100) < 0.03, y, rng.permutation(1100))[:, None]
     model = NaiveBayes("categorical").fit(X, y)
     assert not model.density_.forms_statistics
-    assert model.selection_.startswith("refits on 3 folds of 1100 rows: pool of 9 points")
+    assert model.selection_.startswith("refits on 3 folds of ")
+    assert ": best of 5 points is " in model.selection_
+    assert model.selection_.endswith("chosen on these rows of all 1100, since a fit is dear")
+    # The chosen point is then fitted on all rows.
+    given = NaiveBayes("categorical", tradeoff=model.tradeoff_).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-6)
     assert 0.0 <= model.tradeoff_ <= 1.0
