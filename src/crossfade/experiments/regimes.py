@@ -204,8 +204,8 @@ def _outcome(rows: list[dict[str, Any]]) -> Outcome:
         f"Error of naive Bayes: rows ≈ {error['rows_at_n_1']:.0f} + "
         f"{error['rows_per_log_n']:.1f} log n, ∝ n to the power {error['power_of_n']:.2f}: within "
         "the bound of order log n.",
-        f"Error of logistic regression: rows ∝ n to the power {growth[0]:.2f} from {fewest} features "
-        f"on (R² {growth[2]:.3f}).",
+        f"Error of logistic regression: rows ∝ n to the power {growth[0]:.2f} from {fewest} "
+        f"features on (R² {growth[2]:.3f}).",
     )
     return Outcome(
         COLUMNS,
