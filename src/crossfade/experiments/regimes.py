@@ -184,9 +184,10 @@ def _outcome(rows: list[dict[str, Any]]) -> Outcome:
             "rows_at_n_1": at_one,
             "r_squared_log": fit_of_log,
         }
-    large = [i for i, one in enumerate(N_FEATURES) if one >= 20]
+    large = range(len(N_FEATURES) // 3, len(N_FEATURES))
+    fewest = N_FEATURES[large.start]
     growth = _slope([log_n[i] for i in large], [math.log(found[DISCRIMINATIVE][i]) for i in large])
-    fits[DISCRIMINATIVE]["power_of_n_from_20_features"] = growth[0]
+    fits[DISCRIMINATIVE][f"power_of_n_from_{fewest}_features"] = growth[0]
     table = Section(
         f"Training rows until an error is within {_EXCESS:g} of its limit, all estimates "
         f"within {_DEVIATION:g}",
@@ -203,8 +204,8 @@ def _outcome(rows: list[dict[str, Any]]) -> Outcome:
         f"Error of naive Bayes: rows ≈ {error['rows_at_n_1']:.0f} + "
         f"{error['rows_per_log_n']:.1f} log n, ∝ n to the power {error['power_of_n']:.2f}: within "
         "the bound of order log n.",
-        f"Error of logistic regression: rows ∝ n to the power {growth[0]:.2f} from 20 features on "
-        f"(R² {growth[2]:.3f}).",
+        f"Error of logistic regression: rows ∝ n to the power {growth[0]:.2f} from {fewest} "
+        f"features on (R² {growth[2]:.3f}).",
     )
     return Outcome(
         COLUMNS,
