@@ -93,6 +93,7 @@ def path_losses(
     title: str,
     colours: Colours = LIGHT,
     slider: str | None = None,
+    slider_places: Sequence[float] = (),
 ) -> Any:
     """Draw a loss along λ, from generative to discriminative.
 
@@ -110,7 +111,9 @@ def path_losses(
         Name of the loss.
     colours : Colours
     slider : str, optional
-        CSS selector of the range input that says which place is looked at.
+        CSS selector of the range input that says which λ is looked at.
+    slider_places : sequence of float
+        Where on this chart each of its positions lies; as `chosen`.
 
     Returns
     -------
@@ -159,14 +162,17 @@ def path_losses(
             .encode(x="at:Q")
         )
     if slider is not None:
+        positions = [{"position": i, "at": at} for i, at in enumerate(slider_places)]
         layers.append(
-            base.mark_point(size=130, color=colours.generative, strokeWidth=2.5, opacity=1)
-            .transform_filter("datum.place == toNumber(tradeoff)")
-            .encode(x=x, y=y)
+            alt.Chart(records(positions))
+            .transform_filter("datum.position == toNumber(tradeoff)")
+            .mark_rule(color=colours.generative, strokeWidth=2)
+            .encode(x="at:Q")
         )
     chart = alt.layer(*layers)
     if slider is not None:
-        chart = chart.add_params(follows("tradeoff", slider, 0, labels))
+        places = [str(i) for i in range(len(slider_places))]
+        chart = chart.add_params(follows("tradeoff", slider, 0, places))
     return chart.properties(
         width="container",
         height=150,

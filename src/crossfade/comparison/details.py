@@ -24,7 +24,6 @@ from crossfade.curves.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.curves.splits import Split, repeated_splits
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.path import TRADEOFFS
 from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
@@ -39,6 +38,9 @@ _SHOWN_ROWS: Final = 400
 
 #: Splits that the two ends and the best model are fitted on once more.
 _MOST_SPLITS: Final = 20
+
+#: Places of the slider, from the generative to the discriminative end.
+TRADEOFFS = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
 
 
 @dataclass(frozen=True)

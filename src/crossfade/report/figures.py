@@ -161,19 +161,27 @@ class Figures:
         if not path or all(value is None for value in path[metric]):
             return None
         tradeoffs = sorted(set(path["tradeoff"]), reverse=True)
-        penalties = path.get("l2") or [None] * len(path["tradeoff"])
-        lines: dict[Any, list[float | None]] = {}
-        for tradeoff, penalty, loss in zip(path["tradeoff"], penalties, path[metric], strict=True):
-            line = lines.setdefault(penalty, [None] * len(tradeoffs))
+        points = len(path["tradeoff"])
+        penalties, variants = path.get("l2") or [None] * points, path.get("variant") or [0] * points
+        several = len(set(variants)) > 1
+        lines: dict[str, list[float | None]] = {}
+        for tradeoff, penalty, variant, loss in zip(
+            path["tradeoff"], penalties, variants, path[metric], strict=True
+        ):
+            name = "" if penalty is None else f"l2 = {penalty:g}"
+            if several:
+                name += ", variances shared" if variant else ", variances by class"
+            line = lines.setdefault(name, [None] * len(tradeoffs))
             line[tradeoffs.index(tradeoff)] = loss
         return path_losses(
             list(lines.values()),
             [f"{tradeoff:g}" for tradeoff in tradeoffs],
-            ["" if penalty is None else f"l2 = {penalty:g}" for penalty in lines],
+            list(lines),
             _place(self.details["chosen"], tradeoffs),
             METRICS[metric],
             self.colours,
-            self.slider if tradeoffs == self.details["tradeoffs"] else None,
+            self.slider if self.places else None,
+            [float(_place(at, tradeoffs) or 0.0) for at in self.details["tradeoffs"]],
         )
 
     def view(self) -> Any:
