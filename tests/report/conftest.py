@@ -56,7 +56,7 @@ class Watched:
         self.said: list[str] = []
         self.asked: list[str] = []
         self.page = browser.new_page(**options)
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(180_000)  # of a busy machine
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: self.said.append(dialog.message))

@@ -86,93 +86,101 @@ def model_differences(
 
 
 def path_losses(
-    losses: Sequence[Sequence[float | None]],
+    rows: Sequence[Mapping[str, Any]],
     labels: Sequence[str],
-    names: Sequence[str],
+    lines: Sequence[tuple[str, int, int]],
     chosen: float | None,
     title: str,
     colours: Colours = LIGHT,
-    slider: str | None = None,
-    slider_places: Sequence[float] = (),
+    slider: tuple[str | None, Sequence[str]] = (None, ()),
 ) -> Any:
     """Draw a loss along λ, from generative to discriminative.
 
     Parameters
     ----------
-    losses : sequence of sequence of float
-        One a line, a value a place on the path; None where there is none.
+    rows : sequence of mapping
+        Keys ``place`` (on the path), ``loss``, ``line`` (text), ``weight`` (in the pool, 0 to 1)
+        and ``slider``, the slider's place with the same λ, -1 where it has none.
     labels : sequence of str
-        λ at each place, as text.
-    names : sequence of str
-        Name of each line ("l2 = 1"); one line needs none.
+        λ at each place of the path, as text.
+    lines : sequence of (str, int, int)
+        Each line's name, the number of its colour and that of its dash.
     chosen : float or None
         Where on the path the chosen λ lies: 0 the first place, 0.5 between the first and second.
     title : str
         Name of the loss.
     colours : Colours
-    slider : str, optional
-        CSS selector of the range input that says which λ is looked at.
-    slider_places : sequence of float
-        Where on this chart each of its positions lies; as `chosen`.
+    slider : tuple of (str or None, sequence of str)
+        CSS selector of the range input whose λ is ringed, and its places.
 
     Returns
     -------
     altair.LayerChart
     """
     alt = altair()
-    values = [
-        {"place": i, "loss": loss, "line": name, "tradeoff": labels[i]}
-        for line, name in zip(losses, names, strict=True)
-        for i, loss in enumerate(line)
-        if loss is not None
-    ]
-    base = alt.Chart(records(values))
+    base = alt.Chart(records(rows))
     x = alt.X(
         "place:Q",
         title="λ: generative → discriminative",
-        scale=alt.Scale(domain=[0, len(labels) - 1], nice=False, padding=8),
+        scale=alt.Scale(domain=[0, max(len(labels) - 1, 1)], nice=False, padding=8),
         axis=alt.Axis(
             values=list(range(len(labels))),
             grid=False,
-            labelExpr=f"{[str(label) for label in labels]}[datum.value]",
+            labelExpr=f"{list(labels)}[datum.value]",
             labelOverlap=True,
         ),
     )
     y = alt.Y("loss:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    names = [name for name, _, _ in lines]
+    hues = [colours.ink, *colours.classes]
+    legend = alt.Legend(columns=2, symbolType="stroke", orient="bottom") if len(lines) > 1 else None
+    color = alt.Color(
+        "line:N",
+        title=None,
+        legend=legend,
+        scale=alt.Scale(domain=names, range=[hues[hue % len(hues)] for _, hue, _ in lines]),
+    )
+    dash = alt.StrokeDash(
+        "line:N",
+        title=None,
+        legend=legend,
+        scale=alt.Scale(domain=names, range=[[4, 3] if dash else [1, 0] for _, _, dash in lines]),
+    )
     tooltip = [
         alt.Tooltip("tradeoff:N", title="λ"),
         alt.Tooltip("loss:Q", title=title, format=".4f"),
-        *([alt.Tooltip("line:N", title="penalty")] if len(names) > 1 else []),
     ]
-    detail: dict[str, Any] = {}
-    if len(names) > 1:
-        detail = {
-            "strokeDash": alt.StrokeDash("line:N", title=None, sort=list(names)),
-            "opacity": alt.value(0.8),
-        }
-    line = base.mark_line(color=colours.ink, strokeWidth=1.5).encode(x=x, y=y, **detail)
-    dots = base.mark_point(filled=True, size=26, color=colours.ink, opacity=1).encode(
-        x=x, y=y, tooltip=tooltip
-    )
-    layers = [line, dots]
+    if len(lines) > 1:
+        tooltip += [
+            alt.Tooltip("line:N", title="with"),
+            alt.Tooltip("weight:Q", title="weight in the pool", format=".0%"),
+        ]
+    layers = [
+        base.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, strokeDash=dash),
+        base.mark_point(filled=True, opacity=1).encode(
+            x=x,
+            y=y,
+            color=color,
+            size=alt.Size("weight:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=[26, 600])),
+            tooltip=tooltip,
+        ),
+    ]
     if chosen is not None:
         layers.append(
             alt.Chart(records([{"at": chosen}]))
             .mark_rule(color=colours.discriminative, strokeWidth=2, strokeDash=[5, 3])
             .encode(x="at:Q")
         )
-    if slider is not None:
-        positions = [{"position": i, "at": at} for i, at in enumerate(slider_places)]
+    selector, places = slider
+    if places:
         layers.append(
-            alt.Chart(records(positions))
-            .transform_filter("datum.position == toNumber(tradeoff)")
-            .mark_rule(color=colours.generative, strokeWidth=2)
-            .encode(x="at:Q")
+            base.mark_point(size=130, color=colours.generative, strokeWidth=2.5, opacity=1)
+            .transform_filter("datum.slider == toNumber(tradeoff)")
+            .encode(x=x, y=y)
         )
     chart = alt.layer(*layers)
-    if slider is not None:
-        places = [str(i) for i in range(len(slider_places))]
-        chart = chart.add_params(follows("tradeoff", slider, 0, places))
+    if places:
+        chart = chart.add_params(follows("tradeoff", selector, 0, places))
     return chart.properties(
         width="container",
         height=150,

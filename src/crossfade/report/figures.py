@@ -161,27 +161,48 @@ class Figures:
         if not path or all(value is None for value in path[metric]):
             return None
         tradeoffs = sorted(set(path["tradeoff"]), reverse=True)
-        points = len(path["tradeoff"])
-        penalties, variants = path.get("l2") or [None] * points, path.get("variant") or [0] * points
-        several = len(set(variants)) > 1
-        lines: dict[str, list[float | None]] = {}
-        for tradeoff, penalty, variant, loss in zip(
-            path["tradeoff"], penalties, variants, path[metric], strict=True
-        ):
-            name = "" if penalty is None else f"l2 = {penalty:g}"
-            if several:
-                name += ", variances shared" if variant else ", variances by class"
-            line = lines.setdefault(name, [None] * len(tradeoffs))
-            line[tradeoffs.index(tradeoff)] = loss
+        n = len(path["tradeoff"])
+        penalties = path.get("l2", [1.0] * n)
+        variants = path.get("variant", [0.0] * n)
+        kinds = sorted(set(zip(variants, penalties, strict=True)), key=lambda kind: kind[::-1])
+        hues = sorted(set(penalties))
+        named = {
+            (variant, penalty): f"l2 = {penalty:g}{', tied' if variant else ''}"
+            for variant, penalty in kinds
+        }
+        rows = [
+            {
+                "place": tradeoffs.index(tradeoff),
+                "tradeoff": f"{tradeoff:g}",
+                "loss": loss,
+                "line": named[variant, penalty],
+                "weight": weight,
+                "slider": self.details["tradeoffs"].index(tradeoff)
+                if tradeoff in self.details["tradeoffs"]
+                else -1,
+            }
+            for tradeoff, penalty, variant, weight, loss in zip(
+                path["tradeoff"],
+                penalties,
+                variants,
+                path.get("weight", [0.0] * n),
+                path[metric],
+                strict=True,
+            )
+            if loss is not None
+        ]
         return path_losses(
-            list(lines.values()),
+            rows,
             [f"{tradeoff:g}" for tradeoff in tradeoffs],
-            list(lines),
+            [
+                # One line is ink; of several each penalty has a colour of its own.
+                (name, 1 + hues.index(penalty) if len(kinds) > 1 else 0, int(variant))
+                for (variant, penalty), name in named.items()
+            ],
             _place(self.details["chosen"], tradeoffs),
             METRICS[metric],
             self.colours,
-            self.slider if self.places else None,
-            [float(_place(at, tradeoffs) or 0.0) for at in self.details["tradeoffs"]],
+            (self.slider, self.places),
         )
 
     def view(self) -> Any:

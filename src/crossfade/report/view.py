@@ -199,6 +199,7 @@ def _tradeoff(content: Mapping[str, Any]) -> dict[str, Any] | None:
         "family": shown(details["family"]),
         "chosen": None if details["chosen"] is None else _rounded(details["chosen"], ".2g"),
         "method": details["method"],
+        "pooled": len(set((details["path"] or {}).get("l2", ()))) > 1,
         "agreement": None
         if view is None
         else (_percent(min(view["agreement"]), 0), _percent(max(view["agreement"]), 0)),
