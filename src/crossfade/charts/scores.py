@@ -92,15 +92,15 @@ def path_losses(
     chosen: float | None,
     title: str,
     colours: Colours = LIGHT,
-    slider: tuple[str | None, Sequence[str]] = (None, ()),
+    slider: tuple[str | None, Sequence[float]] = (None, ()),
 ) -> Any:
     """Draw a loss along λ, from generative to discriminative.
 
     Parameters
     ----------
     rows : sequence of mapping
-        Keys ``place`` (on the path), ``loss``, ``line`` (text), ``weight`` (in the pool, 0 to 1)
-        and ``slider``, the slider's place with the same λ, -1 where it has none.
+        Keys ``place`` (on the path), ``loss``, ``line`` (text) and ``weight`` (in the pool, 0 to
+        1).
     labels : sequence of str
         λ at each place of the path, as text.
     lines : sequence of (str, int, int)
@@ -110,8 +110,9 @@ def path_losses(
     title : str
         Name of the loss.
     colours : Colours
-    slider : tuple of (str or None, sequence of str)
-        CSS selector of the range input whose λ is ringed, and its places.
+    slider : tuple of (str or None, sequence of float)
+        CSS selector of the range input whose λ is marked, and where on this path each of its
+        positions lies; as `chosen`.
 
     Returns
     -------
@@ -171,16 +172,19 @@ def path_losses(
             .mark_rule(color=colours.discriminative, strokeWidth=2, strokeDash=[5, 3])
             .encode(x="at:Q")
         )
-    selector, places = slider
-    if places:
+    selector, positions = slider
+    if positions:
+        marks = [{"position": i, "at": at} for i, at in enumerate(positions)]
         layers.append(
-            base.mark_point(size=130, color=colours.generative, strokeWidth=2.5, opacity=1)
-            .transform_filter("datum.slider == toNumber(tradeoff)")
-            .encode(x=x, y=y)
+            alt.Chart(records(marks))
+            .transform_filter("datum.position == toNumber(tradeoff)")
+            .mark_rule(color=colours.generative, strokeWidth=2)
+            .encode(x="at:Q")
         )
     chart = alt.layer(*layers)
-    if places:
-        chart = chart.add_params(follows("tradeoff", selector, 0, places))
+    if positions:
+        names = [str(i) for i in range(len(positions))]
+        chart = chart.add_params(follows("tradeoff", selector, 0, names))
     return chart.properties(
         width="container",
         height=150,

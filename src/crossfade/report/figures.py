@@ -177,9 +177,6 @@ class Figures:
                 "loss": loss,
                 "line": named[variant, penalty],
                 "weight": weight,
-                "slider": self.details["tradeoffs"].index(tradeoff)
-                if tradeoff in self.details["tradeoffs"]
-                else -1,
             }
             for tradeoff, penalty, variant, weight, loss in zip(
                 path["tradeoff"],
@@ -202,7 +199,7 @@ class Figures:
             _place(self.details["chosen"], tradeoffs),
             METRICS[metric],
             self.colours,
-            (self.slider, self.places),
+            (self.slider, [_place(at, tradeoffs) or 0.0 for at in self.details["tradeoffs"]]),
         )
 
     def view(self) -> Any:
