@@ -29,6 +29,9 @@ from crossfade.rows.schema import Schema
 
 __all__ = ["Details", "Subject", "count_steps", "find_details"]
 
+#: The λ that a reader can move to: more than a choice is made among, and finer towards both ends.
+_TRADEOFFS: Final = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
+
 #: Rows that the evidence is computed on; of more, a stratified sample.
 _MOST_ROWS: Final = 20_000
 
@@ -38,9 +41,6 @@ _SHOWN_ROWS: Final = 400
 
 #: Splits that the two ends and the best model are fitted on once more.
 _MOST_SPLITS: Final = 20
-
-#: Places of the slider, from the generative to the discriminative end.
-TRADEOFFS = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
         n_splits=len(splits),
         family=subject.family.label if subject.family else None,
         assumption=_assumption(subject.family),
-        tradeoffs=TRADEOFFS if fits else (),
+        tradeoffs=_TRADEOFFS if fits else (),
         path=chosen[0] if chosen else None,
         chosen=chosen[1] if chosen else None,
         method=chosen[2] if chosen else None,
@@ -318,7 +318,7 @@ def _fit_path(subject: Subject, rows: Integers) -> list[Any] | Failure | None:
     if subject.family is None:
         return None
     fits = []
-    for tradeoff in TRADEOFFS:
+    for tradeoff in _TRADEOFFS:
         fitted = subject.evaluator.fit("path", subject.family.at(tradeoff), rows)
         if isinstance(fitted, Failure):
             return Failure(f"No view along λ: the fit at λ = {tradeoff:g} failed: {fitted.reason}")
