@@ -135,6 +135,8 @@ def render(path: Path) -> str:
     """Return a Markdown file's text with the real output of its examples."""
 
     with tempfile.TemporaryDirectory() as folder:
+        # Results of long runs are kept beside the pages that show them.
+        (Path(folder) / "docs").symlink_to(ROOT / "docs")
 
         def replace(kind: str, body: str, names: dict[str, Any], where: str) -> str:
             if kind == "console":
