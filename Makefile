@@ -37,7 +37,7 @@ install: $(VENV)/.has-dev ## Make .venv with everything that tests, benchmarks, 
 	@touch $(addprefix $(VENV)/.has-,cli test bench lint docs)
 
 demo: $(VENV)/.has-cli ## Install what the command line needs and compare models on a bundled data set
-	$(BIN)/crossfade compare breast-cancer --splits 10 $(ARGS)
+	$(BIN)/crossfade compare breast-cancer --splits 8 $(ARGS)
 
 test: $(VENV)/.has-test ## Install the test extra and run every test, docstring examples included
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
