@@ -1,7 +1,7 @@
 """Binomial and Poisson regression with standard errors, and the grouping of rows.
 
 All contenders have two threads where they use any. Every fit is judged by its largest gradient
-entry divided by the number of rows; tolerances are set so that all are below 1e-6.
+entry divided by the number of rows; each has the loosest tolerance that brings it below 1e-6.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from crossfade.glm.irls import GlmProblem, solve
 from crossfade.glm.links import Log, Logit
 
 __all__ = ["CASES"]
+
+
+#: Digits of ‖Δβ‖/‖β‖ after which Crossfade's gradient is below 1e-6.
+_DIGITS = {"binomial": 4.0, "poisson": 4.5}
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def _ours(rows: Rows) -> Callable[[], NDArray[np.float64]]:
     model = BinomialRegression if rows.family == "binomial" else PoissonRegression
 
     def call() -> NDArray[np.float64]:
-        fit = model(tol_digits=5).fit(rows.X, rows.y)
+        fit = model(tol_digits=_DIGITS[rows.family]).fit(rows.X, rows.y)
         return np.concatenate([[fit.intercept_], fit.coef_])
 
     return call
@@ -94,7 +98,7 @@ def _without_errors(rows: Rows) -> Callable[[], NDArray[np.float64]]:
         y = rows.y.astype(np.float64)
         data = Data(rows.X, y, np.broadcast_to(np.float64(1.0), n))
         problem = GlmProblem(measure(rows.X, True, [str(j) for j in range(d)]), data, family)
-        solved = solve(problem, problem.start(), tol_digits=5, max_iter=100)
+        solved = solve(problem, problem.start(), tol_digits=_DIGITS[rows.family], max_iter=100)
         return problem.coefficients(solved.solution.theta)
 
     return call
@@ -117,7 +121,7 @@ def _glum(rows: Rows) -> Callable[[], NDArray[np.float64]]:
 
     def call() -> NDArray[np.float64]:
         fit = GeneralizedLinearRegressor(
-            family=rows.family, alpha=0.0, solver="irls-ls", gradient_tol=1e-6
+            family=rows.family, alpha=0.0, solver="irls-ls", gradient_tol=1e-5
         ).fit(rows.X, rows.y)
         return np.concatenate([[fit.intercept_], fit.coef_])
 

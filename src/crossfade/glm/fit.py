@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats
 from crossfade.glm.design import Data, Design, measure, refuse_missing
 from crossfade.glm.families import Family
@@ -124,6 +125,12 @@ def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) ->
         Column names, for messages.
     settings : Settings
     """
+    # The threads of BLAS and those of the blocks would wait for each other.
+    with single_threaded_blas():
+        return _fit_glm(data, family, names, settings)
+
+
+def _fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -> Fit:
     design = measure(data.X, settings.intercept, names, data.weights)
     if settings.method == "firth":
         problem: GlmProblem = FirthProblem(design, data, family)
@@ -163,6 +170,11 @@ def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Sett
         Column names, for messages.
     settings : Settings
     """
+    with single_threaded_blas():
+        return _fit_multinomial(data, n_classes, names, settings)
+
+
+def _fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:
     design = measure(data.X, settings.intercept, names, data.weights)
     problem = MultinomialProblem(design, data, n_classes, settings.l2)
     if settings.l2 > 0.0:
