@@ -131,25 +131,25 @@ def path(table: Table) -> Callable[[], Any]:
 
 
 def cross_validated_path(table: Table) -> Callable[[], Any]:
-    """Time the same choice by 5-fold cross-validation over the same grid, with cold fits."""
-    grid = path(table)().tradeoff_path_["tradeoff"]
+    """Time a choice by 5-fold cross-validation over the same grid, with cold fits."""
+    path_ = path(table)().tradeoff_path_
+    grid = list(zip(path_["tradeoff"], path_["l2"], path_["variant"], strict=True))
     folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(table.X, table.y))
 
-    def choose() -> Any:
-        losses = [
-            np.mean([_fold_loss(table, tradeoff, *fold) for fold in folds]) for tradeoff in grid
-        ]
-        best = float(grid[int(np.argmin(losses))])
-        return NaiveBayes("gaussian", tradeoff=best).fit(table.X, table.y)
+    def fit(point: tuple[float, float, float], rows: NDArray[np.int64]) -> NaiveBayes:
+        tradeoff, l2, variant = point
+        model = NaiveBayes("gaussian", tradeoff=tradeoff, l2=l2, shared_variance=variant == 1.0)
+        return model.fit(table.X[rows], table.y[rows])
 
-    return choose
+    def loss(point: tuple[float, float, float]) -> float:
+        return float(np.mean([_held_out_log_loss(table, fit(point, a), b) for a, b in folds]))
+
+    return lambda: fit(min(grid, key=loss), np.arange(len(table.y)))
 
 
-def _fold_loss(
-    table: Table, tradeoff: float, train: NDArray[np.int64], test: NDArray[np.int64]
-) -> float:
-    model = NaiveBayes("gaussian", tradeoff=float(tradeoff)).fit(table.X[train], table.y[train])
-    return float(log_loss(table.y[test], model.predict_proba(table.X[test]), labels=model.classes_))
+def _held_out_log_loss(table: Table, model: NaiveBayes, rows: NDArray[np.int64]) -> float:
+    posterior = model.predict_proba(table.X[rows])
+    return float(log_loss(table.y[rows], posterior, labels=model.classes_))
 
 
 # -- what was achieved -------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from crossfade.rows.preparation import Preparation
 
 __all__ = ["MODELS", "TITLE", "report", "run", "table", "timing"]
 
-TITLE = 'the choice of tradeoff="auto"'
+TITLE = "held-out losses of the choice among tradeoffs"
 
 _BUNDLED = {
     "iris": load_iris,

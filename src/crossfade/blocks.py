@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -33,6 +33,7 @@ __all__ = [
     "add_sums",
     "block_sum",
     "for_each_block",
+    "map_fits",
     "n_threads",
     "single_threaded_blas",
     "threads",
@@ -45,10 +46,15 @@ BLOCK_ROWS = 2048
 #: Chunks of consecutive blocks: more than the threads, so that the last one is not waited for.
 _CHUNKS = 16
 
+#: Rows below which a fit is short calls that hold the interpreter's lock; threads gain nothing.
+_FEW_ROWS = 2 * BLOCK_ROWS
+
 _requested: ContextVar[int | None] = ContextVar("crossfade_threads", default=None)
 _inside = local()
 
 Sums = TypeVar("Sums")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def n_threads() -> int:
@@ -270,3 +276,44 @@ def for_each_block(
             function(rows)
 
     _run(work, _slices(n_rows, block_rows))
+
+
+def map_fits(
+    function: Callable[[Item], Result], items: Sequence[Item], n_rows: int
+) -> list[Result]:
+    """Return ``function(item)`` for every item, each of which reads `n_rows` rows.
+
+    Where the rows make only a few blocks, sums over them leave threads waiting for each other; then
+    every thread takes an item of its own, whose sums it does alone. Otherwise items come one after
+    the other, their sums on all threads.
+
+    Parameters
+    ----------
+    function : callable
+        It must not depend on the order of the items.
+    items : sequence
+    n_rows : int
+        Rows that a call sums over.
+
+    Returns
+    -------
+    list
+        In the order of the items.
+
+    Examples
+    --------
+    >>> from crossfade.blocks import map_fits
+    >>> map_fits(lambda power: 2**power, [1, 2, 3], n_rows=100)
+    [2, 4, 8]
+    """
+    if not _FEW_ROWS <= n_rows < _CHUNKS * BLOCK_ROWS:
+        return [function(item) for item in items]
+
+    results: list[Any] = [None] * len(items)
+
+    def work(rows: slice) -> None:
+        for i in range(rows.start, rows.stop):
+            results[i] = function(items[i])
+
+    for_each_block(work, len(items), block_rows=1)
+    return results

@@ -28,7 +28,7 @@ from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Floats
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.newton import sample_rows
-from crossfade.fitting.passes import RowPasses
+from crossfade.fitting.passes import KeptStatistics, RowPasses
 
 __all__ = ["Parameters", "TradeoffObjective", "generative"]
 
@@ -103,6 +103,7 @@ class TradeoffObjective(RowPasses):
         self.tradeoff = self._attainable(tradeoff)
         density = bound.density
         self.density = density
+        self._kept = KeptStatistics(rows, density)
         self.n_classes = bound.counts.shape[0]
         self.tied = np.asarray(density.tied, dtype=bool)
         self.free = ~self.tied

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from crossfade.blocks import map_fits
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.criteria import row_losses
 from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.leave_one_out import approximate_leave_one_out
+from crossfade.fitting.leave_one_out import LeftOut, approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.objective import TradeoffObjective
 from crossfade.fitting.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
@@ -113,11 +114,14 @@ def out_of_fold(
     fold = folds(rows, n_folds, groups)
     kept = np.flatnonzero(fold >= 0)
     scores = np.zeros((len(members), rows.n_samples, rows.n_classes))
-    for number in range(int(fold.max(initial=-1)) + 1):
+
+    def score(number: int) -> None:
         held = np.flatnonzero(fold == number)
         if held.size:
             train = rows.take(np.flatnonzero(fold != number))
             _score_fold(members, refit, train, rows.take(held), held, scores)
+
+    map_fits(score, range(int(fold.max(initial=-1)) + 1), rows.n_samples)
     of_groups = "" if groups is None else f" of {int(groups.max()) + 1} groups"
     method = f"refits on {n_folds} folds of {rows.n_samples} rows{of_groups}"
     return OutOfFold(scores[:, kept], rows.take(kept), method)
@@ -214,14 +218,16 @@ def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
     if rows.n_samples > _MOST_ROWS:
         index = sample_rows(rows.n_samples, _MOST_ROWS / rows.n_samples)
     scored = rows.take(index)
-    scores = np.zeros((len(members), index.size, rows.n_classes))
-    fitted = np.zeros_like(scores)
+
+    def left_out(member: Member) -> LeftOut:
+        objective, theta = member.objective, member.point.solution.theta
+        return approximate_leave_one_out(objective, theta, index, share=curvature_share(objective))
+
+    found = map_fits(left_out, members, rows.n_samples)
+    scores = np.stack([each.scores for each in found])
+    fitted = np.stack([each.fitted for each in found])
     worst: dict[int, tuple[float, int]] = {}
     for g, member in enumerate(members):
-        objective, theta = member.objective, member.point.solution.theta
-        share = curvature_share(objective)
-        found = approximate_leave_one_out(objective, theta, index, share=share)
-        scores[g], fitted[g] = found.scores, found.fitted
         inside = _mean_log_loss(fitted[g], scored)
         outside = _mean_log_loss(scores[g], scored)
         correction = (outside - inside) / max(outside, 1e-300)

@@ -18,13 +18,40 @@ from crossfade.fitting.labelled_rows import LabelledRows, log_normalise, normali
 from crossfade.fitting.newton import sample_rows
 from crossfade.rowwise import logistic_pass, scale_rows
 
-__all__ = ["RowPasses"]
+__all__ = ["KeptStatistics", "RowPasses"]
 
 #: Standard deviations from zero beyond which a column is standardised before it is used.
 _FAR_FROM_ZERO = 1e3
 
 #: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
 _BLOCK_DOUBLES = 262_144
+
+
+#: Doubles of statistics that are kept for all passes: 32 MB. More are formed anew, block by block,
+#: which costs less than to read them.
+_KEPT_DOUBLES = 4_194_304
+
+
+class KeptStatistics:
+    """The free statistics of all rows, formed once where they are few.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    density : Density
+    """
+
+    def __init__(self, rows: LabelledRows, density: Density) -> None:
+        self._rows, self._density = rows, density
+
+    @cached_property
+    def whole(self) -> Floats | None:
+        """The statistics, shape (n_samples, n_free); None where they are many."""
+        n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
+        if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
+            return None
+        everything = self._rows.block(slice(0, self._rows.n_samples))
+        return np.ascontiguousarray(self._density.free_statistics(everything))
 
 
 class RowPasses:
@@ -47,6 +74,7 @@ class RowPasses:
     _missing_counts: Floats
     _total: float
     _has_missing: bool
+    _kept: KeptStatistics
     is_sample: bool = False
 
     @cached_property
@@ -69,9 +97,14 @@ class RowPasses:
         origin = np.divide(moved, inverse, out=np.zeros_like(moved), where=inverse > 0.0)
         return True, origin, inverse
 
-    def _carried(self, X: Floats) -> Floats:
-        """Return what scores and sums of a block are taken from."""
-        return X if self._standardisation[0] else self.density.free_statistics(X)
+    def _carried(self, rows: slice | Integers) -> Floats:
+        """Return what scores and sums of a block are taken from: not to be changed."""
+        if self._standardisation[0]:
+            return self.rows.block(rows)
+        kept = self._kept.whole
+        if kept is not None:
+            return kept[rows]
+        return self.density.free_statistics(self.rows.block(rows))
 
     def _coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
         """Return weights of T̃ as weights of what blocks carry, and what that adds to offsets."""
@@ -146,17 +179,16 @@ class RowPasses:
 
         The scores last until the next block.
         """
-        X = self.rows.block(rows)
         if self._forms_statistics:
-            carrier = self._carried(X)
-            scores = np.matmul(carrier, eta.T, out=workspace("scores", len(X), len(eta)))
+            carrier = self._carried(rows)
+            scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), len(eta)))
         else:
-            carrier = X
-            scores = self.density.scores(X, self._full(eta))
+            carrier = self.rows.block(rows)
+            scores = self.density.scores(carrier, self._full(eta))
         scores += offset
         missing = None
         if absent is not None:
-            mask = self.density.missing_factors(X)
+            mask = self.density.missing_factors(self.rows.block(rows))
             if mask is not None:
                 missing = mask.astype(np.float64)
                 scores += missing @ absent.T
@@ -180,20 +212,23 @@ class RowPasses:
     def design(
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats, Floats | None]:
-        """Return a block's design (T̃, missing factors, 1), its posteriors and its weights."""
+        """Return a block's design (T̃, missing factors, 1), its posteriors and its weights.
+
+        The design of a block (of up to `block_rows` rows) lasts until the next one.
+        """
         p = self.n_free
-        X = self.rows.block(rows)
-        carrier = self._carried(X)
+        carrier = self._carried(rows)
         scores = carrier @ eta.T
         scores += offset
         extra = 0 if absent is None else absent.shape[1]
-        Z = np.empty((X.shape[0], p + extra + 1))
+        shape = carrier.shape[0], p + extra + 1
+        Z = workspace("design", *shape) if shape[0] <= self.block_rows else np.empty(shape)
         _, origin, inverse = self._standardisation
         np.subtract(carrier, origin, out=Z[:, :p])
         Z[:, :p] *= inverse
         Z[:, -1] = 1.0
         if absent is not None:
-            mask = self.density.missing_factors(X)
+            mask = self.density.missing_factors(self.rows.block(rows))
             if mask is None:
                 Z[:, p:-1] = 0.0
             else:
@@ -248,7 +283,8 @@ class RowPasses:
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
 
-        two_whole = self.n_classes == 2 and self._standardisation[0]
+        two_whole = self.n_classes == 2 and not self._has_missing
+        two_whole = two_whole and (self._standardisation[0] or self._kept.whole is not None)
 
         def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
             if two_whole:
@@ -289,13 +325,13 @@ class RowPasses:
     def _two_class_block(
         self, rows: slice, slopes: Floats, constant: float
     ) -> tuple[float, Floats, Floats, Floats]:
-        """Return :meth:`_row_terms` of a block whose columns serve as they are: one loop."""
-        X = self.rows.block(rows)
+        """Return :meth:`_row_terms` of a block whose statistics are at hand: one loop."""
+        carrier = self._carried(rows)
         weights = self.rows.block_weights(rows)
         none, one = self._none_and_one
-        n = X.shape[0]
+        n = carrier.shape[0]
         weights = one[:n] if weights is None else np.asarray(weights, dtype=np.float64)
-        value, mass, sums = logistic_pass(X, slopes, constant, None, none[:n], weights)
+        value, mass, sums = logistic_pass(carrier, slopes, constant, None, none[:n], weights)
         _, origin, inverse = self._standardisation
         standardised = (sums - mass * origin) * inverse
         return value, standardised[None], np.array([mass]), np.zeros((0, 0))

@@ -39,8 +39,11 @@ _LAST_WITH_MISSING = 0.01
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
 
-#: Number of parameters from which a Hessian costs many gradients, and is kept for several steps.
+#: Number of parameters from which fits are so dear that fewer folds must do.
 _WIDE = 150
+
+#: Parameters from which a Hessian costs several gradients, and is kept for some steps.
+_KEEPING = 60
 
 #: Rows that a cold start over many rows is first minimised over.
 _FIRST_SAMPLE = 5_000
@@ -76,7 +79,7 @@ def is_dense(objective: TradeoffObjective) -> bool:
 
 
 def is_wide(objective: TradeoffObjective) -> bool:
-    """Return whether a Hessian costs so much more than a gradient that it is kept for steps."""
+    """Return whether fits are so dear that fewer folds must do."""
     return objective.n_parameters > _WIDE
 
 
@@ -132,7 +135,7 @@ def minimise(
             return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
-    if objective.exact_labels and not many and is_wide(objective):
+    if objective.exact_labels and not many and objective.n_parameters > _KEEPING:
         with single_threaded_blas():
             return sampled_newton(
                 objective,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crossfade.blocks import map_fits
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.criteria import Losses, check_criterion, losses, row_losses
 from crossfade.fitting.newton import Solution, sample_rows
@@ -197,12 +198,15 @@ def _chosen_on_some_rows(
 
 
 def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[Member, ...]:
-    members = []
-    for variant, objective in enumerate(objectives):
-        for point in follow(objective, grid(objective)):
-            at = objective.with_tradeoff(point.tradeoff).with_penalty(point.l2)
-            members.append(Member(variant, at, point))
-    return tuple(members)
+    def path(variant: int) -> list[Member]:
+        objective = objectives[variant]
+        return [
+            Member(variant, objective.with_tradeoff(point.tradeoff).with_penalty(point.l2), point)
+            for point in follow(objective, grid(objective))
+        ]
+
+    paths = map_fits(path, range(len(objectives)), objectives[0].rows.n_samples)
+    return tuple(member for path in paths for member in path)
 
 
 def _unscored(members: tuple[Member, ...]) -> Selection:
@@ -319,12 +323,14 @@ def polish(selection: Selection) -> Pool:
     -------
     Pool
     """
-    members, kept = [], np.flatnonzero(selection.shares)
-    for g in kept:
-        member = selection.members[g]
-        point = member.point
-        solution = minimise(member.objective, point.solution.theta)
-        members.append(replace(member, point=replace(point, solution=solution)))
+    kept = np.flatnonzero(selection.shares)
+
+    def exact(member: Member) -> Member:
+        solution = minimise(member.objective, member.point.solution.theta)
+        return replace(member, point=replace(member.point, solution=solution))
+
+    n_rows = selection.members[0].objective.rows.n_samples
+    members = map_fits(exact, [selection.members[g] for g in kept], n_rows)
     weights = selection.shares[kept]
     largest = min(members, key=lambda member: member.variant).objective
     found = [m.objective.parameters(m.point.solution.theta) for m in members]
