@@ -16,7 +16,7 @@ SOURCE = Path(crossfade.__file__).parent
 #: listed together is one layer, but its members do not import each other unless they are the same.
 LAYERS = (
     ("errors", "blocks", "files", "rowwise"),
-    ("charts",),
+    ("charts", "processes"),
     ("rows",),
     ("densities",),
     ("fitting",),

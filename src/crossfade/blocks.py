@@ -30,6 +30,7 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "BLOCK_ROWS",
+    "MANY_ROWS",
     "add_sums",
     "block_sum",
     "for_each_block",
@@ -45,6 +46,9 @@ BLOCK_ROWS = 2048
 
 #: Chunks of consecutive blocks: more than the threads, so that the last one is not waited for.
 _CHUNKS = 16
+
+#: Rows whose blocks keep all threads busy.
+MANY_ROWS = _CHUNKS * BLOCK_ROWS
 
 #: Rows below which a fit is short calls that hold the interpreter's lock; threads gain nothing.
 _FEW_ROWS = 2 * BLOCK_ROWS
@@ -306,7 +310,7 @@ def map_fits(
     >>> map_fits(lambda power: 2**power, [1, 2, 3], n_rows=100)
     [2, 4, 8]
     """
-    if not _FEW_ROWS <= n_rows < _CHUNKS * BLOCK_ROWS:
+    if not _FEW_ROWS <= n_rows < MANY_ROWS:
         return [function(item) for item in items]
 
     results: list[Any] = [None] * len(items)

@@ -96,6 +96,17 @@ def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads(result):
     assert _numbers(other) != _numbers(result)
 
 
+def test_processes_give_the_same_numbers_and_messages(result, monkeypatch):
+    monkeypatch.setattr("crossfade.processes._WORTH_SECONDS", -1.0)
+    X, y = _table()
+    models = blends() | {"guess": DummyClassifier(strategy="prior")}
+    seen = []
+    with threads(2):
+        again = compare(X, y, models=models, n_splits=4, progress=lambda *step: seen.append(step))
+    assert _numbers(again) == _numbers(result)
+    assert seen[-1][0] == seen[-1][1]
+
+
 def test_the_container_and_the_labels_type_do_not_matter():
     X, y = _table()
     models = blends() | {"guess": DummyClassifier(strategy="prior")}
@@ -261,6 +272,19 @@ def test_a_model_that_fails_is_listed_and_the_others_go_on():
     assert "breaks could not be fitted: row 0 is not welcome" in found.notes
     assert found.to_dict()["models"][0]["log_loss"] is None
     assert found.frame()["failure"].to_list() == ["row 0 is not welcome", None]
+
+
+def test_a_model_that_fails_on_a_process_is_listed_too(monkeypatch):
+    monkeypatch.setattr("crossfade.processes._WORTH_SECONDS", -1.0)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.tile([0, 1], 20)
+    X[0, 0] = 7.0
+    found = []
+    for number in (1, 2):
+        with threads(number):
+            models = {"breaks": Breaks(), "normal": GaussianNB()}
+            found.append(_numbers(compare(X, y, models=models, n_splits=10)))
+    assert found[0] == found[1]
 
 
 def test_if_all_models_fail_the_first_reason_is_the_error():

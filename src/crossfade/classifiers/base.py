@@ -32,7 +32,7 @@ from crossfade.errors import ConvergenceWarning, DataError, DomainError, Separat
 from crossfade.fitting.binding import bind, summarise
 from crossfade.fitting.criteria import check_criterion
 from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.limit import density_limit
+from crossfade.fitting.limit import densities_wanted, density_limit
 from crossfade.fitting.newton import Solution
 from crossfade.fitting.objective import Parameters, TradeoffObjective
 from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
@@ -313,7 +313,7 @@ class TradeoffClassifier(FittedViews, ABC):
 
 def _with_density(objective: TradeoffObjective, theta: Floats) -> Floats:
     """Return the limit of the path with this posterior, or `theta` where there is no density."""
-    if not is_dense(objective):
+    if not is_dense(objective) or not densities_wanted():
         return theta
     with single_threaded_blas():
         limit = density_limit(objective, theta)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from crossfade.blocks import MANY_ROWS
 from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
 from crossfade.comparison.effects import Bar, Probes, jackknife, make_probes, weights
 from crossfade.comparison.models import Family
@@ -24,10 +25,11 @@ from crossfade.curves.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.curves.splits import Split, repeated_splits
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.processes import map_in_order
 from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
-__all__ = ["Details", "Subject", "count_steps", "find_details"]
+__all__ = ["Details", "Subject", "count_steps", "find_details", "keeps_posteriors"]
 
 #: The λ that a reader can move to: more than a choice is made among, and finer towards both ends.
 _TRADEOFFS: Final = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
@@ -206,6 +208,8 @@ class Subject:
         The family's member that chose its λ, fitted on all rows; None where there is none.
     n_splits, n_train, random_state : int
         Of the comparison.
+    posteriors : mapping of str to list of ndarray
+        Of the test rows of the comparison's first splits, by model, where they were kept.
     """
 
     evaluator: Evaluator
@@ -217,6 +221,12 @@ class Subject:
     n_splits: int
     n_train: int
     random_state: int
+    posteriors: Mapping[str, list[Floats]]
+
+
+def keeps_posteriors(n_rows: int, split: int) -> bool:
+    """Return whether :func:`find_details` will want the posteriors of this split's test rows."""
+    return n_rows <= _MOST_ROWS and split < _MOST_SPLITS
 
 
 def count_steps(n_splits: int) -> int:
@@ -401,20 +411,21 @@ def _over_splits(
 ) -> _OverSplits:
     evaluator = subject.evaluator
     models = dict([subject.best]) | dict(subject.ends)
+    probed = tuple(subject.ends) if probes else ()
+    known = {name: kept for name, kept in subject.posteriors.items() if len(kept) >= len(splits)}
+    fitted = {name: model for name, model in models.items() if name in probed or name not in known}
     posteriors: dict[str, list[Floats]] = {name: [] for name in models}
-    found: dict[str, list[Floats]] = {name: [] for name in subject.ends} if probes else {}
+    found: dict[str, list[Floats]] = {name: [] for name in probed}
     failure = None
-    for number, split in enumerate(splits, start=1):
-        X_test = evaluator.rows(split.test)
-        for name in list(posteriors):
-            fitted = evaluator.fit(name, models[name], split.train)
-            looks = [(posteriors, partial(_posterior, evaluator, X_test))]
-            if name in found and probes is not None:
-                looks.append((found, partial(_weights, evaluator, probes)))
-            for kept, look in looks:
-                answer = fitted
-                if not isinstance(fitted, Failure):
-                    answer = evaluator.guarded(name, partial(look, fitted))
+    looks = map_in_order(
+        partial(_look, evaluator, fitted, probed, probes),
+        splits,
+        share=len(splits[0].train) < MANY_ROWS,
+    )
+    for number, (seen, weighed) in enumerate(looks, start=1):
+        for kept, answers in ((posteriors, seen), (found, weighed)):
+            for name in list(kept):
+                answer = known[name][number - 1] if name not in answers else answers[name]
                 if isinstance(answer, Failure):
                     failure = answer.reason
                     del kept[name]
@@ -422,6 +433,31 @@ def _over_splits(
                     kept[name].append(answer)
         step(f"evidence {number} of {len(splits)}")
     return _OverSplits([evaluator.codes[s.test] for s in splits], posteriors, found, failure)
+
+
+def _look(
+    evaluator: Evaluator,
+    models: Mapping[str, Any],
+    probed: tuple[str, ...],
+    probes: Probes | None,
+    split: Split,
+) -> tuple[dict[str, Floats | Failure], dict[str, Floats | Failure]]:
+    """Return the models' posteriors of a split's test rows, and the weights of those probed."""
+    X_test = evaluator.rows(split.test)
+    posteriors: dict[str, Floats | Failure] = {}
+    weights: dict[str, Floats | Failure] = {}
+    for name, model in models.items():
+        fitted = evaluator.fit(name, model, split.train)
+
+        def answer(look: Callable[[Any], Floats], name: str = name, fitted: Any = fitted) -> Any:
+            if isinstance(fitted, Failure):
+                return fitted
+            return evaluator.guarded(name, partial(look, fitted))
+
+        posteriors[name] = answer(partial(_posterior, evaluator, X_test))
+        if name in probed and probes is not None:
+            weights[name] = answer(partial(_weights, evaluator, probes))
+    return posteriors, weights
 
 
 def _posterior(evaluator: Evaluator, X: Any, fitted: Any) -> Floats:

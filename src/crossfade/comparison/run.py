@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
 
-from crossfade.comparison.details import Details, Subject, count_steps, find_details
+from crossfade.blocks import MANY_ROWS
+from crossfade.comparison.details import (
+    Details,
+    Subject,
+    count_steps,
+    find_details,
+    keeps_posteriors,
+)
 from crossfade.comparison.inputs import Problem
 from crossfade.comparison.models import MODEL_NOTES, Family, families, tradeoff_parameter
 from crossfade.comparison.results import (
@@ -20,7 +27,13 @@ from crossfade.comparison.results import (
     TradeoffChoice,
 )
 from crossfade.curves.crossing import find_crossing, gain_per_doubling
-from crossfade.curves.evaluation import Evaluation, Evaluator, Failure, fitted_tradeoff
+from crossfade.curves.evaluation import (
+    Counts,
+    Evaluation,
+    Evaluator,
+    Failure,
+    fitted_tradeoff,
+)
 from crossfade.curves.result import LearningCurve
 from crossfade.curves.run import CurveRun
 from crossfade.curves.scores import METRICS, Estimate, difference, estimate
@@ -28,17 +41,24 @@ from crossfade.curves.splits import Split, curve_sizes
 from crossfade.curves.tracing import KnownEnd, row_tracers
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
+from crossfade.processes import map_in_order
 
 __all__ = ["Progress", "Run"]
 
 #: Told (steps done, steps in all, what is being done).
 Progress = Callable[[int, int, str], None]
 
-#: The learning curve is a summary; so many splits are enough for it.
+#: The learning curve is a summary; so many splits are enough for it, and fewer where the best
+#: model's tradeoff is chosen anew at every size.
 _CURVE_SPLITS: Final = 20
+_CURVE_SPLITS_CHOOSING: Final = 5
 
 #: Rows of the untimed first fit that loads compiled code.
-_WARM_ROWS: Final = 200
+_WARM_ROWS: Final = 600
+
+
+#: Holds something once this process has loaded the code that fits take.
+_warmed: list[bool] = []
 
 
 @dataclass
@@ -71,17 +91,16 @@ class Run:
         curve: LearningCurve | None = None
         details: Details | None = None
         groups = families(self.models)
-        n_curve = min(len(self.splits), _CURVE_SPLITS)
         automatic = [name for name, model in self.models.items() if _asked(model) == "auto"]
-        self.total = len(automatic) + len(self.models) * len(self.splits) + n_curve
-        self.total += count_steps(len(self.splits))
+        self.total = len(automatic) + len(self.models) * len(self.splits)
+        self.total += min(len(self.splits), _CURVE_SPLITS) + count_steps(len(self.splits))
         family: Family | None = None
         try:
             self._fit_all_rows(automatic)
             self._fit_splits()
             best = self._best()
             family = self._best_family(groups)
-            curve = self._trace(best, family, n_curve)
+            curve = self._trace(best, family)
             details = find_details(self._subject(best, family), self._step)
         except KeyboardInterrupt:
             # Half a comparison is worth having once a spread can be told.
@@ -99,11 +118,9 @@ class Run:
         if self.progress is not None:
             self.progress(self.done, self.total, text)
 
-    def _step_in(self, place: str, name: str) -> None:
-        self._step(f"{place}, {name}")
-
     def _fit_all_rows(self, automatic: list[str]) -> None:
         """Load compiled code before anything is timed, and choose tradeoffs on all rows."""
+        _warmed.append(True)
         few = self.splits[0].train[:_WARM_ROWS]
         everything = np.arange(self.problem.data.n_rows)
         for name, model in self.models.items():
@@ -116,19 +133,32 @@ class Run:
         self.evaluator.counts.warnings.clear()
 
     def _fit_splits(self) -> None:
-        remaining = dict(self.models)
-        for number, split in enumerate(self.splits, start=1):
-            text = f"split {number} of {len(self.splits)}"
-            results = self.evaluator.evaluate(
-                remaining, split.train, split.test, partial(self._step_in, text)
-            )
+        remaining, n_splits = dict(self.models), len(self.splits)
+        # Of many rows a fit's sums use the threads already, and copies of the data are dear.
+        share = len(self.splits[0].train) < MANY_ROWS
+        work = partial(_fit_split, self.evaluator.afresh(), remaining)
+
+        def here(split: Split) -> tuple[dict[str, Evaluation | Failure], Counts]:
+            place = f"split {len(self.results) + 1} of {n_splits}"
+            return work(split, step=lambda name: self._step(f"{place}, {name}"))
+
+        before = self.done
+        found = map_in_order(work, self.splits, here=here, share=share)
+        for number, (every, counts) in enumerate(found, start=1):
+            self.evaluator.counts.add(counts)
+            results = {name: result for name, result in every.items() if name in remaining}
+            if not keeps_posteriors(self.problem.data.n_rows, number - 1):
+                results = {name: _without_posterior(found) for name, found in results.items()}
             self.results.append(results)
+            before += len(results)
+            if self.done != before:
+                self._step(f"split {number} of {n_splits}", before)
             for name, result in results.items():
                 if isinstance(result, Failure):
                     # One missing split would unpair it from the others: it is out.
                     self.failures[name] = result.reason
                     del remaining[name]
-                    self.total -= len(self.splits) - number
+                    self.total -= n_splits - number
             if not remaining:
                 first = next(iter(self.failures.items()))
                 raise DataError(
@@ -136,7 +166,10 @@ class Run:
                     f"{len(self.failures)} failed; {first[0]}: {first[1]}"
                 )
 
-    def _trace(self, best: str, family: Family | None, n_curve: int) -> LearningCurve:
+    def _trace(self, best: str, family: Family | None) -> LearningCurve:
+        most = _CURVE_SPLITS_CHOOSING if _asked(self.models[best]) == "auto" else _CURVE_SPLITS
+        n_curve = min(len(self.splits), most)
+        self.total += n_curve - min(len(self.splits), _CURVE_SPLITS)
         models = {best: self.models[best]}
         if family is not None:
             models |= self._ends(family)
@@ -185,7 +218,17 @@ class Run:
             n_splits=len(self.splits),
             n_train=len(self.splits[0].train),
             random_state=self.random_state,
+            posteriors=self._posteriors(),
         )
+
+    def _posteriors(self) -> dict[str, list[Floats]]:
+        """Return what was kept of the models' posteriors, split by split."""
+        found: dict[str, list[Floats]] = {}
+        for results in self.results:
+            for name, result in results.items():
+                if isinstance(result, Evaluation) and result.posterior is not None:
+                    found.setdefault(name, []).append(result.posterior)
+        return found
 
     # -- what it came to -------------------------------------------------------------------------
 
@@ -340,3 +383,24 @@ def _asked(model: Any) -> float | str | None:
         return None
     value = model.get_params()[parameter]
     return value if isinstance(value, str) else float(value)
+
+
+def _without_posterior(result: Evaluation | Failure) -> Evaluation | Failure:
+    return replace(result, posterior=None) if isinstance(result, Evaluation) else result
+
+
+def _fit_split(
+    evaluator: Evaluator,
+    models: dict[str, Any],
+    split: Split,
+    step: Callable[[str], None] = lambda name: None,
+) -> tuple[dict[str, Evaluation | Failure], Counts]:
+    """Return what the models came to on one split, and what they said."""
+    if not _warmed:
+        # A process of its own has not loaded compiled code yet.
+        _warmed.append(True)
+        for name, model in models.items():
+            evaluator.afresh().fit(name, model, split.train[:_WARM_ROWS])
+    with evaluator.counted() as counts:
+        results = evaluator.evaluate(models, split.train, split.test, step)
+    return results, counts

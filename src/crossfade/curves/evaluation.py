@@ -19,8 +19,9 @@ from sklearn.pipeline import Pipeline
 from crossfade.curves.scores import score_predictions
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.fitting.limit import posteriors_only
 
-__all__ = ["Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
+__all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,14 @@ class Evaluation:
         Wall-clock time of ``fit``.
     tradeoff : float or None
         The fitted model's tradeoff, None for a model without one.
+    posterior : ndarray of shape (n_test, n_classes), or None
+        Of the test rows; None for a model without probabilities, and where it was not kept.
     """
 
     scores: dict[str, float]
     seconds: float
     tradeoff: float | None
+    posterior: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,8 @@ class Evaluator:
         """Return a clone fitted on the training rows, or why there is none."""
         X = self.rows(train)
         fitted = clone(model)
-        return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
+        with posteriors_only():
+            return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
 
     def evaluate(
         self,
@@ -158,11 +163,12 @@ class Evaluator:
         def run(model: Any) -> Evaluation:
             fresh = clone(model)
             start = perf_counter()
-            fresh.fit(X_train, y_train)
+            with posteriors_only():
+                fresh.fit(X_train, y_train)
             seconds = perf_counter() - start
             predicted, posterior = self.predict(fresh, X_test)
             scores = score_predictions(predicted, posterior, truth)
-            return Evaluation(scores, seconds, fitted_tradeoff(fresh))
+            return Evaluation(scores, seconds, fitted_tradeoff(fresh), posterior)
 
         results = {}
         for name, model in models.items():

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from crossfade.blocks import for_each_block, single_threaded_blas
+from crossfade.blocks import MANY_ROWS, for_each_block, single_threaded_blas
 from crossfade.curves.checkpoint import Checkpoint, SplitRecord
 from crossfade.curves.evaluation import Counts, Evaluator
 from crossfade.curves.result import LearningCurve
 from crossfade.curves.scores import METRICS
 from crossfade.curves.splits import Split
 from crossfade.curves.tracing import Tracer
-from crossfade.densities.base import Floats
+from crossfade.densities.base import Floats, Integers
+from crossfade.processes import map_in_order
 
 __all__ = ["CurveRun"]
 
@@ -107,10 +109,15 @@ class CurveRun:
                 if tracer.compiled
             }
             if len(compiled) == len(self._tracers):
-                self._keep([self._record(i, compiled, split) for i, split in enumerate(batch)])
+                self._keep([SplitRecord(_one(compiled, i), Counts()) for i in range(len(batch))])
                 continue
-            for i, split in enumerate(batch):
-                self._keep([self._record(i, compiled, split)])
+            others = {n: tracer for n, tracer in self._tracers.items() if n not in compiled}
+            work = partial(_trace, others, self._evaluator, self._sizes)
+            share = int(self._sizes[-1]) < MANY_ROWS
+            for i, record in enumerate(map_in_order(work, batch, share=share)):
+                scores = dict(record.scores) | _one(compiled, i)
+                in_order = {name: scores[name] for name in self._tracers}
+                self._keep([SplitRecord(in_order, record.counts)])
 
     def _trace_compiled(self, tracer: Tracer, batch: Sequence[Split]) -> list[Floats]:
         scores: list[Floats] = [np.empty(0)] * len(batch)
@@ -121,14 +128,6 @@ class CurveRun:
 
         for_each_block(work, len(batch), block_rows=1)
         return scores
-
-    def _record(self, i: int, compiled: Mapping[str, list[Floats]], split: Split) -> SplitRecord:
-        with self._evaluator.counted() as counts:
-            scores = {
-                name: compiled[name][i] if name in compiled else tracer.trace(split, self._sizes)
-                for name, tracer in self._tracers.items()
-            }
-        return SplitRecord(scores, counts)
 
     def _keep(self, records: list[SplitRecord]) -> None:
         if self._file is not None:
@@ -148,3 +147,17 @@ class CurveRun:
             fits = "1 fit" if times == 1 else f"{times} fits, the first"
             notes.append(f"{name}: {category} in {fits}: {message}")
         return notes
+
+
+def _one(compiled: Mapping[str, list[Floats]], i: int) -> dict[str, Floats]:
+    """Return what was traced of one split."""
+    return {name: scores[i] for name, scores in compiled.items()}
+
+
+def _trace(
+    tracers: Mapping[str, Tracer], evaluator: Evaluator, sizes: Integers, split: Split
+) -> SplitRecord:
+    """Trace one split; the tracers' warnings and failures are the evaluator's."""
+    with evaluator.counted() as counts:
+        scores = {name: tracer.trace(split, sizes) for name, tracer in tracers.items()}
+    return SplitRecord(scores, counts)

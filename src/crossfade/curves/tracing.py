@@ -18,6 +18,7 @@ from crossfade.curves.scores import METRICS, score_predictions
 from crossfade.curves.splits import Split
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows
+from crossfade.fitting.limit import posteriors_only
 from crossfade.rows import Schema, check_weights
 
 __all__ = [
@@ -175,7 +176,8 @@ class NestedCurve:
         self, new: Integers, before: TradeoffClassifier | None, test: Integers
     ) -> tuple[TradeoffClassifier, list[float]]:
         """Return the model fitted to the next size, and its scores."""
-        fitted = self._fit(self._rows(new), before)
+        with posteriors_only():
+            fitted = self._fit(self._rows(new), before)
         X = self._matrix[test]
         with np.errstate(invalid="ignore", over="ignore"):
             posterior = fitted._finite(fitted._scorer.posterior(X), X)

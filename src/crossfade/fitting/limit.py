@@ -8,13 +8,38 @@ that posterior, those of the largest joint likelihood.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import numpy as np
 
 from crossfade.densities.base import Floats
 from crossfade.fitting.newton import newton
 from crossfade.fitting.objective import TradeoffObjective
 
-__all__ = ["density_limit"]
+__all__ = ["densities_wanted", "density_limit", "posteriors_only"]
+
+_wanted: ContextVar[bool] = ContextVar("crossfade_densities_wanted", default=True)
+
+
+@contextmanager
+def posteriors_only() -> Iterator[None]:
+    """Leave out of fits, inside this context, what only the classes' densities need.
+
+    Finding the limit can take longer than the fit. A model fitted here is used for its posteriors
+    and then thrown away.
+    """
+    token = _wanted.set(False)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def densities_wanted() -> bool:
+    """Return whether a fit is to find the limit."""
+    return _wanted.get()
 
 
 class _Common:
@@ -22,30 +47,35 @@ class _Common:
 
     def __init__(self, objective: TradeoffObjective, base: Floats) -> None:
         self.objective, self.base = objective, base
-        k, p = objective.n_classes, objective.n_free
-        size = p + objective.n_tied
-        spread = np.zeros((objective.n_parameters, size))
-        for c in range(k):
-            spread[c * p + np.arange(p), np.arange(p)] = 1.0
-        spread[k * p + k + np.arange(objective.n_tied), p + np.arange(objective.n_tied)] = 1.0
-        self.spread = spread
 
     @property
     def n_rows(self) -> float:
         return self.objective.n_rows
 
     def theta(self, common: Floats) -> Floats:
-        return self.base + self.spread @ common
+        weights, offsets, tied = self.objective.split(self.base)
+        p = self.objective.n_free
+        return self.objective.join(weights + common[:p], offsets, tied + common[p:])
 
     def value(self, common: Floats) -> float:
         return self.objective.value(self.theta(common))
 
     def value_and_gradient(self, common: Floats) -> tuple[float, Floats]:
         value, gradient = self.objective.value_and_gradient(self.theta(common))
-        return value, self.spread.T @ gradient
+        weights, _, tied = self.objective.split(gradient)
+        return value, np.concatenate([weights.sum(axis=0), tied])
 
     def curvature(self, common: Floats, share: float = 1.0) -> Floats:
-        return self.spread.T @ self.objective.curvature(self.theta(common)) @ self.spread
+        H = self.objective.curvature(self.theta(common))
+        k, p = self.objective.n_classes, self.objective.n_free
+        free, tied = slice(0, k * p), slice(k * p + k, None)
+        size = p + self.objective.n_tied
+        summed = np.empty((size, size))
+        summed[:p, :p] = H[free, free].reshape(k, p, k, p).sum(axis=(0, 2))
+        summed[:p, p:] = H[free, tied].reshape(k, p, -1).sum(axis=0)
+        summed[p:, :p] = summed[:p, p:].T
+        summed[p:, p:] = H[tied, tied]
+        return summed
 
 
 def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
@@ -90,7 +120,8 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
                 return None
             continue
         try:
-            solution = newton(at, common, tol=1e-9, max_iter=100)
+            # On the way, near enough to go on from is all that is wanted.
+            solution = newton(at, common, tol=1e-9 if trial == 1.0 else 1e-3, max_iter=100)
         except np.linalg.LinAlgError:
             return None  # on the domain's edge to rounding: as good as no density
         common, reached = solution.theta, trial

@@ -1,0 +1,96 @@
+"""Work on several processes: for many fits of which each is too small for threads to share.
+
+A small fit is short calls that hold the interpreter's lock, so that threads wait for each other.
+Processes do not; but each takes a second or two to start, and has its own copy of the data.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import TypeVar
+
+from crossfade.blocks import n_threads, threads
+
+__all__ = ["map_in_order"]
+
+#: Seconds of work left from which starting processes pays.
+_WORTH_SECONDS = 4.0
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_order(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    here: Callable[[Item], Result] | None = None,
+    share: bool = True,
+) -> Iterator[Result]:
+    """Yield ``function(item)`` for each item, in order; on processes where that saves time.
+
+    The first item is worked on here, which tells how long the others will take. Where they would
+    take long, and there is more than one core (or thread allowed), the others are shared out to as
+    many processes, of one thread each.
+
+    Parameters
+    ----------
+    function : callable
+        It, the items and the results are pickled. What cannot be is worked on here.
+    items : sequence
+    here : callable, optional
+        The same work as it is done in this process, where it may report its progress.
+    share : bool, default=True
+        Whether processes may be used at all.
+
+    Yields
+    ------
+    result
+
+    Examples
+    --------
+    >>> from crossfade.processes import map_in_order
+    >>> list(map_in_order(abs, [-1, 2, -3]))
+    [1, 2, 3]
+    """
+    if not items:
+        return
+    here = here or function
+    start = perf_counter()
+    first = here(items[0])
+    rest = items[1:]
+    seconds = (perf_counter() - start) * len(rest)
+    yield first
+    number = min(n_threads(), len(rest))
+    done = 0
+    if share and number > 1 and seconds > _WORTH_SECONDS:
+        try:
+            for result in _on_processes(function, rest, number):
+                done += 1
+                yield result
+        except pickle.PicklingError:
+            pass  # what is left is worked on here
+    yield from map(here, rest[done:])
+
+
+def _on_processes(
+    function: Callable[[Item], Result], items: Sequence[Item], number: int
+) -> Iterator[Result]:
+    from joblib import Parallel, delayed, parallel_config
+
+    with parallel_config("loky", n_jobs=number, inner_max_num_threads=1):
+        results = Parallel(return_as="generator", pre_dispatch=2 * number, batch_size=1)(
+            delayed(_alone)(function, item) for item in items
+        )
+        try:
+            yield from results
+        finally:
+            # A reader that stops early leaves nothing running.
+            results.close()
+
+
+def _alone(function: Callable[[Item], Result], item: Item) -> Result:
+    with threads(1):
+        return function(item)

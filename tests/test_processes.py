@@ -1,0 +1,93 @@
+"""Work on processes gives what work here gives, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import numpy as np
+import pytest
+
+import crossfade.processes
+from crossfade.blocks import n_threads, threads
+from crossfade.processes import map_in_order
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Processes are used for any work, however short."""
+    monkeypatch.setattr(crossfade.processes, "_WORTH_SECONDS", -1.0)
+
+
+def whereabouts(item):
+    return item, os.getpid(), n_threads()
+
+
+def root(item, offset):
+    return np.sqrt(item) + offset
+
+
+def refuse_threes(item):
+    if item == 3:
+        raise KeyError("three")
+    return item
+
+
+def test_order_and_values_are_those_of_a_loop(eager):
+    with threads(2):
+        found = list(map_in_order(partial(root, offset=np.ones(2)), range(7)))
+    np.testing.assert_array_equal(found, [root(i, np.ones(2)) for i in range(7)])
+
+
+def test_other_processes_work_with_one_thread(eager):
+    with threads(2):
+        found = list(map_in_order(whereabouts, range(5)))
+    assert [item for item, _, _ in found] == list(range(5))
+    assert found[0][1:] == (os.getpid(), 2)
+    assert all(process != os.getpid() and number == 1 for _, process, number in found[1:])
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_short_work_stays_here(share):
+    with threads(2):
+        found = list(map_in_order(whereabouts, range(4), share=share))
+    assert {process for _, process, _ in found} == {os.getpid()}
+
+
+def test_work_stays_here_where_one_thread_is_allowed(eager):
+    with threads(1):
+        found = list(map_in_order(whereabouts, range(4)))
+    assert {process for _, process, _ in found} == {os.getpid()}
+
+
+def test_what_cannot_be_pickled_is_done_here(eager):
+    lock_like = open(os.devnull)  # noqa: SIM115  a file cannot be pickled
+    try:
+        with threads(2):
+            found = list(map_in_order(lambda item: (item, lock_like.name), range(4)))
+    finally:
+        lock_like.close()
+    assert found == [(i, os.devnull) for i in range(4)]
+
+
+def test_an_error_reaches_the_caller(eager):
+    with threads(2), pytest.raises(KeyError, match="three"):
+        list(map_in_order(refuse_threes, range(6)))
+
+
+def test_a_reader_may_stop_early(eager):
+    with threads(2):
+        results = map_in_order(whereabouts, range(50))
+        assert [next(results)[0] for _ in range(3)] == [0, 1, 2]
+        results.close()
+        assert [item for item, _, _ in map_in_order(whereabouts, range(3))] == [0, 1, 2]
+
+
+def test_progress_is_reported_by_the_work_that_is_done_here():
+    seen = []
+    list(map_in_order(abs, [-1, -2], here=lambda item: seen.append(item)))
+    assert seen == [-1, -2]
+
+
+def test_nothing_to_do():
+    assert list(map_in_order(abs, [])) == []
