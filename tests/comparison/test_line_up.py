@@ -8,8 +8,10 @@ from sklearn.preprocessing import StandardScaler
 
 from crossfade.comparison.models import (
     choose_models,
+    default_models,
     families,
     reference_models,
+    without_dear,
 )
 from crossfade.curves.evaluation import fitted_tradeoff
 from crossfade.errors import DataError
@@ -77,3 +79,19 @@ def test_an_unknown_name_gets_the_nearest(name, hint):
 def test_a_name_that_fits_nothing_is_refused(name):
     with pytest.raises(DataError, match="models: expected names or short names of models"):
         choose_models([name], LINE_UP)
+
+
+def test_models_that_would_take_minutes_are_left_out_and_the_reader_is_told():
+    rng = np.random.default_rng(0)
+    few, many = rng.normal(size=(60, 6)), rng.normal(size=(60, 60))
+    everything, note = without_dear(default_models(), few, 1_000_000, 2)
+    assert (set(everything), note) == (set(default_models()), None)
+    kept, note = without_dear(default_models(), many, 20_000, 2)
+    assert set(default_models()) - set(kept) == {
+        "full Gaussian discriminative",
+        "full Gaussian auto",
+    }
+    # 60 columns, 60 · 61 / 2 squares and products, and an offset, for each of two classes.
+    assert f"{2 * (60 + 60 * 61 // 2 + 1):,} parameters (60 columns" in note
+    assert without_dear(default_models(), many, 200, 2)[1] is None
+    assert without_dear({"full Gaussian generative": 1}, many, 10**9, 2)[1] is None

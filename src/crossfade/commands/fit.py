@@ -162,9 +162,10 @@ def _best(
 ) -> tuple[str, Any, dict[str, Any], str]:
     """Return the best model's name, the unfitted model, the scores, and the verdict's sentence."""
     from crossfade.comparison import compare
-    from crossfade.comparison.models import own_models
+    from crossfade.comparison.models import own_models, without_dear
 
-    models = own_models(schema)
+    n_classes = len(set(table.y.to_list()))
+    models, note = without_dear(own_models(schema), table.X, len(table.y), n_classes)
     result = compare(
         table.X, table.y, models=models, n_splits=splits, random_state=seed, progress=progress
     )
@@ -173,4 +174,7 @@ def _best(
     found = result.to_dict()
     kept = {key: found[key] for key in ("criterion", "best", "splits", "verdict")}
     kept["log_loss"] = {one["name"]: one["log_loss"] for one in found["models"]}
-    return result.best, models[result.best], kept, result.verdict_sentences[0]
+    verdict = (
+        result.verdict_sentences[0] if note is None else f"{result.verdict_sentences[0]} {note}."
+    )
+    return result.best, models[result.best], kept, verdict

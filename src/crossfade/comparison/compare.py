@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from crossfade.blocks import single_threaded_blas
 from crossfade.comparison.inputs import check_settings, read_problem
-from crossfade.comparison.models import choose_models, default_models
+from crossfade.comparison.models import choose_models, default_models, without_dear
 from crossfade.comparison.results import ComparisonResult
 from crossfade.comparison.run import Progress, Run
 from crossfade.curves.splits import repeated_splits, training_rows
@@ -89,6 +90,10 @@ def compare(
     problem = read_problem(X, y)
     n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
     chosen = _line_up(models, problem.table.schema)
+    if models is None:
+        evaluator = problem.evaluator
+        chosen, note = without_dear(chosen, evaluator.X, n_train, len(evaluator.classes))
+        problem = problem if note is None else replace(problem, notes=(*problem.notes, note))
     splits = list(
         repeated_splits(
             problem.evaluator.codes,

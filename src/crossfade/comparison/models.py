@@ -27,6 +27,7 @@ __all__ = [
     "default_models",
     "families",
     "own_models",
+    "without_dear",
 ]
 
 _VARIANTS: Final[dict[str, float | str]] = {
@@ -34,6 +35,11 @@ _VARIANTS: Final[dict[str, float | str]] = {
     "discriminative": 0.0,
     "auto": "auto",
 }
+
+#: Parameters up to which a Gaussian with full covariance is fitted by Newton's method, and cells
+#: (parameters times training rows) from which a fit without it takes minutes.
+_EASY_PARAMETERS: Final = 1_500
+_DEAR_CELLS: Final = 20_000_000
 
 #: What a reader of the default table must know about its models.
 MODEL_NOTES: Final = {
@@ -109,6 +115,47 @@ def own_models(schema: Schema | None = None) -> dict[str, Any]:
     """Return those of :func:`default_models` that are Crossfade's, the references left out."""
     references = reference_models()
     return {n: model for n, model in default_models(schema).items() if n not in references}
+
+
+def without_dear(
+    models: Mapping[str, Any], X: Any, n_train: int, n_classes: int
+) -> tuple[dict[str, Any], str | None]:
+    """Leave out the default models whose single fit would take minutes on this table.
+
+    Those are the Gaussians with full covariance at a tradeoff other than 1, whose weights are as
+    many as there are products of two columns.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+    X : frame or ndarray of shape (n_rows, n_columns)
+    n_train : int
+        Rows of a fit.
+    n_classes : int
+
+    Returns
+    -------
+    models : dict of str to estimator
+    note : str or None
+        What was left out and why, for the reader; None where nothing was.
+    """
+    label = "full Gaussian"
+    dear = [
+        name
+        for name in models
+        if name in (f"{label} {v}" for v, tradeoff in _VARIANTS.items() if tradeoff != 1.0)
+    ]
+    if not dear:
+        return dict(models), None
+    d = Preparation(drop_first=True).fit(X).source_columns_.size
+    parameters = n_classes * (d * (d + 3) // 2 + 1)
+    if parameters <= _EASY_PARAMETERS or parameters * n_train <= _DEAR_CELLS:
+        return dict(models), None
+    note = (
+        f"{' and '.join(dear)} left out: {parameters:,} parameters ({d} columns, text as 0/1 "
+        f"columns) on {n_train:,} rows would take minutes a fit; ask for them by name: full"
+    )
+    return {name: model for name, model in models.items() if name not in dear}, note
 
 
 def reference_models() -> dict[str, Any]:
