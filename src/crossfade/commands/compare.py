@@ -76,7 +76,7 @@ def compare(
     """Find out which classifier fits a table, how sure that is, and what more rows would bring.
 
     Fits naive Bayes and Gaussian discriminants, each generative (λ=1), discriminative (λ=0) and
-    with λ chosen by leave-one-out, and k-nearest neighbours, a linear SVM and the majority class,
+    with λ chosen on held-out rows, and k-nearest neighbours, a linear SVM and the majority class,
     all on the same random splits.
     """
     from crossfade.commands.comparison_view import print_result

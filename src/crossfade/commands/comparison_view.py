@@ -139,9 +139,9 @@ def _table(result: ComparisonResult, left_out: Sequence[str]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     family = None
     for model in result.models:
-        if model.family != family and model.family is not None:
-            table.add_row(Text(shortened(model.family, _NAME_WIDTH), style="bold"))
-        family = model.family
+        if _family(model) not in (family, None):
+            table.add_row(Text(shortened(_family(model) or "", _NAME_WIDTH), style="bold"))
+        family = _family(model)
         table.add_row(_name(model, result), *(_cell(column, model, result) for column in kept))
     return table
 
@@ -186,12 +186,22 @@ def _name(model: ModelResult, result: ComparisonResult) -> Text:
     return Text(shortened(_short_name(model), _NAME_WIDTH), style=style)
 
 
+def _family(model: ModelResult) -> str | None:
+    """Return the heading that the model stands under; one that is alone in its family has one too.
+
+    A name such as "shared Gaussian discriminative" does not fit into one line of its column.
+    """
+    if model.family is not None or model.tradeoff is None:
+        return model.family
+    return model.name.rpartition(" ")[0] or None
+
+
 def _short_name(model: ModelResult) -> str:
     """Return the name without its family's, and with the tradeoff in symbols."""
-    name = plain(model.name)
-    if model.family is None:
+    name, family = plain(model.name), _family(model)
+    if family is None:
         return name
-    name = "  " + (plain(model.name.removeprefix(model.family).strip()) or name)
+    name = "  " + (plain(model.name.removeprefix(family).strip()) or name)
     value = model.chosen.median if model.chosen is not None else model.tradeoff
     return f"{name} λ={value:.2g}" if isinstance(value, float) else name
 
