@@ -289,7 +289,9 @@ def test_help_and_version(capsys):
     assert done.exit_code == 0
     assert "--train-size" in done.output
     assert run() == 2
-    assert "compare" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "compare" in out
+    assert not re.search(r"^  .*\.\.\.$", out, re.MULTILINE)  # each command's line is whole
 
 
 def _process(command: list[str], **options) -> subprocess.CompletedProcess[str]:

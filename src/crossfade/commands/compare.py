@@ -12,7 +12,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("compare")(compare)
+    app.command(
+        "compare", short_help="Find out which classifier fits a table, and how sure that is."
+    )(compare)
 
 
 def compare(

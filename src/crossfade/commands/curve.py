@@ -12,7 +12,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("curve")(curve)
+    app.command("curve", short_help="Show how models improve with the number of labelled rows.")(
+        curve
+    )
 
 
 def curve(

@@ -18,7 +18,7 @@ _BAR = 20
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("explain")(explain)
+    app.command("explain", short_help="Show what each column adds to a row's prediction.")(explain)
 
 
 def explain(

@@ -11,7 +11,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("explore")(explore)
+    app.command("explore", short_help="Look at a comparison in the browser, and change it.")(
+        explore
+    )
 
 
 def explore(

@@ -12,7 +12,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("export")(export)
+    app.command("export", short_help="Write a model as ONNX or as plain coefficients.")(export)
 
 
 def export(

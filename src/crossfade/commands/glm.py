@@ -14,7 +14,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("glm")(glm)
+    app.command("glm", short_help="Fit a generalised linear model, with errors and tests.")(glm)
 
 
 class FamilyName(StrEnum):

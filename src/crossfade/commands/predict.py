@@ -14,7 +14,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("predict")(predict)
+    app.command("predict", short_help="Predict the class of each row, with probabilities, as CSV.")(
+        predict
+    )
 
 
 def predict(

@@ -18,7 +18,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("reproduce")(reproduce)
+    app.command("reproduce", short_help="Repeat a published experiment and compare with print.")(
+        reproduce
+    )
 
 
 def reproduce(

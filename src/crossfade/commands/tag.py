@@ -14,7 +14,7 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("tag")(tag)
+    app.command("tag", short_help="Learn tags from one column file, and tag another.")(tag)
 
 
 class ModelName(StrEnum):
