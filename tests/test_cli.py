@@ -91,7 +91,9 @@ def test_json_holds_the_numbers_of_the_table(table, tmp_path, capsys):
 
 def test_a_bundled_data_set_is_opened_by_name(capsys):
     assert run("compare", "iris", "--splits", "2", "--models", "majority") == 0
-    assert "150 rows, 4 columns, 3 classes" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "150 rows, 4 columns, 3 classes" in out
+    assert "Only majority class was asked for: log-loss" in out
 
 
 def test_the_default_line_up_runs(capsys):
@@ -135,7 +137,9 @@ def test_models_that_fail_are_listed_with_the_reason(tmp_path, capsys):
     assert run("compare", path, "--splits", "2", "--models", "knn,majority") == 0
     out = capsys.readouterr().out
     assert re.search(r"k-nearest neighbours +failed", out)
-    assert "k-nearest neighbours could not be fitted: Expected n_neighbors" in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "k-nearest neighbours could not be fitted: Expected n_neighbors" in said
+    assert "Only majority class could be scored: log-loss" in said
 
 
 HOSTILE = ["<script>alert(1)</script>", "[red]x[/red] :boom:", "x" * 300, "😀 \x1b[31mred", "日本"]

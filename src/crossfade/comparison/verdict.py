@@ -46,7 +46,8 @@ def _which_model(result: ComparisonResult) -> str:
         key=lambda m: m.differences[result.criterion].mean,
     )
     if not rivals:
-        return f"Only {best.name} could be scored: {score}."
+        why = "was asked for" if len(result.models) == 1 else "could be scored"
+        return f"Only {best.name} {why}: {score}."
     closest = rivals[0]
     gap = closest.differences[result.criterion]
     distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
