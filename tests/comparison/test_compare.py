@@ -161,6 +161,15 @@ def test_json_is_strict_and_holds_what_frame_holds(result):
     assert content["curve"]["sizes"][-1] == content["splits"]["train_rows"] == 96
 
 
+def test_the_page_has_the_bands_of_the_curve(result):
+    for metric in ("error", "log_loss"):
+        for name, estimates in result.curve.summary(metric).items():
+            bands = result.to_dict()["curve"]["interval"][name][metric]
+            assert bands == [[at.low, at.high] for at in estimates]
+        at, end = result.curve.summary(metric)[name][-1], result[name].estimates[metric]
+        assert (at.low, at.high) == pytest.approx((end.low, end.high))
+
+
 def test_the_curve_ends_at_the_table(result):
     for name in ("blend generative", "blend discriminative"):
         end = result.curve.scores[name]["brier"][:, -1]

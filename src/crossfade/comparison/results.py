@@ -13,7 +13,7 @@ from crossfade.comparison.models import DENSITY_OF_KIND
 from crossfade.comparison.verdict import verdict
 from crossfade.curves.crossing import Crossing
 from crossfade.curves.result import LearningCurve
-from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
+from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import MissingExtraError
 from crossfade.report.numbers import figure
@@ -419,16 +419,14 @@ class ComparisonResult:
         """Return the curve with the ends of 95 % intervals."""
         if self.curve is None:
             return None
-        ratio = self.n_test / self.n_train
-
-        def band(values: Floats) -> list[list[float]]:
-            found = [estimate(v, ratio) for v in values.T]
-            return [[at.low, at.high] for at in found]
-
+        bands = {metric: self.curve.summary(metric) for metric in METRICS}
         return self.curve.to_dict() | {
             "interval": {
-                name: {metric: band(values) for metric, values in scores.items()}
-                for name, scores in self.curve.scores.items()
+                name: {
+                    metric: [[at.low, at.high] for at in summary[name]]
+                    for metric, summary in bands.items()
+                }
+                for name in self.curve.models
             }
         }
 

@@ -125,14 +125,20 @@ class LearningCurve:
 
     @property
     def ratio(self) -> float:
-        """n_test/n_train of the splits, for the corrected standard errors."""
+        """n_test/n_train of the splits, for the corrected standard errors at every size.
+
+        Scores of two splits are correlated as far as they share test rows: n_test of all rows,
+        however few of the others a model was trained on. Nadeau and Bengio's n_test/n_train
+        writes ρ/(1-ρ) for that share ρ; with m in place of n_train it would be n_test/(m+n_test),
+        and errors at small sizes several times too wide.
+        """
         return self.n_test / self.n_train
 
     def summary(self, metric: str = "error") -> dict[str, list[Estimate]]:
         """Return mean, standard error and 95 % interval at each size, by model.
 
         Repeated splits share rows; the standard errors are corrected for it (see
-        :func:`crossfade.curves.scores.estimate`), as for the whole training part.
+        :func:`crossfade.curves.scores.estimate` and :attr:`ratio`).
 
         Parameters
         ----------
