@@ -19,7 +19,7 @@ from crossfade.blocks import threads
 from crossfade.comparison import compare
 from crossfade.comparison.models import reference_models
 from crossfade.curves.splits import repeated_splits
-from crossfade.errors import DataError
+from crossfade.errors import DataError, MissingExtraError
 from tests.comparison.standins import Blend, blends
 
 
@@ -436,5 +436,6 @@ def test_repr_names_the_next_step(result):
 
 def test_frame_without_polars_says_what_to_install(result, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
-    with pytest.raises(ImportError, match=r"install it with: pip install 'crossfade\[cli\]'"):
+    expected = r"a data frame needs polars.*pip install 'crossfade\[cli\]'"
+    with pytest.raises(MissingExtraError, match=expected):
         result.frame()

@@ -17,6 +17,7 @@ from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import MissingExtraError
 from crossfade.report.numbers import figure
+from crossfade.rows.reading import import_polars
 
 __all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
 
@@ -291,13 +292,7 @@ class ComparisonResult:
         MissingExtraError
             If polars is not installed.
         """
-        try:
-            import polars as pl
-        except ImportError as error:
-            raise MissingExtraError(
-                "frame() makes a polars DataFrame, and polars is not installed; "
-                "install it with: pip install 'crossfade[cli]', or use to_dict()"
-            ) from error
+        pl = import_polars("a data frame")
         rows = [self._frame_row(model) for model in self.models]
         text = {"model", "family", "tradeoff", "failure"}
         schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}

@@ -12,7 +12,8 @@ from crossfade.curves.crossing import Crossing, find_crossing
 from crossfade.curves.extrapolation import Extrapolation, extrapolate
 from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
 from crossfade.densities.base import Floats
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
+from crossfade.rows.reading import import_polars
 
 __all__ = ["LearningCurve", "check_metric"]
 
@@ -115,13 +116,7 @@ class LearningCurve:
         MissingExtraError
             If polars is not installed.
         """
-        try:
-            import polars
-        except ImportError:  # pragma: no cover - polars is installed where tests run
-            raise MissingExtraError(
-                "frames need polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
-            ) from None
-        return polars.DataFrame(self.columns(), nan_to_null=True)
+        return import_polars("a data frame").DataFrame(self.columns(), nan_to_null=True)
 
     @property
     def ratio(self) -> float:
