@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from crossfade.commands.output import console, plain, shortened
+from crossfade.commands.output import console, list_item, plain, shortened
 from crossfade.comparison.results import ComparisonResult, ModelResult
 from crossfade.curves.scores import METRIC_LABELS, Estimate
 
@@ -53,21 +53,12 @@ def print_result(result: ComparisonResult, table: OpenTable, out: Console | None
         out.print()
         out.print(Text("Notes", style="bold"))
         for note in notes:
-            out.print(_item("·", plain(note)))
+            out.print(list_item("·", plain(note)))
     out.print()
     out.print(Text("Verdict", style="bold"))
     for number, sentence in enumerate(result.verdict_sentences, start=1):
-        out.print(_item(str(number), plain(sentence)))
+        out.print(list_item(str(number), plain(sentence)))
     out.print()
-
-
-def _item(mark: str, text: str) -> Table:
-    """Return text with a hanging indent."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=3, justify="right")
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(mark, style="dim"), Text(text))
-    return grid
 
 
 def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:

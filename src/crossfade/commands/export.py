@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from crossfade.commands.options import ModelFile
+
 __all__ = ["register"]
 
 
@@ -16,9 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
-    ],
+    model: ModelFile,
     onnx: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the model as ONNX, for onnxruntime."),

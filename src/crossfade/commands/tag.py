@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from crossfade.commands.options import Json
+
 __all__ = ["register"]
 
 
@@ -57,9 +59,7 @@ def tag(
         Path | None,
         typer.Option(metavar="FILE", help="Write the test file with a column of predicted tags."),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
-    ] = None,
+    json: Json = None,
     features: Annotated[
         FeaturesName,
         typer.Option(
