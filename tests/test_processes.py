@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import threading
 from functools import partial
+from time import sleep
 
 import numpy as np
 import pytest
@@ -70,16 +74,83 @@ def test_what_cannot_be_pickled_is_done_here(eager):
     assert found == [(i, os.devnull) for i in range(4)]
 
 
+class LoadsOnlyHere:
+    """Can be pickled, but unpickled in the process that made it only."""
+
+    def __reduce__(self):
+        return load_here, (os.getpid(),)
+
+
+def load_here(process):
+    if process != os.getpid():
+        raise ImportError("no such module in this process")
+    return LoadsOnlyHere()
+
+
+def kill_other_process(item, here, how):
+    if item == 3 and os.getpid() != here:
+        how(os.getpid())
+    return item
+
+
+def kill(process):
+    os.kill(process, signal.SIGKILL)
+
+
+def leave(process):
+    os._exit(3)
+
+
+def test_what_cannot_be_unpickled_elsewhere_is_done_here(eager):
+    with threads(2):
+        assert list(map_in_order(type, [LoadsOnlyHere()] * 4)) == [LoadsOnlyHere] * 4
+
+
+@pytest.mark.parametrize("how", [kill, leave])
+def test_what_a_killed_process_leaves_is_done_here(eager, how):
+    work = partial(kill_other_process, here=os.getpid(), how=how)
+    with threads(2):
+        assert list(map_in_order(work, range(6))) == list(range(6))
+        # The next work finds whole processes again.
+        found = list(map_in_order(whereabouts, "abc"))
+        assert os.getpid() not in {process for _, process, _ in found[1:]}
+
+
+def test_a_thread_starts_no_processes(eager):
+    found = []
+
+    def work():
+        with threads(2):
+            found.extend(map_in_order(whereabouts, range(4)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert {process for _, process, _ in found} == {os.getpid()}
+
+
+def test_a_worker_starts_no_processes(eager, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
+    with threads(2):
+        found = list(map_in_order(whereabouts, range(4)))
+    assert {process for _, process, _ in found} == {os.getpid()}
+
+
 def test_an_error_reaches_the_caller(eager):
     with threads(2), pytest.raises(KeyError, match="three"):
         list(map_in_order(refuse_threes, range(6)))
 
 
+def slowly(item):
+    sleep(0.05)
+    return item
+
+
 def test_a_reader_may_stop_early(eager):
     with threads(2):
-        results = map_in_order(whereabouts, range(50))
-        assert [next(results)[0] for _ in range(3)] == [0, 1, 2]
-        results.close()
+        results = map_in_order(slowly, range(50))
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        results.close()  # without a warning, although work is under way
         assert [item for item, _, _ in map_in_order(whereabouts, range(3))] == [0, 1, 2]
 
 

@@ -257,6 +257,50 @@ def test_a_model_that_refuses_new_categories_says_so(table, tmp_path, capsys):
     assert "expected only categories seen in fit, got 'Paris'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("unknown", ["error", "marginalise"])
+def test_what_fit_says_of_new_categories_is_done(table, tmp_path, capsys, unknown):
+    path, new = tmp_path / "model.skops", tmp_path / "new.csv"
+    options = ["-t", "default", "-m", "nb:generative", "--unknown", unknown, "-o", path]
+    assert run("fit", table, *options) == 0
+    assert load_model(path).estimator.unknown == unknown
+    frame = mixed_table()[0]
+    text = next(name for name in frame.columns if frame[name].dtype == pl.String)
+    frame.with_columns(pl.lit("never seen").alias(text)).write_csv(new)
+    capsys.readouterr()
+    assert run("predict", path, new) == (2 if unknown == "error" else 0)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert ("expected only categories seen in fit" if unknown == "error" else "taken as") in said
+
+
+@pytest.mark.parametrize(
+    ("model", "unknown", "message"),
+    [
+        ("best", "error", "--unknown: expected none with --model best, got error"),
+        ("gaussian-shared", "error", "--unknown: expected none with --model gaussian-shared"),
+        ("naive-bayes", "skip", "unknown: expected 'marginalise' or 'error', got 'skip'"),
+    ],
+)
+def test_models_that_take_no_such_word_refuse_it(table, tmp_path, capsys, model, unknown, message):
+    out = tmp_path / "m.skops"
+    assert run("fit", table, "-t", "default", "-m", model, "--unknown", unknown, "-o", out) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("command", "options"), [("predict", []), ("explain", ["--row", 2])])
+def test_numbers_too_far_away_are_refused_in_one_line(model, tmp_path, capsys, command, options):
+    frame = mixed_table(5)[0].with_columns(pl.lit(1e300).alias("age"))
+    frame.write_csv(tmp_path / "far.csv")
+    assert run(command, model, tmp_path / "far.csv", *options) == 2
+    said = capsys.readouterr()
+    assert "column 'age': expected numbers near enough to those of fit" in said.err
+    assert said.err.count("\n") == 1
+    assert not said.out
+
+
 def test_what_meant_missing_in_the_training_table_means_it_in_new_ones(tmp_path, capsys):
     path = tmp_path / "t.csv"
     rows = [f"{i % 7 if i % 5 else 999},{'ab'[i % 2]},{'xy'[i % 3 == 0]}" for i in range(60)]

@@ -6,8 +6,13 @@ Processes do not; but each takes a second or two to start, and has its own copy 
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import closing
 from time import perf_counter
 from typing import TypeVar
 
@@ -38,12 +43,14 @@ def map_in_order(
     Parameters
     ----------
     function : callable
-        It, the items and the results are pickled. What cannot be is worked on here.
+        It and the items are pickled; what cannot be, or cannot be unpickled, is worked on here, and
+        so is what a process that was killed has left. Results must be fit for pickling.
     items : sequence
     here : callable, optional
         The same work as it is done in this process, where it may report its progress.
     share : bool, default=True
-        Whether processes may be used at all.
+        Whether processes may be used at all. They are used only from the main thread of a process
+        that is nobody's worker: whoever works with threads or processes already shares the cores.
 
     Yields
     ------
@@ -65,19 +72,25 @@ def map_in_order(
     yield first
     number = min(n_threads(), len(rest))
     done = 0
-    if share and number > 1 and seconds > _WORTH_SECONDS:
+    if share and number > 1 and seconds > _WORTH_SECONDS and _alone_on_cores():
         try:
-            for result in _on_processes(function, rest, number):
-                done += 1
-                yield result
-        except pickle.PicklingError:
+            with closing(_on_processes(function, rest, number)) as results:
+                for result in results:
+                    done += 1
+                    yield result
+        except (pickle.PicklingError, BrokenExecutor):
             pass  # what is left is worked on here
     yield from map(here, rest[done:])
 
 
+def _alone_on_cores() -> bool:
+    main = threading.current_thread() is threading.main_thread()
+    return main and multiprocessing.current_process().name == "MainProcess"
+
+
 def _on_processes(
     function: Callable[[Item], Result], items: Sequence[Item], number: int
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config("loky", n_jobs=number, inner_max_num_threads=1):
@@ -85,10 +98,14 @@ def _on_processes(
             delayed(_alone)(function, item) for item in items
         )
         try:
-            yield from results
+            # Not "yield from", which would close the results where it is not looked after.
+            for result in results:  # noqa: UP028
+                yield result
         finally:
-            # A reader that stops early leaves nothing running.
-            results.close()
+            # A reader that stops early leaves nothing running; joblib would warn that it did stop.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results.close()
 
 
 def _alone(function: Callable[[Item], Result], item: Item) -> Result:

@@ -167,3 +167,15 @@ def test_very_many_categories():
     model = NaiveBayes(tradeoff=1).fit(words, y)
     assert len(model.schema_.categories[0]) == n
     assert model.predict_proba(words[:5]).shape == (5, 2)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba"])
+def test_a_row_without_a_posterior_is_refused_and_never_nan(make, tradeoff, method):
+    X, y = continuous()
+    model = make(tradeoff=tradeoff).fit(X, y)
+    far = np.array(X[:3], dtype=float)
+    far[1, 2] = 1e300
+    with pytest.raises(DataError, match=r"expected numbers near enough .* got 1e\+300"):
+        getattr(model, method)(far)

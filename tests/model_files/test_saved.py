@@ -279,6 +279,84 @@ def test_arrays_that_hold_pickles_are_refused(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["model.skops"]
 
 
+def written(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+ARRAY_CHANGES = {
+    "longer": lambda a: np.concatenate([a, a]) if a.ndim else np.stack([a, a]),
+    "shorter": lambda a: a[:-1] if a.ndim else a.reshape(1),
+    "text": lambda a: a.astype(str),
+    "other values": lambda a: ~a if a.dtype.kind == "b" else -a - 7,
+    "not numbers": lambda a: np.full(a.shape, np.nan),
+}
+
+
+def changed_arrays(raw: bytes, change) -> list[bytes]:
+    """Return the model file once for each of its arrays, with that one changed."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as old:
+        parts = {name: old.read(name) for name in old.namelist()}
+    files = []
+    for name in parts:
+        if name.endswith(".npy"):
+            other = written(change(np.load(io.BytesIO(parts[name]))))
+            if other != parts[name]:
+                files.append(rewritten(parts | {name: other}))
+    return files
+
+
+def rewritten(parts: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as new:
+        for name, part in parts.items():
+            new.writestr(name, part)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("change", ["longer", "other values"])
+def test_a_change_of_any_array_is_noticed(tmp_path, change):
+    X, y = mixed_table(60)
+    path = tmp_path / "model.skops"
+    save_model(NaiveBayes(tradeoff=1).fit(X, y), path)
+    files = changed_arrays(path.read_bytes(), ARRAY_CHANGES[change])
+    assert len(files) > 20
+    for raw in files:
+        path.write_bytes(raw)
+        with pytest.raises(DataError, match=r"(got another; the file is|got data that make none)"):
+            load_model(path)
+
+
+@pytest.mark.parametrize("change", ["shorter", "text", "not numbers"])
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_arrays_that_do_not_fit_are_refused_whatever_the_description_says(
+    tmp_path, change, pipeline
+):
+    X, y = mixed_table(60)
+    model = NaiveBayes(tradeoff=1)
+    if pipeline:
+        model = make_pipeline(Preparation(), GaussianDiscriminant(tradeoff=1))
+    path = tmp_path / "model.skops"
+    save_model(model.fit(X, y), path)
+    refused = 0
+    for raw in changed_arrays(path.read_bytes(), ARRAY_CHANGES[change]):
+        with zipfile.ZipFile(io.BytesIO(raw)) as old:
+            parts = {name: old.read(name) for name in old.namelist()}
+        about = json.loads(parts["crossfade.json"])
+        del about["sha256"]
+        path.write_bytes(rewritten(parts | {"crossfade.json": json.dumps(about).encode()}))
+        try:
+            loaded = load_model(path).estimator
+        except DataError as error:
+            assert "got data that make none" in str(error)  # noqa: PT017
+            refused += 1
+        else:
+            # Not of use for posteriors; what is handed out has them.
+            assert np.isfinite(loaded.predict_proba(X)).all()
+    assert refused > 3
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
 def test_a_file_cut_short_is_refused(tmp_path, share):
     path = archive(tmp_path / "model.skops", lambda name, old: old)

@@ -24,6 +24,7 @@ from crossfade.fitting.objective import Parameters
 from crossfade.fitting.scoring import Scorer
 from crossfade.rows import Schema, check_finite, read_features
 from crossfade.rows.decoding import decoded_table
+from crossfade.rows.objects import show
 
 __all__ = ["FittedViews"]
 
@@ -62,7 +63,19 @@ class FittedViews(ClassifierMixin, BaseEstimator):
             if not self.density_.allows_missing and has_missing_cells(matrix):
                 raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
             check_finite(matrix, self.schema_.names)
+            self._refuse_far(matrix[np.isnan(values).reshape(len(matrix), -1).any(axis=1)])
         return values
+
+    def _refuse_far(self, matrix: NDArray[Any]) -> None:
+        """Refuse rows whose cells are finite, but have no posterior that is a number."""
+        if not np.nan_to_num(matrix).any():
+            return  # the model's own doing, whatever it is
+        row, column = np.unravel_index(np.nanargmax(np.abs(matrix)), matrix.shape)
+        raise DataError(
+            f"X: column {show(self.schema_.names[column])}: expected numbers near enough to those "
+            f"of fit for their densities to be computed, got {float(matrix[row, column]):g}; "
+            "correct the cell, or make it missing where it is unknown"
+        )
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the posterior probability of each class.

@@ -54,8 +54,8 @@ def explain(
     saved = load_model(model)
     rows = NewRows(saved, data, separator=separator)
     table = rows.row(row)
+    posterior = saved.estimator.predict_proba(table)[0]  # refuses what cannot be explained
     explanation = explained(saved.estimator, table)
-    posterior = saved.estimator.predict_proba(table)[0]
     labels = explanation.classes.tolist()
     decided = saved.estimator.predict(table)[0]
     first = int(np.flatnonzero(explanation.classes == decided)[0])

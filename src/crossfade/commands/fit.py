@@ -44,6 +44,13 @@ def fit(
             "[default: auto]",
         ),
     ] = None,
+    unknown: Annotated[
+        str | None,
+        typer.Option(
+            help="What naive-bayes does with a category that is new in crossfade predict: "
+            "marginalise (take it as missing) or error.  [default: marginalise]",
+        ),
+    ] = None,
     splits: Annotated[int, typer.Option(help="Number of random splits for best.")] = 20,
     seed: Seed = 0,
     drop: Drop = None,
@@ -78,6 +85,7 @@ def fit(
     lines = list(table.notes)
     if model == "best":
         _refuse_tradeoff(tradeoff)
+        _refuse_unknown(unknown, "best")
         with live_progress(table.name) as progress:
             label, estimator, comparison, verdict = _best(table, schema, splits, seed, progress)
         training["comparison"] = comparison
@@ -86,6 +94,10 @@ def fit(
         from crossfade.comparison.models import choose_model
 
         label, estimator = choose_model(model, _number(tradeoff), schema)
+        if unknown is not None:
+            if "unknown" not in estimator.get_params(deep=False):
+                _refuse_unknown(unknown, model)
+            estimator.set_params(unknown=unknown)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(table.X, table.y)
@@ -120,6 +132,16 @@ def _refuse_tradeoff(tradeoff: str | None) -> None:
         raise DataError(
             f"--tradeoff: expected none with --model best, which chooses it, got {tradeoff}; name "
             "a model as well, for example --model naive-bayes"
+        )
+
+
+def _refuse_unknown(unknown: str | None, model: str) -> None:
+    from crossfade.errors import DataError
+
+    if unknown is not None:
+        raise DataError(
+            f"--unknown: expected none with --model {model}, got {unknown}; only naive-bayes can "
+            "refuse new categories: name it with --model naive-bayes"
         )
 
 

@@ -7,6 +7,7 @@ description: version, columns with their kinds and categories, classes, how the 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import platform
@@ -33,6 +34,9 @@ __all__ = ["SavedModel", "load_model", "save_model", "table_schema"]
 _FORMAT: Final = "crossfade model"
 _FORMAT_VERSION: Final = 1
 _ABOUT: Final = "crossfade.json"
+
+#: Rows that a model from a file is tried on, at most.
+_TRIED_ROWS: Final = 256
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,7 @@ def save_model(
     import_skops().dump(estimator, content, compression=zipfile.ZIP_DEFLATED)
     with zipfile.ZipFile(content, "a", compression=zipfile.ZIP_DEFLATED) as archive:
         check_types(json.loads(archive.read("schema.json")), "estimator", trusted)
+        about["sha256"] = _digest(archive)
         archive.writestr(_ABOUT, json.dumps(about, indent=1, allow_nan=False))
     write_whole(Path(path), content.getvalue())
     return about
@@ -202,6 +207,7 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             about = json.loads(archive.read(_ABOUT))
             schema = json.loads(archive.read("schema.json"))
+            digest = _digest(archive)
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError):
         raise DataError(
             f"{place}: expected a model file that crossfade fit wrote, got something else or a "
@@ -214,9 +220,12 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
             # The file's versions are in its description; what fails to load is told below.
             warnings.simplefilter("ignore")
             estimator = skops.loads(raw, trusted=[*TRUSTED, *trusted])
-        found = table_schema(estimator)
-        columns = [_column(found, index) for index in range(found.n_features)]
-        agrees = columns == about["columns"] and estimator.classes_.tolist() == about["classes"]
+            found = table_schema(estimator)
+            columns = [_column(found, index) for index in range(found.n_features)]
+            agrees = columns == about["columns"] and estimator.classes_.tolist() == about["classes"]
+            agrees = agrees and about.get("sha256", digest) == digest
+            if agrees:
+                _try_out(estimator, found)
     except Exception as error:  # whatever damaged data make of the building
         text = " ".join(str(error).split())[:200]
         raise DataError(
@@ -230,6 +239,33 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
             "damaged or has been changed: fit the model again"
         )
     return SavedModel(estimator, about)
+
+
+def _digest(archive: zipfile.ZipFile) -> str:
+    """Return what tells one model's data from another's: SHA-256 of all parts that are skops'."""
+    digest = hashlib.sha256()
+    for name in sorted({*archive.namelist()} - {_ABOUT}):
+        content = archive.read(name)
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _try_out(estimator: Any, schema: Schema) -> None:
+    """Raise an error where a model has no posteriors: its arrays do not fit each other."""
+    sizes = [1 if known is None else len(known) for known in schema.categories]
+    codes = np.zeros((min(max(sizes), _TRIED_ROWS), schema.n_features))
+    for column, size in zip(codes.T, sizes, strict=True):
+        # Every category once; nothing in a column of text that had no cell.
+        column[:] = np.minimum(np.arange(len(codes)), size - 1) if size else np.nan
+    density = getattr(estimator, "density_", None)
+    if isinstance(estimator, Pipeline) or (density is not None and density.allows_missing):
+        codes = np.vstack([codes, np.full(schema.n_features, np.nan)])
+    table = np.array(schema.decode(codes), dtype=object).T
+    posterior = estimator.predict_proba(table)
+    expected = len(codes), len(estimator.classes_)
+    if posterior.shape != expected or not np.allclose(posterior.sum(axis=1), 1.0):
+        raise ValueError("its probabilities do not sum to 1")
 
 
 def _check_about(about: Any, place: str) -> None:
