@@ -102,6 +102,21 @@ def test_the_default_line_up_runs(capsys):
     assert out.count("generative λ=1") == out.count("discriminative λ=0") == 3
 
 
+def test_names_of_models_alone_in_their_family_are_whole(capsys):
+    models = "full:generative,nb:discriminative,shared:discriminative,shared:auto"
+    assert run("compare", "iris", "--splits", "2", "--models", models) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    shown = [line.strip() for line in lines if re.match(r"(naive|full|shared|  \w+ λ)", line)]
+    wanted = [
+        ("naive Bayes", "discriminative λ=0 "),
+        ("shared Gaussian", "discriminative λ=0 ", "auto λ=0."),
+        ("full Gaussian", "generative λ=1 "),
+    ]
+    order = [word for group in wanted for word in group]
+    assert [line[: len(word)] for line, word in zip(shown, order, strict=True)] == order
+
+
 def test_columns_are_left_out_and_rows_without_target_counted(table, capsys):
     text = table.read_text().splitlines()
     text[1] = text[1].rsplit(",", 1)[0] + ","
@@ -274,7 +289,9 @@ def test_help_and_version(capsys):
     assert done.exit_code == 0
     assert "--train-size" in done.output
     assert run() == 2
-    assert "compare" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "compare" in out
+    assert not re.search(r"^  .*\.\.\.$", out, re.MULTILINE)  # each command's line is whole
 
 
 def _process(command: list[str], **options) -> subprocess.CompletedProcess[str]:

@@ -50,7 +50,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
         os.replace(name, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C and termination too: half a file must not stay behind
         Path(name).unlink(missing_ok=True)
         raise
 

@@ -19,7 +19,7 @@ from crossfade.blocks import threads
 from crossfade.comparison import compare
 from crossfade.comparison.models import reference_models
 from crossfade.curves.splits import repeated_splits
-from crossfade.errors import DataError
+from crossfade.errors import DataError, MissingExtraError
 from tests.comparison.standins import Blend, blends
 
 
@@ -159,6 +159,15 @@ def test_json_is_strict_and_holds_what_frame_holds(result):
         gap = model["difference_to_best"]["brier"]
         assert row["brier_difference"] == (gap["mean"] if gap else None)
     assert content["curve"]["sizes"][-1] == content["splits"]["train_rows"] == 96
+
+
+def test_the_page_has_the_bands_of_the_curve(result):
+    for metric in ("error", "log_loss"):
+        for name, estimates in result.curve.summary(metric).items():
+            bands = result.to_dict()["curve"]["interval"][name][metric]
+            assert bands == [[at.low, at.high] for at in estimates]
+        at, end = result.curve.summary(metric)[name][-1], result[name].estimates[metric]
+        assert (at.low, at.high) == pytest.approx((end.low, end.high))
 
 
 def test_the_curve_ends_at_the_table(result):
@@ -427,5 +436,6 @@ def test_repr_names_the_next_step(result):
 
 def test_frame_without_polars_says_what_to_install(result, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
-    with pytest.raises(ImportError, match=r"install it with: pip install 'crossfade\[cli\]'"):
+    expected = r"a data frame needs polars.*pip install 'crossfade\[cli\]'"
+    with pytest.raises(MissingExtraError, match=expected):
         result.frame()

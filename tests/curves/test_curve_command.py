@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import polars as pl
@@ -93,3 +94,13 @@ def test_what_cannot_be_is_one_line_on_stderr(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert words in err
+
+
+def test_a_picture_that_cannot_be_drawn_is_refused_before_the_table_is_read(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert run("curve", tmp_path / "none.csv", "--chart", tmp_path / "curve.png") == 2
+    assert "pip install 'crossfade[report]'" in capsys.readouterr().err
+    assert run("curve", tmp_path / "none.csv", "--chart", tmp_path / "curve.html") == 2
+    assert "none.csv" in capsys.readouterr().err

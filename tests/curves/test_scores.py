@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss
 
+from crossfade import LearningCurve
 from crossfade.curves.scores import difference, estimate, score_predictions
 
 
@@ -77,3 +78,29 @@ def test_difference_is_paired():
     np.testing.assert_allclose([gap.low, gap.high], [0.1, 0.1])
     assert gap.excludes_zero
     assert not difference(shared, shared, 0.25).excludes_zero
+
+
+def test_small_training_sets_are_corrected_for_shared_test_rows_too():
+    # Splits of 100 rows, 20 for testing, and a model trained on 10 of the other 80: the spread of
+    # its mean error over fresh samples is known from drawing them. n_test/m would overstate it.
+    rng = np.random.default_rng(4)
+    n, n_test, m, n_splits = 100, 20, 10, 15
+    means, corrected, by_size = [], [], []
+    for _ in range(200):
+        y = rng.integers(0, 2, size=n)
+        x = rng.normal(size=n) + y
+        errors = np.empty((n_splits, 1))
+        for split in errors:
+            rows = rng.permutation(n)
+            test, train = rows[:n_test], rows[n_test : n_test + m]
+            split[0] = np.mean((x[test] > x[train].mean()) != y[test])
+        unknown = np.full_like(errors, np.nan)
+        scores = {"mean": {"error": errors, "log_loss": unknown, "brier": unknown}}
+        curve = LearningCurve(("mean",), (m,), scores, n - n_test, n_test, random_state=0)
+        (at,) = curve.summary()["mean"]
+        means.append(at.mean)
+        corrected.append(at.standard_error)
+        by_size.append(estimate(errors[:, 0], n_test / m).standard_error)
+    truth = np.std(means)
+    assert 0.8 < np.mean(corrected) / truth < 1.4
+    assert np.mean(by_size) / truth > 2.5

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crossfade.charts.theme import LIGHT, altair, themed
 from crossfade.charts.theme import records as data
-from crossfade.errors import MissingExtraError
 
 __all__ = [
-    "check_available",
     "efficiency_chart",
     "growth_chart",
     "learning_curves_chart",
     "loss_against_tradeoff_chart",
-    "png",
     "published_table_chart",
 ]
 
@@ -25,25 +21,6 @@ Rows = Sequence[Mapping[str, Any]]
 #: Our numbers and printed ones; the two ends of a pair have the theme's colours.
 OURS, PRINTED = LIGHT.classes[0], LIGHT.classes[4]
 ENDS = [LIGHT.generative, LIGHT.discriminative]
-
-
-def check_available() -> None:
-    """Raise a MissingExtraError where pictures cannot be drawn, before hours of work."""
-    altair()
-    try:
-        import vl_convert  # noqa: F401
-    except ImportError:
-        raise MissingExtraError(
-            "PNG files need vl-convert, which the extra 'report' installs: "
-            "pip install 'crossfade[report]'"
-        ) from None
-
-
-def png(chart: Any, *, scale: float = 1.5) -> bytes:
-    """Return a chart as a PNG file's bytes."""
-    buffer = io.BytesIO()
-    chart.save(buffer, format="png", scale_factor=scale)
-    return buffer.getvalue()
 
 
 def _span(values: Sequence[float], room: float = 0.08) -> list[float]:

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from crossfade.commands.output import console, plain, shortened
+from crossfade.commands.output import console, list_item, plain, shortened
 from crossfade.comparison.results import ComparisonResult, ModelResult
 from crossfade.curves.scores import METRIC_LABELS, Estimate
 
@@ -53,21 +53,12 @@ def print_result(result: ComparisonResult, table: OpenTable, out: Console | None
         out.print()
         out.print(Text("Notes", style="bold"))
         for note in notes:
-            out.print(_item("·", plain(note)))
+            out.print(list_item("·", plain(note)))
     out.print()
     out.print(Text("Verdict", style="bold"))
     for number, sentence in enumerate(result.verdict_sentences, start=1):
-        out.print(_item(str(number), plain(sentence)))
+        out.print(list_item(str(number), plain(sentence)))
     out.print()
-
-
-def _item(mark: str, text: str) -> Table:
-    """Return text with a hanging indent."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=3, justify="right")
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(mark, style="dim"), Text(text))
-    return grid
 
 
 def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
@@ -139,9 +130,9 @@ def _table(result: ComparisonResult, left_out: Sequence[str]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     family = None
     for model in result.models:
-        if model.family != family and model.family is not None:
-            table.add_row(Text(shortened(model.family, _NAME_WIDTH), style="bold"))
-        family = model.family
+        if _family(model) not in (family, None):
+            table.add_row(Text(shortened(_family(model) or "", _NAME_WIDTH), style="bold"))
+        family = _family(model)
         table.add_row(_name(model, result), *(_cell(column, model, result) for column in kept))
     return table
 
@@ -186,12 +177,22 @@ def _name(model: ModelResult, result: ComparisonResult) -> Text:
     return Text(shortened(_short_name(model), _NAME_WIDTH), style=style)
 
 
+def _family(model: ModelResult) -> str | None:
+    """Return the heading that the model stands under; one that is alone in its family has one too.
+
+    A name such as "shared Gaussian discriminative" does not fit into one line of its column.
+    """
+    if model.family is not None or model.tradeoff is None:
+        return model.family
+    return model.name.rpartition(" ")[0] or None
+
+
 def _short_name(model: ModelResult) -> str:
     """Return the name without its family's, and with the tradeoff in symbols."""
-    name = plain(model.name)
-    if model.family is None:
+    name, family = plain(model.name), _family(model)
+    if family is None:
         return name
-    name = "  " + (plain(model.name.removeprefix(model.family).strip()) or name)
+    name = "  " + (plain(model.name.removeprefix(family).strip()) or name)
     value = model.chosen.median if model.chosen is not None else model.tradeoff
     return f"{name} λ={value:.2g}" if isinstance(value, float) else name
 

@@ -7,47 +7,42 @@ from typing import Annotated, Any
 
 import typer
 
+from crossfade.commands.options import (
+    Data,
+    Drop,
+    Missing,
+    ModelNames,
+    Seed,
+    Separator,
+    Splits,
+    Target,
+    Text,
+    TrainSize,
+)
+
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("curve")(curve)
+    app.command("curve", short_help="Show how models improve with the number of labelled rows.")(
+        curve
+    )
 
 
 def curve(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A CSV, TSV or Parquet file (also .gz), or the name of a bundled data set.",
-            show_default=False,
-        ),
-    ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", metavar="COL", help="Column to predict; 'target' if there is one."
-        ),
-    ] = None,
-    models: Annotated[
-        str,
-        typer.Option(
-            help="Models, comma-separated: nb, shared, full, knn, svm, majority; one variant "
-            "with a colon, as in nb:auto."
-        ),
-    ] = "nb:generative,nb:discriminative",
+    data: Data,
+    target: Target = None,
+    models: ModelNames = "nb:generative,nb:discriminative",
     sizes: Annotated[
         str,
         typer.Option(
             help="Training sizes: log, or comma-separated counts or fractions of the training part."
         ),
     ] = "log",
-    splits: Annotated[int, typer.Option(help="Number of random splits.")] = 100,
-    train_size: Annotated[
-        float, typer.Option(help="Training rows of a split: a fraction, or a number of rows.")
-    ] = 0.8,
-    seed: Annotated[int, typer.Option(help="Seed of the splits.")] = 0,
+    splits: Splits = 100,
+    train_size: TrainSize = 0.8,
+    seed: Seed = 0,
     metric: Annotated[str, typer.Option(help="What is shown: error, log_loss or brier.")] = "error",
     extrapolate: Annotated[
         int | None,
@@ -59,26 +54,10 @@ def curve(
             metavar="FILE", help="Keep finished splits there; a run that was stopped continues."
         ),
     ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", help="Column to leave out, such as a row number; may be repeated."
-        ),
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CELL", help="Cell that means missing, such as 999; may be repeated."),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", help="Column to read as text, such as a code; may be repeated."
-        ),
-    ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
-    ] = None,
+    drop: Drop = None,
+    missing: Missing = None,
+    text: Text = None,
+    separator: Separator = None,
     csv: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write every score, a row per split and size."),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crossfade.charts.files import ENDINGS, check_available, drawn
 from crossfade.commands.output import console, plain, shortened, write_whole
 from crossfade.curves.result import LearningCurve
 from crossfade.curves.scores import METRIC_LABELS
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -61,41 +60,30 @@ def _finite(value: float) -> float | None:
 
 
 def check_chart(path: Path) -> None:
-    """Refuse a file name whose ending is not one of a picture or a page, before any work."""
-    if path.suffix.lower() not in (".png", ".svg", ".html", ".json"):
+    """Refuse a chart that could not be drawn or named so, before any work.
+
+    Raises
+    ------
+    DataError
+        If the file's name does not end as a picture's or a page's does.
+    MissingExtraError
+        If Altair, or what it needs for pictures, is not installed.
+    """
+    if _ending(path) not in ENDINGS:
         raise DataError(
             f"--chart: expected a file that ends in .png, .svg, .html or .json, got {path.name!r}; "
             "rename it"
         )
+    check_available(_ending(path))
 
 
 def write_chart(curve: LearningCurve, metric: str, path: Path) -> None:
-    """Draw the curves into a file, whole or not at all.
+    """Draw the curves into a file, whole or not at all."""
+    write_whole(path, drawn(curve.plot(metric), _ending(path), scale=2))
 
-    Raises
-    ------
-    MissingExtraError
-        If Altair, or what it needs for pictures, is not installed.
-    """
-    ending = path.suffix.lower().lstrip(".")
-    drawn = curve.plot(metric)
-    if ending == "json":
-        write_whole(path, (json.dumps(drawn.to_dict(), indent=2) + "\n").encode())
-        return
-    try:
-        if ending == "png":
-            picture = io.BytesIO()
-            drawn.save(picture, format="png", scale_factor=2)
-            write_whole(path, picture.getvalue())
-        else:
-            page = io.StringIO()
-            drawn.save(page, format=ending)
-            write_whole(path, page.getvalue().encode())
-    except ImportError:  # pragma: no cover - vl-convert is installed where tests run
-        raise MissingExtraError(
-            "pictures of charts need vl-convert-python, which the extra 'report' installs: "
-            "pip install 'crossfade[report]'"
-        ) from None
+
+def _ending(path: Path) -> str:
+    return path.suffix.lower().lstrip(".")
 
 
 def print_curve(

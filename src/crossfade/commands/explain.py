@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crossfade.commands.options import Json, ModelFile, NewData, Separator
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,20 +20,12 @@ _BAR = 20
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("explain")(explain)
+    app.command("explain", short_help="Show what each column adds to a row's prediction.")(explain)
 
 
 def explain(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
-    ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A CSV, TSV or Parquet file (text also .gz), or a bundled data set.",
-        ),
-    ],
+    model: ModelFile,
+    data: NewData,
     row: Annotated[
         int, typer.Option("--row", "-r", metavar="N", help="Which row; 1 is below the header.")
     ],
@@ -41,13 +35,8 @@ def explain(
             metavar="CLASS", help="Compare the prediction with this class, not the second best."
         ),
     ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
-    ] = None,
+    separator: Separator = None,
+    json: Json = None,
 ) -> None:
     """Show what each column adds to the log-odds of a row's predicted class.
 

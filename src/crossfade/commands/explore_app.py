@@ -18,20 +18,12 @@ from crossfade.commands.output import console
 from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
 from crossfade.comparison.inputs import Problem, read_problem
+from crossfade.comparison.models import SHORT_NAMES
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.report.page import check_installed, render_message, render_page
 
 __all__ = ["Choice", "Explorer", "serve"]
 
-#: What the page offers, under its short name.
-MODELS: Final = {
-    "nb": "naive Bayes",
-    "shared": "shared Gaussian",
-    "full": "full Gaussian",
-    "knn": "k-nearest neighbours",
-    "svm": "linear SVM",
-    "majority": "majority class",
-}
 CRITERIA: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "error"}
 
 _FIRST_MODELS: Final = ("nb", "majority")
@@ -90,7 +82,7 @@ class Choice:
         """
         models = tuple(dict.fromkeys(query.getlist("model"))) or _FIRST_MODELS
         criterion = query.get("criterion", "log_loss")
-        for name, known in [*((m, MODELS) for m in models), (criterion, CRITERIA)]:
+        for name, known in [*((m, SHORT_NAMES) for m in models), (criterion, CRITERIA)]:
             if name not in known:
                 raise DataError(f"expected one of {', '.join(known)}, got {shown(name)!r}")
         splits = _whole("splits", query.get("splits", str(_FIRST_SPLITS)))
@@ -194,7 +186,7 @@ class Explorer:
         return {
             "columns": _options(data.column_names, choice.columns),
             "classes": _options(data.classes, choice.classes),
-            "models": [(key, name, key in choice.models) for key, name in MODELS.items()],
+            "models": [(key, name, key in choice.models) for key, name in SHORT_NAMES.items()],
             "criteria": [(key, name, key == choice.criterion) for key, name in CRITERIA.items()],
             "splits": choice.splits,
             "most_splits": _MOST_SPLITS,

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
+from crossfade.commands.options import ModelFile
+
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("export")(export)
+    app.command("export", short_help="Write a model as ONNX or as plain coefficients.")(export)
 
 
 def export(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
-    ],
+    model: ModelFile,
     onnx: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the model as ONNX, for onnxruntime."),

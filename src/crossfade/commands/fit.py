@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crossfade.commands.options import Data, Drop, Missing, Seed, Separator, Target, Text
+
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
 
@@ -20,24 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def fit(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A CSV, TSV or Parquet file (also .gz), or the name of a bundled data set.",
-            show_default=False,
-        ),
-    ],
+    data: Data,
     out: Annotated[
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="The model file to write, name.skops."),
     ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", metavar="COL", help="Column to predict; 'target' if there is one."
-        ),
-    ] = None,
+    target: Target = None,
     model: Annotated[
         str,
         typer.Option(
@@ -55,27 +45,11 @@ def fit(
         ),
     ] = None,
     splits: Annotated[int, typer.Option(help="Number of random splits for best.")] = 20,
-    seed: Annotated[int, typer.Option(help="Seed of the splits.")] = 0,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", help="Column to leave out, such as a row number; may be repeated."
-        ),
-    ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CELL", help="Cell that means missing, such as 999; may be repeated."),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL", help="Column to read as text, such as a code; may be repeated."
-        ),
-    ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
-    ] = None,
+    seed: Seed = 0,
+    drop: Drop = None,
+    missing: Missing = None,
+    text: Text = None,
+    separator: Separator = None,
 ) -> None:
     """Fit a model to all rows of a table and write it to a file.
 

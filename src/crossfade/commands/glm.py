@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from crossfade.commands.options import Json
+
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("glm")(glm)
+    app.command("glm", short_help="Fit a generalised linear model, with errors and tests.")(glm)
 
 
 class FamilyName(StrEnum):
@@ -75,9 +77,7 @@ def glm(
         bool, typer.Option("--profile", help="Intervals by profile likelihood.")
     ] = False,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
-    ] = None,
+    json: Json = None,
 ) -> None:
     """Fit a generalised linear model with standard errors, tests and intervals."""
     from crossfade.commands.output import check_writable, write_json

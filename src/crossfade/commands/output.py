@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from crossfade.errors import DataError
@@ -22,6 +23,7 @@ __all__ = [
     "check_writable",
     "command_line",
     "console",
+    "list_item",
     "live_progress",
     "plain",
     "shortened",
@@ -60,6 +62,15 @@ def shortened(text: str, width: int) -> str:
     shown = Text(plain(text))
     shown.truncate(width, overflow="ellipsis")
     return shown.plain
+
+
+def list_item(mark: str, text: str) -> Table:
+    """Return text behind its mark, with a hanging indent."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=3, justify="right")
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark, style="dim"), Text(text))
+    return grid
 
 
 @contextmanager

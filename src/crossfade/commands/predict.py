@@ -9,33 +9,26 @@ from typing import Annotated, Any
 
 import typer
 
+from crossfade.commands.options import ModelFile, NewData, Separator
+
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("predict")(predict)
+    app.command("predict", short_help="Predict the class of each row, with probabilities, as CSV.")(
+        predict
+    )
 
 
 def predict(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
-    ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="New rows: a CSV, TSV or Parquet file (text also .gz), or a bundled data set.",
-        ),
-    ],
+    model: ModelFile,
+    data: NewData,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Where to write; stdout by default."),
     ] = None,
-    separator: Annotated[
-        str | None,
-        typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
-    ] = None,
+    separator: Separator = None,
     batch: Annotated[
         float, typer.Option(metavar="MB", help="How much of the file to take at a time.")
     ] = 16.0,

@@ -18,7 +18,9 @@ __all__ = ["register"]
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("reproduce")(reproduce)
+    app.command("reproduce", short_help="Repeat a published experiment and compare with print.")(
+        reproduce
+    )
 
 
 def reproduce(
@@ -134,7 +136,7 @@ def _report(
 
 def _prepare(out: Path, name: str) -> None:
     """Make the folder and refuse what could not be written, before the work and not after."""
-    from crossfade.charts.experiments import check_available
+    from crossfade.charts.files import check_available
     from crossfade.commands.output import check_writable
     from crossfade.errors import DataError
 
@@ -147,10 +149,10 @@ def _prepare(out: Path, name: str) -> None:
 
 
 def _write(out: Path, chosen: Experiment, outcome: Outcome, report: dict[str, Any]) -> None:
-    from crossfade.charts.experiments import png
+    from crossfade.charts.files import drawn
     from crossfade.commands.output import write_json, write_whole
 
-    picture = png(outcome.chart())
+    picture = drawn(outcome.chart())
     write_whole(out / f"{chosen.name}.csv", outcome.csv().encode())
     write_whole(out / f"{chosen.name}.png", picture)
     write_json(out / f"{chosen.name}.json", report)
@@ -203,7 +205,7 @@ def _versions() -> dict[str, str]:
 def _print(report: dict[str, Any]) -> None:
     from rich.text import Text
 
-    from crossfade.commands.output import console
+    from crossfade.commands.output import console, list_item
     from crossfade.experiments import Section
 
     out = console()
@@ -219,8 +221,10 @@ def _print(report: dict[str, Any]) -> None:
         out.print(_fitting_table(section, out))
     out.print()
     for sentence in report["findings"]:
-        out.print(_item(sentence))
-    out.print(_item(f"{report['seconds']:.0f} s, crossfade {report['versions']['crossfade']}"))
+        out.print(list_item("·", sentence))
+    out.print(
+        list_item("·", f"{report['seconds']:.0f} s, crossfade {report['versions']['crossfade']}")
+    )
     out.print()
 
 
@@ -249,16 +253,6 @@ def _table(section: Section, gap: int) -> Table:
         table.add_row("" if row[0] == before else row[0], *row[1:])
         before = row[0]
     return table
-
-
-def _item(text: str) -> Table:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=1)
-    grid.add_column(overflow="fold")
-    grid.add_row("·", text)
-    return grid
 
 
 def _print_list(experiments: list[Experiment]) -> None:

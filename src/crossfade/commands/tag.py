@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from crossfade.commands.options import Json
+
 __all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("tag")(tag)
+    app.command("tag", short_help="Learn tags from one column file, and tag another.")(tag)
 
 
 class ModelName(StrEnum):
@@ -57,9 +59,7 @@ def tag(
         Path | None,
         typer.Option(metavar="FILE", help="Write the test file with a column of predicted tags."),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")
-    ] = None,
+    json: Json = None,
     features: Annotated[
         FeaturesName,
         typer.Option(

@@ -12,6 +12,7 @@ from crossfade.comparison.inputs import check_settings, read_problem
 from crossfade.comparison.models import choose_models, default_models, without_dear
 from crossfade.comparison.results import ComparisonResult
 from crossfade.comparison.run import Progress, Run
+from crossfade.curves.inputs import check_models
 from crossfade.curves.splits import repeated_splits, training_rows
 from crossfade.errors import DataError
 from crossfade.rows.schema import Schema
@@ -119,14 +120,5 @@ def _line_up(models: Mapping[str, Any] | Sequence[str] | None, schema: Schema) -
             f"models: expected names, or a mapping of names to estimators, got {models!r}; "
             'give for example ["nb", "svm"] or {"mine": GaussianNB()}'
         )
-    for name, model in models.items():
-        if not isinstance(name, str):
-            raise DataError(
-                f"models: expected names that are text, got {name!r}; use {str(name)!r}"
-            )
-        if not all(hasattr(model, method) for method in ("fit", "predict", "get_params")):
-            raise DataError(
-                f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
-                "give an unfitted estimator with fit, predict and get_params"
-            )
+    check_models(models)
     return dict(models)

@@ -253,7 +253,7 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
     along = [_weights(evaluator, probes, fitted) for fitted in fits] if probes else []
     step("path")
     found = _over_splits(subject, splits, probes, step)
-    ratio = len(splits[0].test) / len(splits[0].train)
+    ratio = splits[0].ratio
     errors = found.standard_errors(subject.ends, ratio)
     if along and isinstance(errors, str):
         notes.append(errors)

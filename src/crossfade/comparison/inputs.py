@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfade.comparison.results import DataSummary
 from crossfade.curves.evaluation import Evaluator
-from crossfade.curves.inputs import LabelledTable, read_table
+from crossfade.curves.inputs import LabelledTable, check_number, read_table
 from crossfade.curves.scores import METRICS
 from crossfade.errors import DataError
 
@@ -42,13 +42,8 @@ class Problem:
 
 def check_settings(*, n_splits: int, criterion: str, random_state: int) -> None:
     """Raise a DataError where a setting cannot be used."""
-    for name, value, least in (("n_splits", n_splits, 2), ("random_state", random_state, 0)):
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not whole or value < least:
-            raise DataError(
-                f"{name}: expected a whole number of at least {least}, got {value!r}; "
-                f"use for example {20 if least else 0}"
-            )
+    check_number("n_splits", n_splits, 2, example=20)
+    check_number("random_state", random_state, 0)
     if criterion not in METRICS:
         raise DataError(
             f"criterion: expected one of {', '.join(METRICS)}, got {criterion!r}; "

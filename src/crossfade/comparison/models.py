@@ -21,6 +21,7 @@ from crossfade.rows.schema import Schema
 __all__ = [
     "DENSITY_OF_KIND",
     "MODEL_NOTES",
+    "SHORT_NAMES",
     "Family",
     "choose_model",
     "choose_models",
@@ -50,14 +51,18 @@ MODEL_NOTES: Final = {
     "probabilities count as 2.2e-16 in the log-loss.",
 }
 
-#: Short names for choosing models.
-_ALIASES: Final = {
+#: Short names of the default models and references.
+SHORT_NAMES: Final = {
     "nb": "naive Bayes",
     "shared": "shared Gaussian",
     "full": "full Gaussian",
     "knn": "k-nearest neighbours",
     "svm": "linear SVM",
     "majority": "majority class",
+}
+
+#: What may be asked for: short names, and those that ``crossfade fit`` takes.
+_ALIASES: Final = SHORT_NAMES | {
     "naive-bayes": "naive Bayes",
     "gaussian-shared": "shared Gaussian",
     "gaussian-full": "full Gaussian",

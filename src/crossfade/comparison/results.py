@@ -13,10 +13,11 @@ from crossfade.comparison.models import DENSITY_OF_KIND
 from crossfade.comparison.verdict import verdict
 from crossfade.curves.crossing import Crossing
 from crossfade.curves.result import LearningCurve
-from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
+from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.densities.base import Floats
 from crossfade.errors import MissingExtraError
 from crossfade.report.numbers import figure
+from crossfade.rows.reading import import_polars
 
 __all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
 
@@ -291,13 +292,7 @@ class ComparisonResult:
         MissingExtraError
             If polars is not installed.
         """
-        try:
-            import polars as pl
-        except ImportError as error:
-            raise MissingExtraError(
-                "frame() makes a polars DataFrame, and polars is not installed; "
-                "install it with: pip install 'crossfade[cli]', or use to_dict()"
-            ) from error
+        pl = import_polars("a data frame")
         rows = [self._frame_row(model) for model in self.models]
         text = {"model", "family", "tradeoff", "failure"}
         schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}
@@ -419,16 +414,14 @@ class ComparisonResult:
         """Return the curve with the ends of 95 % intervals."""
         if self.curve is None:
             return None
-        ratio = self.n_test / self.n_train
-
-        def band(values: Floats) -> list[list[float]]:
-            found = [estimate(v, ratio) for v in values.T]
-            return [[at.low, at.high] for at in found]
-
+        bands = {metric: self.curve.summary(metric) for metric in METRICS}
         return self.curve.to_dict() | {
             "interval": {
-                name: {metric: band(values) for metric, values in scores.items()}
-                for name, scores in self.curve.scores.items()
+                name: {
+                    metric: [[at.low, at.high] for at in summary[name]]
+                    for metric, summary in bands.items()
+                }
+                for name in self.curve.models
             }
         }
 

@@ -85,7 +85,7 @@ class Run:
     @property
     def ratio(self) -> float:
         """Test rows to training rows, for the corrected standard error."""
-        return len(self.splits[0].test) / len(self.splits[0].train)
+        return self.splits[0].ratio
 
     def result(self, started: float) -> ComparisonResult:
         curve: LearningCurve | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,31 @@ from crossfade.rows.columns import Columns, read_columns
 from crossfade.rows.factorise import is_missing
 from crossfade.rows.objects import show
 
-__all__ = ["LabelledTable", "read_table"]
+__all__ = ["LabelledTable", "check_models", "check_number", "read_table"]
+
+
+def check_models(models: Mapping[Any, Any]) -> None:
+    """Raise a DataError where a name is not text, or a model no classifier."""
+    for name, model in models.items():
+        if not isinstance(name, str):
+            raise DataError(
+                f"models: expected names that are text, got {name!r}; use {str(name)!r}"
+            )
+        if not all(hasattr(model, method) for method in ("fit", "predict", "get_params")):
+            raise DataError(
+                f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
+                "give an unfitted estimator with fit, predict and get_params"
+            )
+
+
+def check_number(name: str, value: Any, least: int, *, example: int = 0) -> None:
+    """Raise a DataError where a setting is not a whole number, or too small."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise DataError(
+            f"{name}: expected a whole number of at least {least}, got {value!r}; "
+            f"use for example {example}"
+        )
 
 
 @dataclass(frozen=True)

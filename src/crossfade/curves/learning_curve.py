@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from crossfade.curves.evaluation import Evaluator
-from crossfade.curves.inputs import read_table
+from crossfade.curves.inputs import check_models, check_number, read_table
 from crossfade.curves.result import LearningCurve
 from crossfade.curves.run import CurveRun
 from crossfade.curves.sequences import are_sequences, read_sequences
@@ -113,8 +113,8 @@ def learning_curve(
     (160, 6)
     """
     _check_models(models)
-    _check_number("n_splits", n_splits, 1)
-    _check_number("random_state", random_state, 0)
+    check_number("n_splits", n_splits, 1, example=100)
+    check_number("random_state", random_state, 0)
     settings = _Settings(train_sizes, n_splits, train_size, random_state)
     read = _plan_sequences if are_sequences(y) else _plan_rows
     plan = read(models, X, y, settings)
@@ -225,25 +225,7 @@ def _check_models(models: Any) -> None:
             f"models: expected a mapping of names to estimators, got {models!r}; "
             'give for example {"naive Bayes": NaiveBayes(tradeoff=1)}'
         )
-    for name, model in models.items():
-        if not isinstance(name, str):
-            raise DataError(
-                f"models: expected names that are text, got {name!r}; use {str(name)!r}"
-            )
-        if not all(hasattr(model, method) for method in ("fit", "predict", "get_params")):
-            raise DataError(
-                f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
-                "give an unfitted estimator with fit, predict and get_params"
-            )
-
-
-def _check_number(name: str, value: Any, least: int) -> None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise DataError(
-            f"{name}: expected a whole number of at least {least}, got {value!r}; "
-            f"use for example {100 if least else 0}"
-        )
+    check_models(models)
 
 
 def _sizes(train_sizes: Any, n_train: int, n_classes: int) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ from crossfade.curves.crossing import Crossing, find_crossing
 from crossfade.curves.extrapolation import Extrapolation, extrapolate
 from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate, estimate
 from crossfade.densities.base import Floats
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
+from crossfade.rows.reading import import_polars
 
 __all__ = ["LearningCurve", "check_metric"]
 
@@ -115,24 +116,24 @@ class LearningCurve:
         MissingExtraError
             If polars is not installed.
         """
-        try:
-            import polars
-        except ImportError:  # pragma: no cover - polars is installed where tests run
-            raise MissingExtraError(
-                "frames need polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
-            ) from None
-        return polars.DataFrame(self.columns(), nan_to_null=True)
+        return import_polars("a data frame").DataFrame(self.columns(), nan_to_null=True)
 
     @property
     def ratio(self) -> float:
-        """n_test/n_train of the splits, for the corrected standard errors."""
+        """n_test/n_train of the splits, for the corrected standard errors at every size.
+
+        Scores of two splits are correlated as far as they share test rows: n_test of all rows,
+        however few of the others a model was trained on. Nadeau and Bengio's n_test/n_train
+        writes ρ/(1-ρ) for that share ρ; with m in place of n_train it would be n_test/(m+n_test),
+        and errors at small sizes several times too wide.
+        """
         return self.n_test / self.n_train
 
     def summary(self, metric: str = "error") -> dict[str, list[Estimate]]:
         """Return mean, standard error and 95 % interval at each size, by model.
 
         Repeated splits share rows; the standard errors are corrected for it (see
-        :func:`crossfade.curves.scores.estimate`), as for the whole training part.
+        :func:`crossfade.curves.scores.estimate` and :attr:`ratio`).
 
         Parameters
         ----------

@@ -32,6 +32,11 @@ class Split:
     test: Integers
     number: int = 0
 
+    @property
+    def ratio(self) -> float:
+        """n_test/n_train, for the corrected standard errors."""
+        return len(self.test) / len(self.train)
+
 
 def training_rows(train_size: float | int, n_rows: int, n_classes: int) -> int:
     """Return how many rows go to training.

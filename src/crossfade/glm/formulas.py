@@ -145,6 +145,8 @@ def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats
     try:
         parsed = formulaic.Formula(text)
         terms = list(parsed)
+    # Nothing but the user's text is read here, so whatever is raised is about that text: besides
+    # its own errors, the parser lets those of Python through (literals, depth of nesting).
     except Exception as error:
         raise DataError(
             f"formula: cannot read {text!r}: {_first_line(error)}; check its terms"
@@ -163,6 +165,7 @@ def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats
         matrix = formulaic.Formula(kept).get_model_matrix(
             table, context=_context(), na_action="raise", output="pandas"
         )
+    # The user's terms are computed here, and NumPy, pandas or a transform may raise anything.
     except Exception as error:
         raise DataError(
             f"formula: cannot evaluate {text!r}: {_first_line(error)}; check its terms"

@@ -9,26 +9,9 @@ from typing import Any
 import numpy as np
 
 from crossfade.densities.base import Floats
-from crossfade.errors import MissingExtraError
+from crossfade.rows.reading import import_polars
 
-__all__ = ["Predictions", "Summary", "polars_frame"]
-
-
-def polars_frame(columns: dict[str, Any]) -> Any:
-    """Return a polars data frame.
-
-    Raises
-    ------
-    MissingExtraError
-        If polars is not installed.
-    """
-    try:
-        import polars
-    except ImportError:  # pragma: no cover - polars is installed where tests run
-        raise MissingExtraError(
-            "frames need polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
-        ) from None
-    return polars.DataFrame(columns)
+__all__ = ["Predictions", "Summary"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +55,7 @@ class Summary:
 
     def frame(self) -> Any:
         """Return the table as a polars data frame, one row a term."""
-        return polars_frame(
+        return import_polars("a data frame").DataFrame(
             {
                 "term": list(self.names),
                 "estimate": self.estimates,
@@ -169,7 +152,7 @@ class Predictions:
 
     def frame(self) -> Any:
         """Return a polars data frame, one row a prediction."""
-        return polars_frame(
+        return import_polars("a data frame").DataFrame(
             {
                 "mean": self.mean,
                 "linear_predictor": self.linear_predictor,

@@ -69,7 +69,7 @@ def to_numbers(column: Column) -> NDArray[Any]:
     raise DataError(
         f"{column.where}: expected numbers, got text ({', '.join(show(v) for v in text[:3])}"
         f"{', …' if len(text) > 3 else ''}; the first in {rows} rows); turn the text into numbers, "
-        "empty cells where a number is unknown, or make the column categorical in fit"
+        "empty cells where a number is unknown, or fit NaiveBayes with the column 'categorical'"
     )
 
 

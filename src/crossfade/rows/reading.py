@@ -41,14 +41,13 @@ NOT_AVAILABLE = frozenset(
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-def import_polars() -> Any:
-    """Return the module polars, or say how to install it."""
+def import_polars(purpose: str = "reading a table") -> Any:
+    """Return the module polars, or say what needs it and how to install it."""
     try:
         import polars
     except ImportError:
         raise MissingExtraError(
-            "reading a table needs polars, which the extra 'cli' installs: "
-            "pip install 'crossfade[cli]'"
+            f"{purpose} needs polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
         ) from None
     return polars
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
-from crossfade.errors import ConvergenceWarning, DataError, MissingExtraError
+from crossfade.errors import ConvergenceWarning, DataError
+from crossfade.rows.reading import import_polars
 from crossfade.sequences import recursions
 from crossfade.sequences.crf_training import (
     Objective,
@@ -393,7 +394,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         order = np.argsort(-np.abs(table.data), kind="stable")
         names = self.encoder_.names
         attributes = [names[number] for number in table.row[order]]
-        return _frame(
+        return import_polars("a data frame").DataFrame(
             {
                 **_attribute_columns(attributes),
                 "label": self.classes_[table.col[order]].tolist(),
@@ -461,7 +462,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             here.sort(key=lambda row: -abs(row[2]))
             rows.extend((t, other, *row) for row in here)
         tokens = [row[0] for row in rows]
-        return _frame(
+        return import_polars("a data frame").DataFrame(
             {
                 "token": tokens,
                 "label": self.classes_[path[tokens]].tolist(),
@@ -506,13 +507,3 @@ def _attribute_columns(attributes: list[Attribute | None]) -> dict[str, list[str
         "attribute": [None if name is None else str(name) for name, _ in pairs],
         "value": [value for _, value in pairs],
     }
-
-
-def _frame(columns: dict[str, Any]) -> Any:
-    try:
-        import polars
-    except ImportError:  # pragma: no cover - polars is installed where tests run
-        raise MissingExtraError(
-            "frames need polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
-        ) from None
-    return polars.DataFrame(columns)

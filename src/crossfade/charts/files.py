@@ -1,0 +1,50 @@
+"""Charts as files' bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, Final
+
+from crossfade.charts.theme import altair
+from crossfade.errors import MissingExtraError
+
+__all__ = ["ENDINGS", "check_available", "drawn"]
+
+#: What a chart can be written as.
+ENDINGS: Final = ("png", "svg", "html", "json")
+
+
+def check_available(ending: str = "png") -> None:
+    """Raise a MissingExtraError where charts cannot be drawn, before hours of work."""
+    altair()
+    if ending not in ("png", "svg"):
+        return
+    try:
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise MissingExtraError(
+            "pictures of charts need vl-convert-python, which the extra 'report' installs: "
+            "pip install 'crossfade[report]'"
+        ) from None
+
+
+def drawn(chart: Any, ending: str = "png", *, scale: float = 1.5) -> bytes:
+    """Return a chart as the bytes of a file.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+    ending : {"png", "svg", "html", "json"}, default="png"
+    scale : float, default=1.5
+        Pixels of a PNG file to a unit of the chart.
+    """
+    if ending == "json":
+        return (json.dumps(chart.to_dict(), indent=2) + "\n").encode()
+    if ending == "png":
+        picture = io.BytesIO()
+        chart.save(picture, format="png", scale_factor=scale)
+        return picture.getvalue()
+    page = io.StringIO()
+    chart.save(page, format=ending)
+    return page.getvalue().encode()

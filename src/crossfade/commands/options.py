@@ -1,0 +1,98 @@
+"""Arguments and options that several commands share: one name, type and help text each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Data",
+    "Drop",
+    "Json",
+    "Missing",
+    "ModelFile",
+    "ModelNames",
+    "NewData",
+    "Seed",
+    "Separator",
+    "Splits",
+    "Target",
+    "Text",
+    "TrainSize",
+]
+
+# -- the table -----------------------------------------------------------------------------------
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A CSV, TSV or Parquet file (also .gz), or the name of a bundled data set.",
+        show_default=False,
+    ),
+]
+
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target", "-t", metavar="COL", help="Column to predict; 'target' if there is one."
+    ),
+]
+
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COL", help="Column to leave out, such as a row number; may be repeated."),
+]
+
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CELL", help="Cell that means missing, such as 999; may be repeated."),
+]
+
+Text = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COL", help="Column to read as text, such as a code; may be repeated."),
+]
+
+Separator = Annotated[
+    str | None,
+    typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
+]
+
+# -- splits and models ---------------------------------------------------------------------------
+
+Splits = Annotated[int, typer.Option(help="Number of random splits.")]
+
+TrainSize = Annotated[
+    float, typer.Option(help="Training rows of a split: a fraction, or a number of rows.")
+]
+
+Seed = Annotated[int, typer.Option(help="Seed of the splits.")]
+
+ModelNames = Annotated[
+    str,
+    typer.Option(
+        help="Models, comma-separated: nb, shared, full, knn, svm, majority; one variant with a "
+        "colon, as in nb:auto."
+    ),
+]
+
+# -- a fitted model and new rows -----------------------------------------------------------------
+
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file that crossfade fit wrote.")
+]
+
+NewData = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="New rows: a CSV, TSV or Parquet file (text also .gz), or a bundled data set.",
+    ),
+]
+
+# -- what comes out ------------------------------------------------------------------------------
+
+Json = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write every number as JSON.")]
