@@ -294,3 +294,31 @@ def test_shapes_that_disagree_are_refused():
         recursions.viterbi(emissions, offsets, initial, transitions[:2])
     with pytest.raises(DataError, match="log_emissions: expected an array of shape"):
         recursions.viterbi(emissions[:, 0], offsets, initial, transitions)
+
+
+@pytest.mark.parametrize("n_states", [1, 2, 3, 7, 10, 15, 16, 31, 47, 65])
+def test_shared_rows_and_ties_give_the_reference_path(n_states):
+    """Whole numbers make many ties; each step's row is looked up, -1 being the last one."""
+    rng = np.random.default_rng(n_states)
+    offsets = np.cumsum([0, 40, 1, 0, 23])
+    table = rng.integers(-2, 3, size=(6, n_states)).astype(np.float64)
+    table[-1] = 0.0
+    rows = rng.integers(-1, 5, size=offsets[-1])
+    initial = rng.integers(-2, 3, size=n_states).astype(np.float64)
+    transitions = rng.integers(-2, 3, size=(n_states, n_states)).astype(np.float64)
+    transitions[rng.random(transitions.shape) < 0.2] = -np.inf
+    np.fill_diagonal(transitions, 0.0)
+    last = rng.integers(-2, 3, size=n_states).astype(np.float64)
+    shared = recursions.Lookup(table, rows)
+    paths, scores = recursions.best_paths(shared, offsets, initial, transitions, last)
+    expected = reference.viterbi(table[rows], offsets, initial, transitions, last)
+    np.testing.assert_array_equal(paths, expected[0])
+    np.testing.assert_array_equal(scores, expected[1])
+
+
+def test_rows_in_another_order_are_refused():
+    """Kernels read along the rows; columns side by side would be read as something else."""
+    table = np.asfortranarray(np.zeros((3, 2)))
+    shared = recursions.Lookup(table, np.array([0, 1, 2]))
+    with pytest.raises(Exception, match="expected C-ordered matrices"):
+        recursions.best_paths(shared, np.array([0, 3]), np.zeros(2), np.zeros((2, 2)), np.zeros(2))

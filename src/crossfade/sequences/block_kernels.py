@@ -161,11 +161,11 @@ def viterbi_block(
     log_b: Floats, at: Integers, offsets: Integers, chain: Any, paths: Integers, scores: Floats
 ) -> None:
     """Write the best path and its score for each sequence of a block."""
-    delta = np.empty((_longest(offsets), log_b.shape[1]))
-    work = np.empty((1, log_b.shape[1]))
+    arrivals = np.empty((_longest(offsets), log_b.shape[1]))
+    work = np.empty((2, log_b.shape[1]))
     for s in range(offsets.shape[0] - 1):
         lo, hi = offsets[s], offsets[s + 1]
         if lo == hi:
             scores[s] = 0.0
         else:
-            scores[s] = viterbi_sequence(log_b, at[lo:hi], chain, delta, paths[lo:hi], work)
+            scores[s] = viterbi_sequence(log_b, at[lo:hi], chain, arrivals, paths[lo:hi], work)

@@ -184,7 +184,9 @@ def expectation_block(
     longest = 0
     for s in range(first, last):
         longest = max(longest, offsets[s + 1] - offsets[s])
-    log_b, b, marginals = np.empty((3, longest, n_states))
+    log_b = np.empty((longest, n_states))
+    b = np.empty((longest, n_states))
+    marginals = np.empty((longest, n_states))
     shift, inverse = np.empty((2, longest))
     steps = np.arange(longest)
     work = np.empty((WORK_ROWS, n_states))
@@ -368,11 +370,15 @@ def stochastic_pass(
     longest = 0
     for s in order:
         longest = max(longest, offsets[s + 1] - offsets[s])
-    log_b, b, marginals = np.empty((3, longest, n_states))
+    log_b = np.empty((longest, n_states))
+    b = np.empty((longest, n_states))
+    marginals = np.empty((longest, n_states))
     shift, inverse = np.empty((2, longest))
     steps = np.arange(longest)
     work = np.empty((WORK_ROWS, n_states))
-    outer, direct, scratch = np.empty((3, n_states, n_states))
+    outer = np.empty((n_states, n_states))
+    direct = np.empty((n_states, n_states))
+    scratch = np.empty((n_states, n_states))
     padded = np.zeros(dense.shape[1])
     scale = 1.0
     for number in range(order.shape[0]):

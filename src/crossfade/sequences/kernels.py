@@ -31,8 +31,9 @@ work) -> float``
     The three above put together: marginals to ``marginals``, expected transitions as
     ``outer * chain.transitions + direct``; returns the log-partition. ``scratch`` is (K, K),
     ``inverse`` at least (T,), ``work`` (WORK_ROWS, K).
-``viterbi_sequence(log_b, at, chain, delta, path, work) -> float``
-    Writes the best path to ``path`` (T,) and returns its score; ``delta`` (T, K) scratch.
+``viterbi_sequence(log_b, at, chain, arrivals, path, work) -> float``
+    Writes the best path to ``path`` (T,) and returns its score; ``arrivals`` (T, K) and ``work``
+    (2, K) are scratch.
 
 When are scaled recursions safe? Potentials below 1e-308 of the row's largest become zero. If every
 transition is possible and none is tiny (``chain.audit`` False), what was lost could at the next
@@ -51,7 +52,12 @@ import numpy as np
 from numba import njit
 
 from crossfade.densities.base import Floats, Integers
-from crossfade.sequences.vector_kernels import add_products, largest_arrivals, weighted_rows
+from crossfade.sequences.vector_kernels import (
+    add_products,
+    first_origin,
+    largest_arrivals,
+    weighted_rows,
+)
 
 __all__ = [
     "WORK_ROWS",
@@ -69,11 +75,12 @@ __all__ = [
 
 #: What all steps of all sequences share. ``log_*`` as given; ``start``, ``transitions`` and
 #: ``stop`` exponentials after subtraction of the largest entry (kept in ``shifts``);
-#: ``transposed`` the transitions transposed, contiguous; ``raised`` the transitions, allowed ones
-#: at least 1e-50; ``audit`` whether some transition is forbidden or tiny.
+#: ``transposed`` and ``log_transposed`` the transitions transposed, contiguous; ``raised`` the
+#: transitions, allowed ones at least 1e-50; ``audit`` whether some transition is forbidden or tiny.
 Chain = namedtuple(
     "Chain",
-    "log_start log_transitions log_stop start transitions transposed raised stop shifts audit",
+    "log_start log_transitions log_transposed log_stop "
+    "start transitions transposed raised stop shifts audit",
 )
 
 #: Steps whose transitions are counted together, with one load and store of each count.
@@ -102,6 +109,7 @@ def make_chain(log_start: Floats, log_transitions: Floats, log_stop: Floats) -> 
     return Chain(
         log_start,
         log_transitions,
+        np.ascontiguousarray(log_transitions.T),
         log_stop,
         start,
         transitions,
@@ -269,9 +277,9 @@ def scaled_backward(
         if slot == _STEPS:
             slot = 0
             if counted:
-                add_products(weights, after, outer)
+                add_products(weights, after, _STEPS, outer)
     if counted and slot > 0:
-        add_products(weights[:slot], after[:slot], outer)
+        add_products(weights, after, slot, outer)
     return True
 
 
@@ -382,40 +390,33 @@ def forward_backward_sequence(
 
 @njit(nogil=True, cache=True)
 def viterbi_sequence(
-    log_b: Floats, at: Integers, chain: Any, delta: Floats, path: Integers, work: Floats
+    log_b: Floats, at: Integers, chain: Any, arrivals: Floats, path: Integers, work: Floats
 ) -> float:
     """Find the best path of one sequence; ties go to the lower state; see the beginning.
 
-    No back-pointers: the one path's predecessors are found again from ``delta``, so that the
-    forward loop is a maximum only, in vector instructions.
+    No back-pointers: the one path's predecessors are those whose sums are the maxima kept in
+    ``arrivals``, so that the forward loop is a maximum only, in vector instructions.
     """
     n_steps = at.shape[0]
     n_states = log_b.shape[1]
-    log_transitions = chain.log_transitions
-    best = work[0]
+    log_transitions, log_transposed = chain.log_transitions, chain.log_transposed
     for k in range(n_states):
-        delta[0, k] = chain.log_start[k] + log_b[at[0], k]
+        arrivals[0, k] = chain.log_start[k]
+        work[0, k] = chain.log_start[k] + log_b[at[0], k]
     for t in range(1, n_steps):
-        largest_arrivals(delta, t - 1, log_transitions, work, 0)
-        row = at[t]
-        for k in range(n_states):
-            delta[t, k] = best[k] + log_b[row, k]
+        now = t % 2
+        largest_arrivals(work, 1 - now, log_transitions, log_b, at[t], arrivals, t, work, now)
+    last = work[(n_steps - 1) % 2]
     state = 0
-    score = delta[n_steps - 1, 0] + chain.log_stop[0]
+    score = last[0] + chain.log_stop[0]
     for k in range(1, n_states):
-        value = delta[n_steps - 1, k] + chain.log_stop[k]
+        value = last[k] + chain.log_stop[k]
         if value > score:
             score = value
             state = k
     path[n_steps - 1] = state
     for t in range(n_steps - 2, -1, -1):
-        origin = 0
-        largest = delta[t, 0] + log_transitions[0, state]
-        for j in range(1, n_states):
-            value = delta[t, j] + log_transitions[j, state]
-            if value > largest:
-                largest = value
-                origin = j
-        state = origin
+        value = arrivals[t + 1, state]
+        state = first_origin(arrivals, t, log_b, at[t], log_transposed, state, value)
         path[t] = state
     return score

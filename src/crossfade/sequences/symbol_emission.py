@@ -21,7 +21,7 @@ _RESERVE = 1e-10
 
 
 def _looked_up(theta: Floats, missing: Floats) -> TableScorer:
-    return TableScorer(np.vstack([theta.T, missing]))
+    return TableScorer(np.ascontiguousarray(np.vstack([theta.T, missing])))
 
 
 @dataclass(frozen=True)
