@@ -20,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
-from threading import local
+from multiprocessing import current_process
+from threading import current_thread, local, main_thread
 from typing import Any, TypeVar
 
 import joblib
@@ -34,6 +35,7 @@ __all__ = [
     "add_sums",
     "block_sum",
     "for_each_block",
+    "is_nobodys_worker",
     "map_fits",
     "n_threads",
     "single_threaded_blas",
@@ -77,6 +79,11 @@ def n_threads() -> int:
     if from_environment.isdigit() and int(from_environment) > 0:
         return int(from_environment)
     return _usable_cores()
+
+
+def is_nobodys_worker() -> bool:
+    """Return whether this is the main thread of a main process, which shares no cores yet."""
+    return current_thread() is main_thread() and current_process().name == "MainProcess"
 
 
 @lru_cache(maxsize=1)

@@ -6,17 +6,14 @@ Processes do not; but each takes a second or two to start, and has its own copy 
 
 from __future__ import annotations
 
-import multiprocessing
 import pickle
-import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import closing
 from time import perf_counter
 from typing import TypeVar
 
-from crossfade.blocks import n_threads, threads
+from crossfade.blocks import is_nobodys_worker, n_threads, threads
 
 __all__ = ["map_in_order"]
 
@@ -72,20 +69,17 @@ def map_in_order(
     yield first
     number = min(n_threads(), len(rest))
     done = 0
-    if share and number > 1 and seconds > _WORTH_SECONDS and _alone_on_cores():
+    if share and number > 1 and seconds > _WORTH_SECONDS and is_nobodys_worker():
+        from joblib.externals.loky import BrokenProcessPool
+
         try:
             with closing(_on_processes(function, rest, number)) as results:
                 for result in results:
                     done += 1
                     yield result
-        except (pickle.PicklingError, BrokenExecutor):
+        except (pickle.PicklingError, BrokenProcessPool):
             pass  # what is left is worked on here
     yield from map(here, rest[done:])
-
-
-def _alone_on_cores() -> bool:
-    main = threading.current_thread() is threading.main_thread()
-    return main and multiprocessing.current_process().name == "MainProcess"
 
 
 def _on_processes(
