@@ -354,7 +354,10 @@ def test_control_c_prints_what_is_done_and_exits_with_130(table):
     os.close(theirs)
     shown = b""
     while not re.search(rb"split [3-9]|split \d\d", shown):  # the live bar, on a terminal only
-        shown += os.read(ours, 1000)
+        try:
+            shown += os.read(ours, 1000)
+        except OSError:  # it has ended by itself
+            pytest.fail(f"{process.communicate(timeout=60)[0]}\n{shown.decode(errors='replace')}")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     while True:
