@@ -89,16 +89,18 @@ def live_progress(label: str) -> Iterator[Progress | None]:
 
     columns = (
         TextColumn("{task.fields[title]}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=12),
         TaskProgressColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.description}", style="dim", markup=False),
     )
     with Bar(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None, title=label)
+        # In 80 columns, what is being done has to be readable; a path is known to who gave it.
+        title = shortened(Path(label).name, 16)
+        task = bar.add_task("starting", total=None, title=title)
 
         def report(done: int, total: int, text: str) -> None:
-            bar.update(task, completed=done, total=total, description=shortened(text, 40))
+            bar.update(task, completed=done, total=total, description=shortened(text, 36))
 
         yield report
 
