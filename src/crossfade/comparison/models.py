@@ -201,10 +201,10 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, 
         if not found:
             options = [*_ALIASES, *models]
             near = get_close_matches(name, options, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = f"did you mean {near[0]!r}? Choose" if near else "choose"
             raise DataError(
                 f"models: expected names or short names of models, got {name!r}; {hint}"
-                f"Choose from {', '.join(_ALIASES)}, "
+                f" from {', '.join(_ALIASES)}, "
                 "optionally with :generative, :discriminative or :auto"
             )
         chosen.update(found)
