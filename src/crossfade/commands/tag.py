@@ -106,7 +106,8 @@ def tag(
     found = [[str(name) for name in path] for path in tagger.predict(prepare(given), decode=decode)]
     tagged = time.perf_counter()
     typer.echo(
-        f"{model.value}: trained on {len(learnt):,} sentence{'s' * (len(learnt) != 1)} in {trained - started:.1f} s, "
+        f"{model.value}: trained on {len(learnt):,} sentence{'s' * (len(learnt) != 1)} "
+        f"in {trained - started:.1f} s, "
         f"tagged {len(given)} in {tagged - trained:.1f} s",
         err=True,
     )
