@@ -117,6 +117,15 @@ def test_best_is_what_the_comparison_finds_best_of_our_own(table, tmp_path, caps
     assert kept["verdict"][0].replace("\n", " ") in said
 
 
+def test_best_of_a_bundled_data_set(tmp_path, capsys, monkeypatch):
+    quick = {name: model for name, model in own_models().items() if "generative" in name}
+    monkeypatch.setattr("crossfade.comparison.models.own_models", lambda schema=None: quick)
+    out = tmp_path / "m.skops"
+    assert run("fit", "iris", "--splits", 2, "--out", out) == 0
+    assert capsys.readouterr().err == ""
+    assert load_model(out).about["model"] in quick
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -80,20 +80,20 @@ def fit(
         text=text or (),
         separator=separator,
     ).named()
-    schema = read_problem(table.X, table.y).table.schema
+    problem = read_problem(table.X, table.y)
     training: dict[str, Any] = table.to_dict() | {"rows": len(table.y)}
     lines = list(table.notes)
     if model == "best":
         _refuse_tradeoff(tradeoff)
         _refuse_unknown(unknown, "best")
         with live_progress(table.name) as progress:
-            label, estimator, comparison, verdict = _best(table, schema, splits, seed, progress)
+            label, estimator, comparison, verdict = _best(table, problem, splits, seed, progress)
         training["comparison"] = comparison
         lines.append(verdict)
     else:
         from crossfade.comparison.models import choose_model
 
-        label, estimator = choose_model(model, _number(tradeoff), schema)
+        label, estimator = choose_model(model, _number(tradeoff), problem.table.schema)
         if unknown is not None:
             if "unknown" not in estimator.get_params(deep=False):
                 _refuse_unknown(unknown, model)
@@ -154,14 +154,15 @@ def _number(tradeoff: str | None) -> float | str | None:
 
 
 def _best(
-    table: OpenTable, schema: Any, splits: int, seed: int, progress: Any
+    table: OpenTable, problem: Any, splits: int, seed: int, progress: Any
 ) -> tuple[str, Any, dict[str, Any], str]:
     """Return the best model's name, the unfitted model, the scores, and the verdict's sentence."""
     from crossfade.comparison import compare
     from crossfade.comparison.models import own_models, without_dear
 
-    n_classes = len(set(table.y.to_list()))
-    models, note = without_dear(own_models(schema), table.X, len(table.y), n_classes)
+    rows = problem.evaluator
+    models = own_models(problem.table.schema)
+    models, note = without_dear(models, rows.X, len(rows.codes), len(rows.classes))
     result = compare(
         table.X, table.y, models=models, n_splits=splits, random_state=seed, progress=progress
     )
