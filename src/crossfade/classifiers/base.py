@@ -245,8 +245,10 @@ class TradeoffClassifier(FittedViews, ABC):
         self._warn([(member.objective, member.point.solution) for member in pool.members])
         parameters, objective = pool.parameters, pool.objective
         if any(member.objective.tradeoff == 0.0 for member in pool.members):
-            # What all classes have in common, the points at λ = 0 leave open.
-            theta = _with_density(objective, objective.theta(parameters))
+            # What all classes have in common, the points at λ = 0 leave open. A posterior that is
+            # raised to a power is one relative to the density's class shares: they are needed.
+            always = pool.scale != 1.0
+            theta = _with_density(objective, objective.theta(parameters), always=always)
             parameters = objective.parameters(theta)
         self._set_parameters(objective.density, parameters, shift, pool.scale)
 
@@ -311,9 +313,9 @@ class TradeoffClassifier(FittedViews, ABC):
         return error.renamed(self.schema_.names)
 
 
-def _with_density(objective: TradeoffObjective, theta: Floats) -> Floats:
+def _with_density(objective: TradeoffObjective, theta: Floats, *, always: bool = False) -> Floats:
     """Return the limit of the path with this posterior, or `theta` where there is no density."""
-    if not is_dense(objective) or not densities_wanted():
+    if not is_dense(objective) or not (always or densities_wanted()):
         return theta
     with single_threaded_blas():
         limit = density_limit(objective, theta)
