@@ -51,7 +51,7 @@ Progress = Callable[[int, int, str], None]
 #: The learning curve is a summary; so many splits are enough for it, and fewer where the best
 #: model's tradeoff is chosen anew at every size.
 _CURVE_SPLITS: Final = 20
-_CURVE_SPLITS_CHOOSING: Final = 5
+_CURVE_SPLITS_CHOOSING: Final = 4
 
 #: Rows of the untimed first fit that loads compiled code.
 _WARM_ROWS: Final = 600
