@@ -148,6 +148,18 @@ def test_scaled_rows(twin: str, border: int):
     assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("border", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_standardised_rows(twin: str, border: int, dtype: type):
+    rng = np.random.default_rng(0)
+    X, factors = rng.normal(size=(N, 3)), rng.random(N)
+    origin, inverse = np.array([1e3, 0.0, -2.0]), np.array([1e-3, 1.0, 7.0])
+    out = np.empty((N, 3 + border), dtype=dtype)
+    rowwise.standardise_rows(X, origin, inverse, factors, out)
+    rows = np.column_stack([(X - origin) * inverse, np.ones(N)])[:, : 3 + border]
+    assert_allclose(out, rows * factors[:, None], rtol=4 * np.finfo(dtype).eps)
+
+
 def test_memory_of_any_layout():
     X = np.asfortranarray(values(N, 3))
     out = np.empty((N, 3))

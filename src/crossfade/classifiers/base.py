@@ -10,6 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from crossfade.errors import ConvergenceWarning, DataError, DomainError, Separat
 from crossfade.fitting.binding import bind, summarise
 from crossfade.fitting.criteria import check_criterion
 from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.limit import densities_wanted, density_limit
+from crossfade.fitting.limit import densities_wanted, density_limit, posteriors_only
 from crossfade.fitting.newton import Solution
 from crossfade.fitting.objective import Parameters, TradeoffObjective
 from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
@@ -214,10 +215,7 @@ class TradeoffClassifier(FittedViews, ABC):
         self.selection_ = f"tradeoff={tradeoff:g} was given"
         self._set_solution(solution)
         self._warn([(objective, solution)])
-        theta: Floats = solution.theta
-        if objective.tradeoff == 0.0:
-            theta = _with_density(objective, theta)
-        self._set_parameters(objective.density, objective.parameters(theta), shift)
+        self._set_fit(objective, solution.theta, shift, undetermined=objective.tradeoff == 0.0)
 
     def _fit_choice(
         self, rows: LabelledRows, schema: Schema, groups: Integers | None, *, pooled: bool
@@ -243,14 +241,10 @@ class TradeoffClassifier(FittedViews, ABC):
         pool = polish(chosen)
         self._set_solution(pool.solution)
         self._warn([(member.objective, member.point.solution) for member in pool.members])
-        parameters, objective = pool.parameters, pool.objective
-        if any(member.objective.tradeoff == 0.0 for member in pool.members):
-            # What all classes have in common, the points at λ = 0 leave open. A posterior that is
-            # raised to a power is one relative to the density's class shares: they are needed.
-            always = pool.scale != 1.0
-            theta = _with_density(objective, objective.theta(parameters), always=always)
-            parameters = objective.parameters(theta)
-        self._set_parameters(objective.density, parameters, shift, pool.scale)
+        # What all classes have in common, the points at λ = 0 leave open.
+        undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
+        theta = pool.objective.theta(pool.parameters)
+        self._set_fit(pool.objective, theta, shift, pool.scale, undetermined=undetermined)
 
     def _set_solution(self, solution: Solution) -> None:
         self.solution_ = solution
@@ -274,6 +268,32 @@ class TradeoffClassifier(FittedViews, ABC):
                 stacklevel=4,
             )
 
+    def _set_fit(
+        self,
+        objective: TradeoffObjective,
+        theta: Floats,
+        shift: Floats | None,
+        scale: float = 1.0,
+        *,
+        undetermined: bool,
+    ) -> None:
+        """Set the parameters, those of the path's limit where λ = 0 leaves the density open."""
+        undetermined = undetermined and is_dense(objective)
+        if undetermined and densities_wanted():
+            with single_threaded_blas():
+                limit = density_limit(objective, theta)
+            theta = theta if limit is None else limit
+        self._set_parameters(objective.density, objective.parameters(theta), shift, scale)
+        if undetermined and not densities_wanted():
+            self._scorer.postponed = partial(self._determined, objective, theta, shift, scale)
+
+    def _determined(
+        self, objective: TradeoffObjective, theta: Floats, shift: Floats | None, scale: float
+    ) -> Scorer:
+        with posteriors_only(False):
+            self._set_fit(objective, theta, shift, scale, undetermined=True)
+        return self._scorer
+
     def _set_parameters(
         self,
         density: Density,
@@ -291,8 +311,17 @@ class TradeoffClassifier(FittedViews, ABC):
             log_prior = log_prior + shift
             offset = offset + np.repeat(shift, self._n_components)
         if is_density:
+            own = offset + partition.sum(axis=1)
+            if scale != 1.0:
+                # The pool's posterior is π (p f / π)^scale with the data's π. With these class
+                # shares in the density it is that relative to the density's own, too, which is
+                # what a row without any cell gets.
+                own = np.logaddexp.reduce(own.reshape(log_prior.size, -1), axis=1)
+                gap = np.subtract(log_prior, own, out=np.zeros_like(own), where=shares > 0.0)
+                offset = offset + np.repeat((1.0 - scale) * gap, self._n_components)
+                own = offset + partition.sum(axis=1)
             # A shift, or points pooled, leave class shares that do not sum to 1.
-            offset = offset - np.logaddexp.reduce(offset + partition.sum(axis=1))
+            offset = offset - np.logaddexp.reduce(own)
         self.density_ = density
         self.parameters_ = Parameters(parameters.natural, offset)
         self.posterior_scale_ = scale
@@ -311,12 +340,3 @@ class TradeoffClassifier(FittedViews, ABC):
         if not density.allows_missing and has_missing_cells(rows.X):
             return self._missing_cells(rows)
         return error.renamed(self.schema_.names)
-
-
-def _with_density(objective: TradeoffObjective, theta: Floats, *, always: bool = False) -> Floats:
-    """Return the limit of the path with this posterior, or `theta` where there is no density."""
-    if not is_dense(objective) or not (always or densities_wanted()):
-        return theta
-    with single_threaded_blas():
-        limit = density_limit(objective, theta)
-    return theta if limit is None else limit

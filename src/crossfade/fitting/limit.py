@@ -24,13 +24,18 @@ _wanted: ContextVar[bool] = ContextVar("crossfade_densities_wanted", default=Tru
 
 
 @contextmanager
-def posteriors_only() -> Iterator[None]:
+def posteriors_only(only: bool = True) -> Iterator[None]:
     """Leave out of fits, inside this context, what only the classes' densities need.
 
     Finding the limit can take longer than the fit. A model fitted here is used for its posteriors
-    and then thrown away.
+    and then thrown away; only a row with missing cells makes it look for its density after all.
+
+    Parameters
+    ----------
+    only : bool, default=True
+        False undoes an outer context.
     """
-    token = _wanted.set(False)
+    token = _wanted.set(not only)
     try:
         yield
     finally:

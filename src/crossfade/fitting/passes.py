@@ -16,7 +16,7 @@ from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade.densities.base import Density, Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows, log_normalise, normalise_differences
 from crossfade.fitting.newton import sample_rows
-from crossfade.rowwise import logistic_pass, scale_rows
+from crossfade.rowwise import logistic_pass, standardise_rows
 
 __all__ = ["KeptStatistics", "RowPasses"]
 
@@ -210,7 +210,7 @@ class RowPasses:
         return (sums - present * origin) * inverse, mass
 
     def design(
-        self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
+        self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats, Floats | None]:
         """Return a block's design (T̃, missing factors, 1), its posteriors and its weights.
 
@@ -359,21 +359,26 @@ class RowPasses:
         def block(span: slice) -> tuple[Floats, Floats, float]:
             grams = np.empty((len(pairs), width, width))
             lost = np.zeros((k, extra))
-            Z, posterior, weights = self.design(
-                span if index is None else index[span], eta, offset, absent
-            )
-            if extra:
+            rows = span if index is None else index[span]
+            if absent is None:
+                carrier = self._carried(rows)
+                scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), k))
+                scores += offset
+                posterior, weights = log_normalise(scores)[1], self.rows.block_weights(rows)
+                _, origin, inverse = self._standardisation
+            else:
+                carrier, posterior, weights = self.design(rows, eta, offset, absent)
+                origin, inverse = np.zeros(width), np.ones(width)
                 w = posterior if weights is None else posterior * weights[:, None]
-                lost += w.T @ Z[:, p : p + extra]
-            Z = Z.astype(dtype, copy=False)
-            scaled = workspace("curvature", *Z.shape, dtype=dtype)
+                lost += w.T @ carrier[:, p : p + extra]
+            scaled = workspace("curvature", carrier.shape[0], width, dtype=dtype)
             for number, (a, b) in enumerate(pairs):
                 v = posterior[:, a] * posterior[:, b]
                 if weights is not None:
                     v *= weights
-                scale_rows(Z, np.sqrt(v, out=v).astype(dtype, copy=False), scaled)
+                standardise_rows(carrier, origin, inverse, np.sqrt(v, out=v), scaled)
                 grams[number] = scaled.T @ scaled
-            return grams, lost, float(Z.shape[0] if weights is None else weights.sum())
+            return grams, lost, float(carrier.shape[0] if weights is None else weights.sum())
 
         grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
         if index is not None:

@@ -31,6 +31,8 @@ __all__ = [
     "scale_rows_numpy",
     "softmax",
     "softmax_numpy",
+    "standardise_rows",
+    "standardise_rows_numpy",
     "two_classes",
     "two_classes_numpy",
 ]
@@ -294,6 +296,48 @@ def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) 
     """Specification of :func:`scale_rows`."""
     np.multiply(X, factors[:, None], out=out[:, : X.shape[1]])
     out[:, X.shape[1] :] = factors[:, None]
+
+
+def standardise_rows(
+    X: Floats, origin: Floats, inverse: Floats, factors: Floats, out: NDArray[Any]
+) -> None:
+    """Write each row of (X - origin) / scale times its factor to `out`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    origin, inverse : ndarray of shape (n_columns,)
+        The origin and 1/scale of each column.
+    factors : ndarray of shape (n_rows,)
+    out : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1), float64 or float32
+        Overwritten. One column more is taken as a last column of ones, not standardised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.rowwise import standardise_rows
+    >>> X, one, out = np.array([[5.0], [7.0]]), np.ones(1), np.empty((2, 2))
+    >>> standardise_rows(X, one, one, np.array([1.0, 3.0]), out)
+    >>> out
+    array([[ 4.,  1.],
+           [18.,  3.]])
+    """
+    single = out.dtype == np.float32 and out.flags.c_contiguous
+    if _compilable(X, origin, inverse, factors) and (single or _compilable(out)):
+        from crossfade.rowwise import kernels
+
+        kernels.standardise_rows(X, origin, inverse, factors, out)
+    else:
+        standardise_rows_numpy(X, origin, inverse, factors, out)
+
+
+def standardise_rows_numpy(
+    X: Floats, origin: Floats, inverse: Floats, factors: Floats, out: NDArray[Any]
+) -> None:
+    """Specification of :func:`standardise_rows`."""
+    p = X.shape[1]
+    np.multiply((X - origin) * inverse, factors[:, None], out=out[:, :p], casting="same_kind")
+    out[:, p:] = factors[:, None]
 
 
 def group_rows(

@@ -21,6 +21,7 @@ __all__ = [
     "poisson_pass",
     "scale_rows",
     "softmax",
+    "standardise_rows",
     "two_classes",
 ]
 
@@ -196,6 +197,27 @@ def scale_rows(X: Floats, factors: Floats, out: Floats) -> None:  # pragma: no c
         factor = factors[i]
         for j in range(X.shape[1]):
             out[i, j] = X[i, j] * factor
+        if out.shape[1] > X.shape[1]:
+            out[i, X.shape[1]] = factor
+
+
+@njit(
+    [
+        f"void({_MATRIX}, {_IN}, {_IN}, {_IN}, float64[:, ::1])",
+        f"void({_MATRIX}, {_IN}, {_IN}, {_IN}, float32[:, ::1])",
+    ],
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+)
+def standardise_rows(
+    X: Floats, origin: Floats, inverse: Floats, factors: Floats, out: Floats
+) -> None:  # pragma: no cover - compiled
+    """Compiled :func:`crossfade.rowwise.standardise_rows_numpy`."""
+    for i in range(X.shape[0]):
+        factor = factors[i]
+        for j in range(X.shape[1]):
+            out[i, j] = (X[i, j] - origin[j]) * inverse[j] * factor
         if out.shape[1] > X.shape[1]:
             out[i, X.shape[1]] = factor
 
