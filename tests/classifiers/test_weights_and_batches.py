@@ -192,3 +192,32 @@ def test_wrong_weights_are_refused():
             NaiveBayes(tradeoff=1).fit(X, y, sample_weight=weights)
     with pytest.raises(DataError, match="class_weight: expected labels of y as keys, got 9"):
         NaiveBayes(tradeoff=1, class_weight={9: 1.0}).fit(X, y)
+
+
+# -- rows by the thousand take other loops than rows by the dozen ----------------------------------
+
+
+def in_small_parts(predict, X):
+    return np.concatenate([predict(X[start : start + 250]) for start in range(0, len(X), 250)])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
+def test_many_rows_are_predicted_as_few_are_in_every_density(tradeoff, missing):
+    tables = [mixed(5_000, k=5, seed=seed, missing=missing)[0] for seed in range(8)]
+    X, y = np.hstack(tables), mixed(5_000, k=5)[1]
+    densities = {column: DENSITIES[column % 4] for column in range(X.shape[1])}
+    model = NaiveBayes(densities, tradeoff=tradeoff).fit(X[:150], y[:150])
+    for predict in (model.predict_proba, model.predict_log_proba, model.joint_log_likelihood):
+        np.testing.assert_allclose(predict(X), in_small_parts(predict, X), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
+@pytest.mark.parametrize("name", CONTINUOUS)
+def test_many_rows_are_predicted_as_few_are(name, tradeoff):
+    X, y = continuous(5_000, k=5, d=8)
+    model = CONTINUOUS[name](tradeoff=tradeoff).fit(X[:200], y[:200])
+    for predict in (model.predict_proba, model.predict_log_proba):
+        few = in_small_parts(predict, X)
+        for layout in (X, np.asfortranarray(X)):
+            np.testing.assert_allclose(predict(layout), few, rtol=1e-9, atol=1e-12)

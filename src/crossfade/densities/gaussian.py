@@ -286,10 +286,8 @@ class Gaussian(Univariate):
         if X.size * eta.shape[0] >= SCORE_CELLS:
             loop = kernels.compiled(kernels.quadratic_scores)
         d = self.n_features
-        linear, square = kernels.plain(eta[:, :d]), kernels.plain(eta[:, d:])
-        return loop(
-            kernels.plain(X), self._location, self._inverse_scale, linear, square, partition
-        )
+        linear, square, own = map(kernels.plain, (eta[:, :d], eta[:, d:], partition))
+        return loop(kernels.plain(X), self._location, self._inverse_scale, linear, square, own)
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         z = self.standardised(X)

@@ -76,12 +76,12 @@ def approximate_leave_one_out(
     lam, k = objective.tradeoff, objective.n_classes
     with single_threaded_blas():  # threads would wait for each other over such small products
         H, log_z_gradient = objective.leave_one_out_curvature(theta, share)
-        inverse = scipy.linalg.cho_solve(factorise(H), np.eye(H.shape[0]), check_finite=False)
+        factor = factorise(H)
         maps = objective.coefficient_maps(theta)
         eta, offset, absent = objective.row_coefficients(theta)
         last = maps[-1]
         contrasts = [maps[a] - last for a in range(k - 1)]
-        half = [contrast @ inverse for contrast in contrasts]
+        half = [scipy.linalg.cho_solve(factor, c.T, check_finite=False).T for c in contrasts]
         forms = {(a, b): half[a] @ contrasts[b].T for a in range(k - 1) for b in range(a, k - 1)}
         towards_last = [half[a] @ last.T for a in range(k - 1)]
         normaliser = np.array([half[a] @ log_z_gradient for a in range(k - 1)])

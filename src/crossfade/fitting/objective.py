@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+import scipy.linalg
 
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Floats
@@ -343,6 +344,13 @@ class TradeoffObjective(RowPasses):
         if needs_density:
             self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
         self._pin(H)
+        if self._has_missing and (partition_weight < 0.0).any():
+            # Near the optimum the Hessian itself is definite, and nothing converges as fast.
+            less = np.zeros_like(H)
+            self._add_partition_curvature(less, inner, np.maximum(-partition_weight, 0.0))
+            whole = H - less
+            if scipy.linalg.lapack.dpotrf(whole, lower=1)[1] == 0:
+                return whole, log_z_gradient
         return H, log_z_gradient
 
     def _class_columns(self, slope: Floats) -> Floats:

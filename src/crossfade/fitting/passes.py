@@ -50,8 +50,13 @@ class KeptStatistics:
         n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
         if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
             return None
-        everything = self._rows.block(slice(0, self._rows.n_samples))
-        return np.ascontiguousarray(self._density.free_statistics(everything))
+        kept = np.empty((self._rows.n_samples, n_free))
+
+        def block(rows: slice) -> None:
+            kept[rows] = self._density.free_statistics(self._rows.block(rows))
+
+        for_each_block(block, len(kept), block_rows=1_024)
+        return kept
 
 
 class RowPasses:
@@ -224,10 +229,12 @@ class RowPasses:
         shape = carrier.shape[0], p + extra + 1
         Z = workspace("design", *shape) if shape[0] <= self.block_rows else np.empty(shape)
         _, origin, inverse = self._standardisation
-        np.subtract(carrier, origin, out=Z[:, :p])
-        Z[:, :p] *= inverse
-        Z[:, -1] = 1.0
-        if absent is not None:
+        one = np.ones(shape[0])
+        if absent is None:
+            standardise_rows(carrier, origin, inverse, one, Z)
+        else:
+            standardise_rows(carrier, origin, inverse, one, Z[:, :p])
+            Z[:, -1] = 1.0
             mask = self.density.missing_factors(self.rows.block(rows))
             if mask is None:
                 Z[:, p:-1] = 0.0

@@ -98,19 +98,18 @@ class _PoolingProblem:
     def _model(self, w: Floats, posterior: Floats, brier: bool) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian (Gauss-Newton's for the Brier score)."""
         gap, n_models = posterior - self.labels, len(self.scores)
-        mean = np.einsum("gnk,nk->gn", self.scores, posterior)
+        gap *= self.weights[:, None]
+        spread = self.scores - np.einsum("gnk,nk->gn", self.scores, posterior)[:, :, None]
         if brier:
             # ∂p/∂w_g = p ∘ (s_g - p·s_g)
-            slope = (self.scores - mean[:, :, None]) * posterior
-            gradient = 2.0 * np.einsum("gnk,nk,n->g", slope, gap, self.weights, optimize=True)
-            slope *= np.sqrt(2.0 * self.weights)[:, None]
-            flat = slope.reshape(n_models, -1)
-            H = flat @ flat.T
+            spread *= posterior
+            gradient = 2.0 * (spread.reshape(n_models, -1) @ gap.ravel())
+            spread *= np.sqrt(2.0 * self.weights)[:, None]
         else:
-            gradient = np.einsum("gnk,nk,n->g", self.scores, gap, self.weights, optimize=True)
-            spread = (self.scores - mean[:, :, None]) * np.sqrt(posterior * self.weights[:, None])
-            flat = spread.reshape(n_models, -1)
-            H = flat @ flat.T
+            gradient = self.scores.reshape(n_models, -1) @ gap.ravel()
+            spread *= np.sqrt(posterior * self.weights[:, None])
+        flat = spread.reshape(n_models, -1)
+        H = flat @ flat.T
         H[np.diag_indices(n_models)] += self.ridge
         return gradient + self.ridge * (w - self.middle), H
 

@@ -34,6 +34,9 @@ __all__ = ["Pool", "Selection", "polish", "select"]
 _MOST_ROWS_DEAR = 1_000
 _FEWEST_OF_A_CLASS = 10
 
+#: Gradient norm (a row) of a pool's members times their share of it.
+_POOLED = 1e-9
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -325,12 +328,15 @@ def polish(selection: Selection) -> Pool:
     """
     kept = np.flatnonzero(selection.shares)
 
-    def exact(member: Member) -> Member:
-        solution = minimise(member.objective, member.point.solution.theta)
+    def exact(g: int) -> Member:
+        member, share = selection.members[g], float(selection.shares[g])
+        # An error of a member is one of the pool in proportion to its share.
+        tol = None if share == 1.0 else min(_POOLED / share, 1e-8)
+        solution = minimise(member.objective, member.point.solution.theta, tol=tol)
         return replace(member, point=replace(member.point, solution=solution))
 
     n_rows = selection.members[0].objective.rows.n_samples
-    members = map_fits(exact, [selection.members[g] for g in kept], n_rows)
+    members = map_fits(exact, [int(g) for g in kept], n_rows)
     weights = selection.shares[kept]
     largest = min(members, key=lambda member: member.variant).objective
     found = [m.objective.parameters(m.point.solution.theta) for m in members]
