@@ -207,7 +207,7 @@ def test_many_rows_are_predicted_as_few_are_in_every_density(tradeoff, missing):
     tables = [mixed(5_000, k=5, seed=seed, missing=missing)[0] for seed in range(8)]
     X, y = np.hstack(tables), mixed(5_000, k=5)[1]
     densities = {column: DENSITIES[column % 4] for column in range(X.shape[1])}
-    model = NaiveBayes(densities, tradeoff=tradeoff).fit(X[:150], y[:150])
+    model = NaiveBayes(densities, tradeoff=tradeoff).fit(X[:600], y[:600])
     for predict in (model.predict_proba, model.predict_log_proba, model.joint_log_likelihood):
         np.testing.assert_allclose(predict(X), in_small_parts(predict, X), rtol=1e-9, atol=1e-12)
 
