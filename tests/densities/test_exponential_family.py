@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from crossfade.densities import Categorical, reference_rows
+from crossfade.densities import Bernoulli, Categorical, Poisson, reference_rows
 from tests.densities.cases import (
     CASES,
     N_CLASSES,
@@ -429,3 +429,20 @@ def test_reference_rows_find_the_first_cell_of_a_late_column():
     X[778, 1] = 5.0
     assert_array_equal(reference_rows(X, 10)[0], [1.0, 5.0])
     assert np.isnan(X[0, 1])
+
+
+@pytest.mark.parametrize(
+    "density",
+    [Bernoulli(), Poisson(), Categorical([3])],
+    ids=["bernoulli", "poisson", "categorical"],
+)
+def test_curvature_lost_to_rounding_still_has_an_inverse(density):
+    """A probability that is one to rounding has no variance; fits must go on from there."""
+    bound = density.begin(np.array([[0.0], [1.0]]))
+    n = bound.n_statistics
+    for far in (-1e3, -60.0, 60.0):
+        eta = np.vstack([np.full(n, far), np.zeros(n)])
+        got = bound.inverse_hessian_product(eta, np.ones((2, n)))
+        assert np.isfinite(got).all()
+        alone = bound.inverse_hessian_product(eta[1:], np.ones((1, n)))
+        assert_allclose(got[1:], alone, rtol=1e-6)

@@ -304,7 +304,7 @@ class Categorical(Density):
 
     def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
         # (diag(p) - p pᵀ)⁻¹ = diag(1/p) + 1 1ᵀ / p_base, the base's probability being the rest.
-        table = self._softmax(eta)[1]
+        table = np.maximum(self._softmax(eta)[1], 1e-100)  # lost to rounding: finite all the same
         base = table[:, self._base]
         total = self._by_factor(self._table(vector))
         return vector / table[:, self._kept] + (total / base)[:, self.factors]

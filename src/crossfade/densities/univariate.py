@@ -272,8 +272,7 @@ class Univariate(Density):
     def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
         with np.errstate(all="ignore"):
             blocks = self.column_covariance(self.by_column(eta))
-        solved: Any = np.linalg.solve(blocks, self.by_column(vector)[..., None])
-        return self.flattened(solved[..., 0])
+        return self.flattened(_solve(blocks, self.by_column(vector)[..., None])[..., 0])
 
     def natural(self, mean: Floats) -> Floats:
         with np.errstate(all="ignore"):
@@ -294,3 +293,15 @@ class Univariate(Density):
         if not np.isfinite(self.log_partition(eta)).all():
             raise not_a_density()
         return self.column_sample(self.by_column(eta), size, rng)
+
+
+def _solve(blocks: Floats, right: Floats) -> Floats:
+    """Solve positive definite systems, damped where one is singular (a probability of one)."""
+    try:
+        solved: Floats = np.linalg.solve(blocks, right)
+    except np.linalg.LinAlgError:
+        diagonal = np.maximum(np.einsum("...ii->...i", blocks), 1e-12)
+        root = 1.0 / np.sqrt(diagonal)[..., None]
+        correlations = blocks * root * np.swapaxes(root, -1, -2) + 1e-9 * np.eye(blocks.shape[-1])
+        solved = root * np.linalg.solve(correlations, root * right)
+    return solved
