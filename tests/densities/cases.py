@@ -13,6 +13,7 @@ from crossfade.densities import (
     Categorical,
     Density,
     Gaussian,
+    JohnsonSU,
     MultivariateGaussian,
     Poisson,
     Product,
@@ -152,6 +153,8 @@ MIXED = Product(
 CASES: dict[str, tuple[Density, Callable[..., np.ndarray]]] = {
     "gaussian": (Gaussian(), gaussian_columns),
     "gaussian_shared": (Gaussian(shared_variance=True, var_smoothing=0.0), gaussian_columns),
+    "johnson_su": (JohnsonSU([0.3, -1.0, 0.0], [1.5, 0.7, 2.0]), gaussian_columns),
+    "johnson_su_shared": (JohnsonSU(0.2, 0.8, shared_variance=True), gaussian_columns),
     "bernoulli": (Bernoulli(), binary_columns),
     "poisson": (Poisson(), count_columns),
     "categorical": (Categorical([4, 1, 2]), coded_columns),

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from crossfade import NaiveBayes
-from crossfade.densities import Categorical, Gaussian, Poisson
-from crossfade.fitting.column_evidence import column_evidence, is_candidate
+from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
+from crossfade.fitting.column_evidence import column_evidence, is_candidate, tail_evidence
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.out_of_fold import folds
 
@@ -58,11 +58,10 @@ def test_codes_become_categorical_and_grades_stay_gaussian():
     assert report["code"]["density"] == "categorical"
     assert report["code"]["reason"].startswith("out-of-fold log-loss of the column alone: gaussian")
     assert report["grade"]["density"] != "categorical"
-    assert report["size"] == {
-        "column": "size",
-        "density": "gaussian",
-        "reason": "by the column's type",
-    }
+    assert report["size"]["density"] in ("johnson_su", "gaussian")
+    assert report["size"]["reason"].startswith(
+        "out-of-fold log-loss of the column alone: johnson_su"
+    )
     assert model.schema_.kinds[0] == "categorical"
     assert any(isinstance(part, Categorical) for part, _ in model.density_.parts)
     plain = NaiveBayes({"code": "gaussian"}).fit(table, y)
@@ -72,6 +71,84 @@ def test_codes_become_categorical_and_grades_stay_gaussian():
         {"code": fresh[:, 0].astype(int), "grade": fresh[:, 1], "size": fresh[:, 2]}
     )
     assert model.score(fresh, labels) > plain.score(fresh, labels) + 0.02
+
+
+# -- tails -----------------------------------------------------------------------------------------
+
+
+def tailed(n=300, seed=0):
+    """Return a column with long tails, and one whose class is told by its distance from 0."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=n)
+    long = np.exp(1.5 * rng.normal(size=n) + y)
+    return np.column_stack([long, np.where(y == 0, 1.0, 4.0) * rng.uniform(-1, 1, size=n)]), y
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_the_losses_of_tails_are_those_of_the_classifiers(missing):
+    X, y = tailed()
+    rng = np.random.default_rng(1)
+    X[rng.random(X.shape) < missing] = np.nan
+    rows = LabelledRows(X, y, rng.uniform(0.5, 2.0, len(y)), 2)
+    fold = np.arange(len(y)) % 5
+    fold[:7] = -1
+    centre, width = np.array([3.0, 0.1]), np.array([5.0, 2.0])
+    found = tail_evidence(rows, centre, width, [0, 1], fold)
+    for j in (0, 1):
+        families = {
+            "gaussian": Gaussian(False, 0.0, 2.0),
+            "johnson_su": JohnsonSU(centre[j], width[j], False, 0.0, 2.0),
+        }
+        for name, density in families.items():
+            total = mass = 0.0
+            for number in range(5):
+                held = (fold == number) & ~np.isnan(X[:, j])
+                train = fold != number
+                part = NaiveBayes(density, tradeoff=1).fit(
+                    X[train, j : j + 1], y[train], sample_weight=rows.weights[train]
+                )
+                posterior = part.predict_proba(X[held, j : j + 1])
+                loss = -np.log(posterior[np.arange(held.sum()), y[held]])
+                total += rows.weights[held] @ loss
+                mass += rows.weights[held].sum()
+            assert found[j].log_loss[name] == pytest.approx(total / mass, rel=1e-9)
+
+
+def test_long_tails_are_drawn_in_and_short_ones_left():
+    X, y = tailed(3_000)
+    model = NaiveBayes().fit(X, y)
+    assert [one["density"] for one in model.density_report_] == ["johnson_su", "gaussian"]
+    plain = NaiveBayes("gaussian").fit(X, y)
+    fresh, labels = tailed(20_000, seed=1)
+    assert losses(model, fresh, labels) < losses(plain, fresh, labels) - 0.005
+
+
+def losses(model, X, y):
+    return -model.predict_log_proba(X)[np.arange(len(y)), y].mean()
+
+
+def test_a_value_far_out_does_not_decide_alone():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 40)
+    X = rng.normal(size=(80, 2)) + [1.0, 0.5] * y[:, None]
+    model, plain = NaiveBayes().fit(X, y), NaiveBayes("gaussian").fit(X, y)
+    far = np.array([[60.0, 0.0], [-60.0, 0.0]])
+    odds, before = model.decision_function(far), plain.decision_function(far)
+    assert (np.abs(odds) < 0.5 * np.abs(before)).all()
+
+
+def test_tails_keep_units_weights_and_missing_cells():
+    X, y = tailed(150)
+    X[::11, 0] = np.nan
+    weights = np.random.default_rng(2).integers(0, 3, len(y))
+    index = np.repeat(np.arange(len(y)), weights)
+    one = NaiveBayes().fit(X, y, sample_weight=weights)
+    other = NaiveBayes().fit(X[index], y[index])
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-7)
+    moved = X * [1e-9, 1e9] + [3e-7, -7e9]
+    whole, other = NaiveBayes().fit(X, y), NaiveBayes().fit(moved, y)
+    np.testing.assert_allclose(other.predict_proba(moved), whole.predict_proba(X), atol=1e-6)
+    assert np.isfinite(whole.score_samples(X)).all()
 
 
 def test_a_given_tradeoff_goes_by_type():

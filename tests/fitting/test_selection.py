@@ -52,7 +52,7 @@ def test_the_pool_is_the_weighted_mean_of_its_points(route):
     """Refit every point by itself, and weigh the log-odds by hand."""
     data, method = ROUTES[route]
     X, y = data()
-    model = NaiveBayes().fit(X, y)
+    model = NaiveBayes("gaussian").fit(X, y)
     path = model.tradeoff_path_
     assert set(path) == KEYS
     assert all(len(path[key]) == 2 * N_POINTS for key in KEYS)
@@ -76,7 +76,7 @@ def test_the_pool_is_the_weighted_mean_of_its_points(route):
     assert np.ptp(np.diff(joint, axis=1), axis=0).max() < 1e-5
     nothing = model.predict_proba(np.full((1, X.shape[1]), np.nan))[0]
     np.testing.assert_allclose(nothing, model.class_prior_, rtol=1e-9)
-    again = NaiveBayes().fit(X, y)
+    again = NaiveBayes("gaussian").fit(X, y)
     for key in KEYS:
         np.testing.assert_array_equal(path[key], again.tradeoff_path_[key])
 
@@ -85,13 +85,15 @@ def test_the_pool_is_the_weighted_mean_of_its_points(route):
 def test_the_best_point_is_one_fit(route):
     data, method = ROUTES[route]
     X, y = data()
-    model = NaiveBayes(shared_variance=True, tradeoff="best").fit(X, y)
+    model = NaiveBayes("gaussian", shared_variance=True, tradeoff="best").fit(X, y)
     path = model.tradeoff_path_
     best = path["log_loss"].argmin()
     assert model.selection_.startswith(f"{method}: best of 9 points is tradeoff ")
     np.testing.assert_array_equal(np.flatnonzero(path["weight"]), [best])
     assert model.tradeoff_ == path["tradeoff"][best]
-    given = NaiveBayes(shared_variance=True, tradeoff=model.tradeoff_, l2=path["l2"][best])
+    given = NaiveBayes(
+        "gaussian", shared_variance=True, tradeoff=model.tradeoff_, l2=path["l2"][best]
+    )
     given.fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-7)
     assert model.solution_.value == pytest.approx(path["objective"][best], rel=1e-6)
@@ -101,7 +103,7 @@ def test_the_best_point_is_one_fit(route):
 def test_out_of_fold_losses_are_what_folds_give():
     """Recompute points of the grid by hand, from the folds and fits of the estimator."""
     X, y = small()
-    path = NaiveBayes(shared_variance=True).fit(X, y).tradeoff_path_
+    path = NaiveBayes("gaussian", shared_variance=True).fit(X, y).tradeoff_path_
     fold = folds(LabelledRows(X, y, None, 3), 5)
     for position in (0, 3, 8):
         posterior = np.empty((len(X), 3))
@@ -124,8 +126,8 @@ def test_weights_are_repetition(route):
     X, y = ROUTES[route][0]()
     weights = np.random.default_rng(1).integers(0, 4, size=len(y))
     index = np.repeat(np.arange(len(y)), weights)
-    one = NaiveBayes().fit(X, y, sample_weight=weights)
-    other = NaiveBayes().fit(X[index], y[index])
+    one = NaiveBayes("gaussian").fit(X, y, sample_weight=weights)
+    other = NaiveBayes("gaussian").fit(X[index], y[index])
     source = "refits on 5 folds" if route == "folds" else "approximate leave-one-out"
     assert one.selection_.startswith(source)
     assert other.selection_.startswith(source)
@@ -138,7 +140,7 @@ def test_weights_are_repetition(route):
 def test_the_order_of_rows_does_not_matter(route):
     X, y = ROUTES[route][0]()
     order = np.random.default_rng(2).permutation(len(y))
-    one, other = NaiveBayes().fit(X, y), NaiveBayes().fit(X[order], y[order])
+    one, other = NaiveBayes("gaussian").fit(X, y), NaiveBayes("gaussian").fit(X[order], y[order])
     same_path(one.tradeoff_path_, other.tradeoff_path_, atol=1e-6)
     assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-6)
 
@@ -149,10 +151,10 @@ def test_names_of_labels_do_not_matter(route):
     X, y = ROUTES[route][0]()
     k = y.max() + 1
     names = np.array(["ant", "bee", "cat"])[:k]
-    one, other = NaiveBayes().fit(X, y), NaiveBayes().fit(X, names[y])
+    one, other = NaiveBayes("gaussian").fit(X, y), NaiveBayes("gaussian").fit(X, names[y])
     same_path(one.tradeoff_path_, other.tradeoff_path_)
     if route == "leave-one-out":
-        turned = NaiveBayes().fit(X, k - 1 - y)
+        turned = NaiveBayes("gaussian").fit(X, k - 1 - y)
         same_path(one.tradeoff_path_, turned.tradeoff_path_, atol=1e-6)
         np.testing.assert_allclose(
             one.predict_proba(X), turned.predict_proba(X)[:, ::-1], atol=1e-7
@@ -173,8 +175,8 @@ def test_relabelled_classes_give_the_same_model_at_every_tradeoff():
 
 def test_units_do_not_matter_for_the_choice():
     X, y = small()
-    one = NaiveBayes().fit(X, y)
-    other = NaiveBayes().fit(X * [1e-6, 1e5, 1.0] + [0.0, 3e5, -20.0], y)
+    one = NaiveBayes("gaussian").fit(X, y)
+    other = NaiveBayes("gaussian").fit(X * [1e-6, 1e5, 1.0] + [0.0, 3e5, -20.0], y)
     for key in KEYS - {"objective"}:
         np.testing.assert_allclose(one.tradeoff_path_[key], other.tradeoff_path_[key], atol=1e-6)
 
@@ -213,7 +215,7 @@ def test_every_class_is_dealt_evenly():
 @pytest.mark.parametrize("criterion", ["log_loss", "brier", "error"])
 def test_the_named_loss_decides(criterion):
     X, y = large(seed=5)
-    model = NaiveBayes(selection=criterion, tradeoff="best").fit(X, y)
+    model = NaiveBayes("gaussian", selection=criterion, tradeoff="best").fit(X, y)
     path = model.tradeoff_path_
     chosen = path["weight"].argmax()
     assert path[criterion][chosen] == path[criterion].min()
@@ -239,16 +241,16 @@ def test_a_cost_matrix_decides_and_predicts():
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, [0, 1, 4, 8]]
     costs = np.array([[0.0, 20.0], [1.0, 0.0]])
-    model = NaiveBayes(selection=costs).fit(X, y)
+    model = NaiveBayes("gaussian", selection=costs).fit(X, y)
     posterior = model.predict_proba(X)
     np.testing.assert_array_equal(model.predict(X), (posterior @ costs).argmin(axis=1))
-    plain = NaiveBayes().fit(X, y)
+    plain = NaiveBayes("gaussian").fit(X, y)
     assert (model.predict(X) == 0).sum() > (plain.predict(X) == 0).sum()
     # A pool is made by log-loss whatever the costs, and the costs decide.
     np.testing.assert_allclose(posterior, plain.predict_proba(X), atol=1e-12)
     # With the costs of errors it is the choice by error.
-    unit = NaiveBayes(selection=1.0 - np.eye(2), tradeoff="best").fit(X, y)
-    error = NaiveBayes(selection="error", tradeoff="best").fit(X, y)
+    unit = NaiveBayes("gaussian", selection=1.0 - np.eye(2), tradeoff="best").fit(X, y)
+    error = NaiveBayes("gaussian", selection="error", tradeoff="best").fit(X, y)
     assert unit.tradeoff_ == error.tradeoff_
     np.testing.assert_array_equal(unit.predict(X), error.predict(X))
 
@@ -258,9 +260,9 @@ def test_a_cost_matrix_of_the_wrong_shape_is_refused():
     with pytest.raises(
         DataError, match=r"selection: expected a matrix of finite costs of shape \(3, 3\)"
     ):
-        NaiveBayes(selection=np.eye(2)).fit(X, y)
+        NaiveBayes("gaussian", selection=np.eye(2)).fit(X, y)
     with pytest.raises(DataError, match="selection: expected one of 'log_loss', 'brier', 'error'"):
-        NaiveBayes(selection="accuracy").fit(X, y)
+        NaiveBayes("gaussian", selection="accuracy").fit(X, y)
 
 
 @pytest.mark.parametrize("components", [1, 2])
@@ -282,13 +284,13 @@ def test_a_class_prior_shifts_the_losses_to_its_population():
     """With an exact shift, the held-out loss is that of rows reweighted to the new shares."""
     X, y = small()
     shares = np.array([0.6, 0.3, 0.1])
-    model = NaiveBayes(shared_variance=True, class_prior=shares).fit(X, y)
+    model = NaiveBayes("gaussian", shared_variance=True, class_prior=shares).fit(X, y)
     fold = folds(LabelledRows(X, y, None, 3), 5)
     ratio = (shares / (np.bincount(y) / len(y)))[y]
     posterior = np.empty((len(X), 3))
     for number in range(5):
         held = fold == number
-        part = NaiveBayes(shared_variance=True, tradeoff=0.5).fit(X[~held], y[~held])
+        part = NaiveBayes("gaussian", shared_variance=True, tradeoff=0.5).fit(X[~held], y[~held])
         scores = part.predict_log_proba(X[held]) + np.log(shares / (np.bincount(y) / len(y)))
         posterior[held] = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     expected = np.average(-np.log(posterior[np.arange(len(X)), y]), weights=ratio)

@@ -29,6 +29,7 @@ def predicted(numbers, row) -> list[float]:
             adds = column["missing"]
         else:
             z = (cell - column["centre"]) * column["factor"]
+            z = math.asinh(z) if column["asinh"] else z
             parts = zip(column["constant"], column["linear"], column["square"], strict=True)
             adds = [c + a * z + b * z * z for c, a, b in parts]
         scores = [s + a for s, a in zip(scores, adds, strict=True)]

@@ -17,12 +17,13 @@ from crossfade.densities import (
     Categorical,
     Density,
     Gaussian,
+    JohnsonSU,
     Poisson,
     Product,
 )
-from crossfade.densities.base import Integers
+from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.column_evidence import column_evidence, is_candidate
+from crossfade.fitting.column_evidence import column_evidence, is_candidate, tail_evidence
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.out_of_fold import folds
@@ -40,9 +41,13 @@ _DENSITY_OF_KIND = {
 #: Why a column has its density where its type alone decided.
 _BY_TYPE = "by the column's type"
 
-#: Folds for the evidence on columns of few whole numbers, and most rows that it is taken from.
+#: Folds for the evidence on columns, and most rows that it is taken from.
 _EVIDENCE_FOLDS = 5
 _EVIDENCE_ROWS = 20_000
+
+#: Rows up to which tails are drawn in. With more, hardly a value lies beyond those seen in the fit,
+#: and every pass over the rows would take logarithms of all of them anew.
+_TAIL_ROWS = 20_000
 
 #: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
 _SHRINKAGE_ROWS = 2.0
@@ -195,28 +200,42 @@ default="auto"
         self, rows: LabelledRows, schema: Schema, groups: Integers | None
     ) -> Mapping[int, str] | None:
         self.density_report_ = report = _report_of_types(self.density, schema)
+        self._tails: dict[int, tuple[float, float]] = {}
         if not isinstance(self.tradeoff, str):
             return None
-        columns = [
-            (j, one["density"])
+        open_to_choice = [
+            j
             for j, one in enumerate(report)
-            if one["density"] in ("gaussian", "poisson")
-            and one["reason"] == _BY_TYPE
-            and is_candidate(rows.X[:, j], float(rows.class_weights.sum()))
+            if one["density"] in ("gaussian", "poisson") and one["reason"] == _BY_TYPE
         ]
-        if not columns:
+        n_rows = float(rows.class_weights.sum())
+        few = [j for j in open_to_choice if is_candidate(rows.X[:, j], n_rows)]
+        tailed = [j for j in open_to_choice if report[j]["density"] == "gaussian" and j not in few]
+        if rows.n_samples > _TAIL_ROWS:
+            tailed = []
+        if not few and not tailed:
             return None
         index = sample_rows(rows.n_samples, min(1.0, _EVIDENCE_ROWS / rows.n_samples))
         sample = rows.take(index)
         sample = replace(sample, has_missing=bool(np.isnan(sample.X).any()))
-        own = None if groups is None else groups[index]
-        found = column_evidence(sample, columns, folds(sample, _EVIDENCE_FOLDS, own))
+        fold = folds(sample, _EVIDENCE_FOLDS, None if groups is None else groups[index])
+        self._draw_tails_in(rows, tailed, fold)
+        found = column_evidence(sample, [(j, report[j]["density"]) for j in few], fold)
         for j, one in found.items():
             report[j] |= {"density": one.chosen, "reason": one.reason}
         if all(one.chosen == one.default for one in found.values()):
             return None
         kinds: dict[int, str] = dict(enumerate(schema.kinds))
         return kinds | {j: _KIND_OF_DENSITY[one.chosen] for j, one in found.items()}
+
+    def _draw_tails_in(self, rows: LabelledRows, columns: list[int], fold: Integers) -> None:
+        centre, width = _location_and_spread(rows, columns)
+        varying = [i for i in range(len(columns)) if width[i] > 0.0]
+        columns, centre, width = [columns[i] for i in varying], centre[varying], width[varying]
+        for i, (j, one) in enumerate(tail_evidence(rows, centre, width, columns, fold).items()):
+            self.density_report_[j] |= {"density": one.chosen, "reason": one.reason}
+            if one.chosen == "johnson_su":
+                self._tails[j] = float(centre[i]), float(width[i])
 
     def _density(self, schema: Schema) -> Density:
         return self._product(schema, Gaussian(self.shared_variance, self.var_smoothing))
@@ -233,6 +252,7 @@ default="auto"
     def _product(self, schema: Schema, gaussian: Gaussian) -> Product:
         """Return the density of all columns, with this one where a name says Gaussian."""
         chosen = self.density
+        tails = getattr(self, "_tails", {})
         by_column: dict[int, str | Density] = {}
         if isinstance(chosen, Mapping):
             by_column = {
@@ -243,6 +263,8 @@ default="auto"
         groups: dict[Any, tuple[str | Density, list[int]]] = {}
         for j, kind in enumerate(schema.kinds):
             one = by_column.get(j, _DENSITY_OF_KIND[kind])
+            if j in tails and one == "gaussian":
+                one = "johnson_su"
             key = one if isinstance(one, str) else id(one)
             groups.setdefault(key, (one, []))[1].append(j)
         return Product(
@@ -259,6 +281,15 @@ default="auto"
             return one
         if one == "gaussian":
             return gaussian
+        if one == "johnson_su":
+            centre, width = zip(*(self._tails[j] for j in columns), strict=True)
+            return JohnsonSU(
+                centre,
+                width,
+                gaussian.shared_variance,
+                gaussian.var_smoothing,
+                gaussian.shrinkage_rows,
+            )
         if one == "bernoulli":
             return Bernoulli(self.alpha)
         if one == "poisson":
@@ -287,6 +318,22 @@ def _report_of_types(density: Any, schema: Schema) -> list[dict[str, str]]:
         shown = chosen if isinstance(chosen, str) else type(chosen).__name__
         report.append({"column": name, "density": shown, "reason": reason})
     return report
+
+
+def _location_and_spread(rows: LabelledRows, columns: list[int]) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of columns, zero where nothing varies."""
+    X = np.asarray(rows.X[:, columns], dtype=np.float64)
+    present = ~np.isnan(X)
+    weights = np.ones(len(X)) if rows.weights is None else rows.weights
+    total = np.maximum(weights @ present, 1e-300)
+    shift = X[0] if len(X) else np.zeros(len(columns))
+    shift = np.where(np.isfinite(shift), shift, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = np.where(present, X - shift, 0.0)
+        mean = weights @ moved / total
+        spread = np.sqrt(weights @ np.where(present, moved - mean, 0.0) ** 2 / total)
+    usable = np.isfinite(spread) & (spread > 1e-13 * np.abs(shift + mean))
+    return shift + mean, np.where(usable, spread, 0.0)
 
 
 def _levels(columns: list[int], schema: Schema) -> list[int]:

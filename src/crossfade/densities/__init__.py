@@ -6,6 +6,7 @@ from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.densities.bernoulli import Bernoulli
 from crossfade.densities.categorical import Categorical
 from crossfade.densities.gaussian import Gaussian
+from crossfade.densities.johnson_su import JohnsonSU
 from crossfade.densities.multivariate import MultivariateGaussian
 from crossfade.densities.poisson import Poisson
 from crossfade.densities.product import Product
@@ -18,6 +19,7 @@ __all__ = [
     "Categorical",
     "Density",
     "Gaussian",
+    "JohnsonSU",
     "MultivariateGaussian",
     "Poisson",
     "Product",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.explanation import column_scores
-from crossfade.densities import Density, Gaussian, MultivariateGaussian, Product
+from crossfade.densities import Density, Gaussian, JohnsonSU, MultivariateGaussian, Product
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
 from crossfade.model_files.saved import table_schema
@@ -19,9 +20,9 @@ __all__ = ["coefficients"]
 
 _HOW: Final = (
     "P(class k) = exp(s_k) / sum of exp(s); s = intercept + what each column adds. A number x adds "
-    "constant + linear z + square z^2 with z = (x - centre) factor, or missing (null: the model "
-    "takes no missing cells); a boolean is 0 or 1. A category adds what stands beside it, any "
-    "other cell adds other."
+    "constant + linear z + square z^2 with z = (x - centre) factor, or asinh of that where asinh "
+    "is true, or missing (null: the model takes no missing cells); a boolean is 0 or 1. A category "
+    "adds what stands beside it, any other cell adds other."
 )
 
 
@@ -70,7 +71,7 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             f"{type(model).__name__}{_covariance(model)}; write ONNX instead"
         )
 
-    centres, factors = _units(model, preparation)
+    centres, factors, drawn_in = _units(model, preparation)
     may_miss = preparation is not None or model.density_.allows_missing
     neutral = np.full(schema.n_features, np.nan) if may_miss else np.array(centres)
 
@@ -98,10 +99,9 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             ]
             columns.append(one | {"other": absent})
             continue
-        polynomial = _polynomial(lambda x, j=j: added(x, j), centres[j], factors[j], name)
-        columns.append(
-            one | {"centre": centres[j], "factor": factors[j]} | polynomial | {"missing": absent}
-        )
+        unit = {"centre": centres[j], "factor": factors[j], "asinh": drawn_in[j]}
+        polynomial = _polynomial(lambda x, j=j: added(x, j), **unit, name=name)
+        columns.append(one | unit | polynomial | {"missing": absent})
     rows = neutral[None] if preparation is None else preparation.prepared(neutral[None])
     baseline, _ = column_scores(model, rows)
     return {
@@ -134,35 +134,41 @@ def _covariance(model: Any) -> str:
 
 def _units(
     model: TradeoffClassifier, preparation: Preparation | None
-) -> tuple[list[float], list[float]]:
-    """Return for each column of the table a centre and a factor that suit its numbers."""
-    location, factor = _standardisation(model.density_)
+) -> tuple[list[float], list[float], list[bool]]:
+    """Return for each column of the table a centre and a factor that suit it, and if asinh does."""
+    location, factor, drawn_in = _standardisation(model.density_)
     if preparation is not None:
         location = preparation.means_ + location * preparation.scales_
         factor = factor / preparation.scales_
         first = np.searchsorted(preparation.source_columns_, range(preparation.n_features_in_))
-        location, factor = location[first], factor[first]
-    return location.tolist(), factor.tolist()
+        location, factor, drawn_in = location[first], factor[first], drawn_in[first]
+    return location.tolist(), factor.tolist(), drawn_in.tolist()
 
 
-def _standardisation(density: Density) -> tuple[Floats, Floats]:
+def _standardisation(density: Density) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    d = density.n_features
+    if isinstance(density, JohnsonSU):
+        return density.centre, 1.0 / density.width, np.ones(d, dtype=bool)
+    location, factor, drawn_in = np.zeros(d), np.ones(d), np.zeros(d, dtype=bool)
     if isinstance(density, (Gaussian, MultivariateGaussian)):
-        return density.standardisation
-    location, factor = np.zeros(density.n_features), np.ones(density.n_features)
+        location, factor = density.standardisation
     if isinstance(density, Product):
         for part, columns in density.parts:
-            location[columns], factor[columns] = _standardisation(part)
-    return location, factor
+            location[columns], factor[columns], drawn_in[columns] = _standardisation(part)
+    return location, factor, drawn_in
 
 
-def _polynomial(added: Any, centre: float, factor: float, name: str) -> dict[str, list[float]]:
+def _polynomial(
+    added: Any, centre: float, factor: float, asinh: bool, name: str
+) -> dict[str, list[float]]:
     """Return the coefficients of what a column adds, from its values at four points."""
     if factor == 0.0:  # a constant column says nothing
         constant = added(np.array([centre]))[0]
         zeros = [0.0] * constant.size
         return {"constant": constant.tolist(), "linear": zeros, "square": zeros}
     with np.errstate(invalid="ignore"):
-        values = added(centre + np.array([-1.0, 0.0, 1.0, 2.0]) / factor)
+        z = np.array([-1.0, 0.0, 1.0, 2.0])
+        values = added(centre + (np.sinh(z) if asinh else z) / factor)
         below, middle, above, far = values
         linear, square = (above - below) / 2.0, (above + below) / 2.0 - middle
         error = np.abs(middle + 2.0 * linear + 4.0 * square - far).max()

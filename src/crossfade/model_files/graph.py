@@ -92,6 +92,17 @@ class Graph:
         """Return rows times coefficients, (n_rows, n_classes), of coefficients by class."""
         return self.node("MatMul", rows, self.constant(coefficients.T))
 
+    def asinh(self, value: str) -> str:
+        """Return the inverse hyperbolic sine, which runtimes have of single precision only."""
+        one, far = self.constant(np.array(1.0)), self.constant(np.array(1e150))
+        size = self.node("Abs", value)
+        near = self.node("Min", size, far)  # the square of more would overflow
+        root = self.node("Sqrt", self.add(self.node("Mul", near, near), one))
+        beyond = self.node("Max", self.node("Div", size, far), one)
+        found = self.add(self.node("Log", self.add(near, root)), self.node("Log", beyond))
+        found = self.node("Mul", self.node("Sign", value), found)
+        return self.node("Where", self.node("IsNaN", value), value, found)
+
     def reshape(self, value: str, shape: Sequence[int]) -> str:
         """Return the same values in another shape."""
         return self.node("Reshape", value, self.integers(shape))

@@ -18,7 +18,14 @@ from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, Entropic
 from crossfade.classifiers.explanation import posterior_power
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
-from crossfade.densities import Categorical, Density, Gaussian, MultivariateGaussian, Product
+from crossfade.densities import (
+    Categorical,
+    Density,
+    Gaussian,
+    JohnsonSU,
+    MultivariateGaussian,
+    Product,
+)
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.fitting.criteria import check_criterion
@@ -352,6 +359,8 @@ def _scores(graph: Graph, X: str, density: Density, natural: Floats, partition: 
     if isinstance(density, Gaussian):
         location, inverse = density.standardisation
         d = density.n_features
+        if isinstance(density, JohnsonSU):
+            X = graph.asinh(_standardised(graph, X, density.centre, 1.0 / density.width))
         z = _standardised(graph, X, location, inverse)
         z, present = _present(graph, z)
         squares = graph.node("Mul", z, z)

@@ -26,6 +26,7 @@ TRUSTED: Final = (
     "crossfade.densities.covariance.full.Full",
     "crossfade.densities.covariance.diagonal.Spherical",
     "crossfade.densities.gaussian.Gaussian",
+    "crossfade.densities.johnson_su.JohnsonSU",
     "crossfade.densities.multivariate.MultivariateGaussian",
     "crossfade.densities.poisson.Poisson",
     "crossfade.densities.product.Product",
