@@ -129,7 +129,6 @@ def test_a_shared_covariance_at_the_discriminative_end_is_that_of_separate_fits(
         GaussianDiscriminant("shared", tradeoff=1),
         GaussianDiscriminant("shared", tradeoff=0.3),
         GaussianDiscriminant("shared", tradeoff=1, class_weight="balanced"),
-        GaussianDiscriminant("shared", tradeoff="auto"),
         NaiveBayes("gaussian", tradeoff=0.5),
         NaiveBayes("gaussian", tradeoff=1, selection=[[0, 5], [1, 0]]),
         NaiveBayes("gaussian", tradeoff=1, class_weight={0: 2.0, 1: 1.0}),

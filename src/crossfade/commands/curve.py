@@ -81,7 +81,6 @@ def curve(
     from crossfade.comparison.models import choose_models, default_models
     from crossfade.curves import learning_curve
     from crossfade.curves.result import check_metric
-    from crossfade.rows import Schema
 
     check_metric(metric)
     if chart is not None:
@@ -102,7 +101,7 @@ def curve(
         text=text or (),
         separator=separator,
     )
-    chosen = choose_models(models.split(","), default_models(Schema.learn(table.X)))
+    chosen = choose_models(models.split(","), default_models())
     with live_progress(table.name) as progress:
         curve = learning_curve(
             chosen,

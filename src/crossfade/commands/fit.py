@@ -93,7 +93,7 @@ def fit(
     else:
         from crossfade.comparison.models import choose_model
 
-        label, estimator = choose_model(model, _number(tradeoff), problem.table.schema)
+        label, estimator = choose_model(model, _number(tradeoff))
         if unknown is not None:
             if "unknown" not in estimator.get_params(deep=False):
                 _refuse_unknown(unknown, model)
@@ -161,7 +161,7 @@ def _best(
     from crossfade.comparison.models import own_models, without_dear
 
     rows = problem.evaluator
-    models = own_models(problem.table.schema)
+    models = own_models()
     models, note = without_dear(models, rows.X, len(rows.codes), len(rows.classes))
     result = compare(
         table.X, table.y, models=models, n_splits=splits, random_state=seed, progress=progress

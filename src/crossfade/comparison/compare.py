@@ -15,7 +15,6 @@ from crossfade.comparison.run import Progress, Run
 from crossfade.curves.inputs import check_models
 from crossfade.curves.splits import repeated_splits, training_rows
 from crossfade.errors import DataError
-from crossfade.rows.schema import Schema
 
 __all__ = ["compare"]
 
@@ -90,7 +89,7 @@ def compare(
     check_settings(n_splits=n_splits, criterion=criterion, random_state=random_state)
     problem = read_problem(X, y)
     n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
-    chosen = _line_up(models, problem.table.schema)
+    chosen = _line_up(models)
     if models is None:
         evaluator = problem.evaluator
         chosen, note = without_dear(chosen, evaluator.X, n_train, len(evaluator.classes))
@@ -109,12 +108,12 @@ def compare(
         return run.result(started)
 
 
-def _line_up(models: Mapping[str, Any] | Sequence[str] | None, schema: Schema) -> dict[str, Any]:
+def _line_up(models: Mapping[str, Any] | Sequence[str] | None) -> dict[str, Any]:
     if models is None:
-        return default_models(schema)
+        return default_models()
     names = not isinstance(models, (str, Mapping)) and isinstance(models, Sequence)
     if names and models and all(isinstance(name, str) for name in models):
-        return choose_models(list(models), default_models(schema))
+        return choose_models(list(models), default_models())
     if not isinstance(models, Mapping) or not models:
         raise DataError(
             f"models: expected names, or a mapping of names to estimators, got {models!r}; "

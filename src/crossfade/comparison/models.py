@@ -16,7 +16,6 @@ from sklearn.svm import LinearSVC
 
 from crossfade.errors import DataError
 from crossfade.rows.preparation import Preparation
-from crossfade.rows.schema import Schema
 
 __all__ = [
     "DENSITY_OF_KIND",
@@ -78,7 +77,7 @@ DENSITY_OF_KIND: Final = {
 }
 
 
-def default_models(schema: Schema | None = None) -> dict[str, Any]:
+def default_models() -> dict[str, Any]:
     """Return the models that :func:`crossfade.compare` fits by default, by name.
 
     Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
@@ -87,12 +86,6 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     majority class get a :class:`~crossfade.rows.preparation.Preparation` first: 0/1 columns
     for text, the training median for missing numbers.
 
-    Parameters
-    ----------
-    schema : Schema, optional
-        What each column of the table is. Without it naive Bayes decides from the rows it is
-        fitted on, which may differ between a few of them and all.
-
     Returns
     -------
     dict of str to estimator
@@ -100,13 +93,9 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     """
     from crossfade.classifiers import GaussianDiscriminant, NaiveBayes
 
-    density: Any = "auto"
-    if schema is not None:
-        keys = schema.names if schema.has_names else range(schema.n_features)
-        density = dict(zip(keys, (DENSITY_OF_KIND[kind] for kind in schema.kinds), strict=True))
     models: dict[str, Any] = {}
     for variant, tradeoff in _VARIANTS.items():
-        models[f"naive Bayes {variant}"] = NaiveBayes(density, tradeoff=tradeoff)
+        models[f"naive Bayes {variant}"] = NaiveBayes(tradeoff=tradeoff)
     for covariance in ("shared", "full"):
         for variant, tradeoff in _VARIANTS.items():
             discriminant = GaussianDiscriminant(covariance, tradeoff=tradeoff)
@@ -116,10 +105,10 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
     return models | reference_models()
 
 
-def own_models(schema: Schema | None = None) -> dict[str, Any]:
+def own_models() -> dict[str, Any]:
     """Return those of :func:`default_models` that are Crossfade's, the references left out."""
     references = reference_models()
-    return {n: model for n, model in default_models(schema).items() if n not in references}
+    return {n: model for n, model in default_models().items() if n not in references}
 
 
 def without_dear(
@@ -211,9 +200,7 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, 
     return {name: model for name, model in models.items() if name in chosen}
 
 
-def choose_model(
-    name: str, tradeoff: float | str | None = None, schema: Schema | None = None
-) -> tuple[str, Any]:
+def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, Any]:
     """Return one of Crossfade's own models, unfitted, with its name.
 
     Parameters
@@ -222,16 +209,14 @@ def choose_model(
         As for :func:`choose_models`; a family without a variant means tradeoff "auto".
     tradeoff : float or "auto", optional
         λ; that of the name by default.
-    schema : Schema, optional
-        As for :func:`default_models`.
 
     Raises
     ------
     DataError
         If the name fits no model, or models of several families.
     """
-    models = own_models(schema)
-    found = choose_models([name], default_models(schema))
+    models = own_models()
+    found = choose_models([name], default_models())
     if not found.keys() & models.keys():
         raise DataError(
             f"model: expected one of Crossfade's own models, got {name!r}, which is scikit-learn's "

@@ -73,7 +73,7 @@ def sequence_tracers(
 
 def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Tracer:
     evaluator = table.evaluator
-    if not isinstance(model, TradeoffClassifier):
+    if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str):
         return FittedCurve(name, model, evaluator, seed)
     model._check_parameters()
     declared = model._declared_kinds(table.columns)
@@ -127,7 +127,7 @@ class FittedCurve:
 
 
 class NestedCurve:
-    """A classifier of this library: rows are read once, and each size builds on the one before.
+    """A classifier at a given tradeoff: rows are read once, and each size builds on the one before.
 
     At λ = 1 the sums of the rows that are new are added, else the solver starts at the optimum of
     the size before.
@@ -194,8 +194,6 @@ class NestedCurve:
         density = fresh._density(self._schema)
         if self._sums:
             fresh._add_rows(rows, density)
-        elif isinstance(fresh.tradeoff, str):
-            fresh._fit_choice(rows, self._schema, None, pooled=fresh.tradeoff == "auto")
         else:
             start = None if before is None else before.solution_.theta
             fresh._fit_given(rows, density, float(fresh.tradeoff), start)

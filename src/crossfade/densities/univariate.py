@@ -303,5 +303,5 @@ def _solve(blocks: Floats, right: Floats) -> Floats:
         diagonal = np.maximum(np.einsum("...ii->...i", blocks), 1e-12)
         root = 1.0 / np.sqrt(diagonal)[..., None]
         correlations = blocks * root * np.swapaxes(root, -1, -2) + 1e-9 * np.eye(blocks.shape[-1])
-        solved = root * np.linalg.solve(correlations, root * right)
+        solved = np.asarray(root * np.linalg.solve(correlations, root * right), dtype=np.float64)
     return solved

@@ -215,7 +215,7 @@ class RowPasses:
         return (sums - present * origin) * inverse, mass
 
     def design(
-        self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
+        self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats, Floats | None]:
         """Return a block's design (T̃, missing factors, 1), its posteriors and its weights.
 

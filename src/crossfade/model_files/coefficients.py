@@ -100,7 +100,9 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             columns.append(one | {"other": absent})
             continue
         unit = {"centre": centres[j], "factor": factors[j], "asinh": drawn_in[j]}
-        polynomial = _polynomial(lambda x, j=j: added(x, j), **unit, name=name)
+        polynomial = _polynomial(
+            lambda x, j=j: added(x, j), centres[j], factors[j], drawn_in[j], name
+        )
         columns.append(one | unit | polynomial | {"missing": absent})
     rows = neutral[None] if preparation is None else preparation.prepared(neutral[None])
     baseline, _ = column_scores(model, rows)
