@@ -297,11 +297,12 @@ class Univariate(Density):
 
 def _solve(blocks: Floats, right: Floats) -> Floats:
     """Solve positive definite systems, damped where one is singular (a probability of one)."""
+    solved: Any
     try:
-        solved: Floats = np.linalg.solve(blocks, right)
+        solved = np.linalg.solve(blocks, right)
     except np.linalg.LinAlgError:
         diagonal = np.maximum(np.einsum("...ii->...i", blocks), 1e-12)
         root = 1.0 / np.sqrt(diagonal)[..., None]
         correlations = blocks * root * np.swapaxes(root, -1, -2) + 1e-9 * np.eye(blocks.shape[-1])
-        solved = np.asarray(root * np.linalg.solve(correlations, root * right), dtype=np.float64)
-    return solved
+        solved = root * np.linalg.solve(correlations, root * right)
+    return np.asarray(solved, dtype=np.float64)
