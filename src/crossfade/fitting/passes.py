@@ -27,9 +27,9 @@ _FAR_FROM_ZERO = 1e3
 _BLOCK_DOUBLES = 262_144
 
 
-#: Doubles of statistics that are kept for all passes: 32 MB. More are formed anew, block by block,
+#: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
 #: which costs less than to read them.
-_KEPT_DOUBLES = 4_194_304
+_KEPT_DOUBLES = 8_388_608
 
 
 class KeptStatistics:

@@ -35,7 +35,7 @@ _MOST_ROWS_DEAR = 1_000
 _FEWEST_OF_A_CLASS = 10
 
 #: Gradient norm (a row) of a pool's members times their share of it.
-_POOLED = 1e-9
+_POOLED = 3e-9
 
 
 @dataclass(frozen=True)
@@ -331,7 +331,7 @@ def polish(selection: Selection) -> Pool:
     def exact(g: int) -> Member:
         member, share = selection.members[g], float(selection.shares[g])
         # An error of a member is one of the pool in proportion to its share.
-        tol = None if share == 1.0 else min(_POOLED / share, 1e-8)
+        tol = None if share == 1.0 else min(_POOLED / share, 3e-8)
         solution = minimise(member.objective, member.point.solution.theta, tol=tol)
         return replace(member, point=replace(member.point, solution=solution))
 
