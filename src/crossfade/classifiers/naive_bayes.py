@@ -68,8 +68,9 @@ default="auto"
         columns of 3 to 12 different whole numbers, 20 rows each, get the density that predicts best
         out of fold, and other continuous ones, up to 20,000 rows, Johnson's S_U (a Gaussian of
         asinh of the standardised column, for which no value is too far out) unless a Gaussian
-        predicts clearly better (see `density_report_`). One name or density object for all columns, or a
-        mapping from column name or index to name or object (the other columns stay "auto").
+        predicts clearly better (see `density_report_`). One name or density object for all
+        columns, or a mapping from column name or index to name or object (the other columns stay
+        "auto").
     tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood (textbook naive Bayes), 0 the conditional likelihood
         (logistic regression on the same statistics). "auto" pools a grid of λ, penalties and

@@ -22,7 +22,7 @@ from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.leave_one_out import LeftOut, approximate_leave_one_out
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import PathPoint, follow, is_dense, is_wide, minimise
+from crossfade.fitting.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
 from crossfade.fitting.scoring import held_out_scores
 
 __all__ = ["Member", "OutOfFold", "folds", "out_of_fold"]
@@ -35,9 +35,6 @@ _FEWEST_ROWS = 400
 
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
 _MOST_ROWS = 3_000
-
-#: Rows a parameter that curvature is taken from.
-_CURVATURE_ROWS = 20
 
 #: Share of the mean log-loss by which the approximation may err.
 _TOLERANCE = 0.02
@@ -225,7 +222,7 @@ def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
     def left_out(member: Member) -> LeftOut:
         objective, theta = member.objective, member.point.solution.theta
         # A row's influence is a small correction: its curvature need not be as near as a step's.
-        share = min(1.0, _CURVATURE_ROWS * objective.n_parameters / rows.n_samples)
+        share = curvature_share(objective, least=0.0)
         return approximate_leave_one_out(objective, theta, index, share=share)
 
     found = map_fits(left_out, members, rows.n_samples)

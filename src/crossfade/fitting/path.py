@@ -83,12 +83,12 @@ def is_wide(objective: TradeoffObjective) -> bool:
     return objective.n_parameters > _WIDE
 
 
-def curvature_share(objective: TradeoffObjective) -> float:
-    """Return the share of the rows whose curvature stands for all rows'."""
+def curvature_share(objective: TradeoffObjective, least: float = 0.1) -> float:
+    """Return the share of the rows whose curvature stands for all rows', `least` or more."""
     n = objective.rows.n_samples
     if n < _SOME_ROWS:
         return 1.0
-    return min(1.0, max(0.1, 20 * objective.n_parameters / n))
+    return min(1.0, max(least, 20 * objective.n_parameters / n))
 
 
 def minimise(
