@@ -30,7 +30,7 @@ __all__ = ["compare", "picture"]
 
 _POINTS = ((1.0, 1.0), (0.5, 1.0), (0.0, 10.0), (0.0, 0.1))
 
-_DEFAULT = ("pima", "australian", "credit", "vehicle", "wdbc", "liver", "heart", "iris", "wine")
+_DEFAULT = tuple(name for name in SETS if name not in ("digits", "satimage"))
 
 
 def compare(name: str, n: int, n_refits: int) -> list[dict[str, Any]]:

@@ -119,9 +119,9 @@ def data_set(name: str) -> tuple[Any, Any] | None:
     return frame.drop("target"), frame["target"].to_numpy()
 
 
-def _splits(y: Any, n: int, n_splits: int) -> Iterator[tuple[Any, Any]]:
+def _splits(y: Any, n: int, n_splits: int, seed: int = 0) -> Iterator[tuple[Any, Any]]:
     n_test = min(_MOST_TEST_ROWS, len(y) - n)
-    split = StratifiedShuffleSplit(n_splits, train_size=n, test_size=n_test, random_state=0)
+    split = StratifiedShuffleSplit(n_splits, train_size=n, test_size=n_test, random_state=seed)
     return iter(split.split(np.zeros(len(y)), y))
 
 
@@ -145,7 +145,12 @@ def scores(model: Any, X: Any, y: Any, train: Any, test: Any) -> list[float]:
 
 
 def run(
-    sets: Iterable[str], sizes: Iterable[int], n_splits: int, store: Path, models: Iterable[str]
+    sets: Iterable[str],
+    sizes: Iterable[int],
+    n_splits: int,
+    store: Path,
+    models: Iterable[str],
+    seed: int = 0,
 ) -> None:
     """Score what the store lacks, one split of all cells after the other."""
     found = _read(store)
@@ -156,7 +161,7 @@ def run(
                 if data is None or not _large_enough(data[1], n):
                     continue
                 X, y = data
-                train, test = list(_splits(y, n, split + 1))[split]
+                train, test = list(_splits(y, n, split + 1, seed))[split]
                 missing = [m for m in models if (name, n, split, m) not in found]
                 with store.open("a", encoding="utf-8") as file:
                     for model in missing:
@@ -283,6 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Score, then print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selection", description=__doc__)
     parser.add_argument("--splits", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0, help="of the splits; one store a seed")
     parser.add_argument("--sizes", type=int, nargs="+", default=[30, 100, 300, 1000])
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
@@ -294,7 +300,14 @@ def main(arguments: list[str] | None = None) -> int:
         print(timing())
         return 0
     if not options.report:
-        run(options.sets, options.sizes, options.splits, options.store, options.models)
+        run(
+            options.sets,
+            options.sizes,
+            options.splits,
+            options.store,
+            options.models,
+            options.seed,
+        )
     print(report(options.store))
     return 0
 

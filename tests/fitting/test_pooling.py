@@ -32,7 +32,12 @@ def objective(w, scores, codes, log_prior, brier, ridge=1.0, pseudo=0.2):
     loss = -(labels * log_posterior).sum()
     if brier:
         loss = ((np.exp(log_posterior) - labels) ** 2).sum()
-    return loss + 0.5 * ridge * len(w) * ((w - 1 / len(w)) ** 2).sum()
+    centred = scores - log_prior
+    centred = centred - centred.mean(axis=2, keepdims=True)
+    size = (centred**2).mean(axis=(1, 2))
+    excess = np.maximum(size / np.sort(size)[len(w) // 4], 1.0)
+    middle = 1 / excess / (1 / excess).sum()
+    return loss + 0.5 * ridge * len(w) * (excess * (w - middle) ** 2).sum()
 
 
 @pytest.mark.parametrize("brier", [False, True])

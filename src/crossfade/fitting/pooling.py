@@ -6,8 +6,11 @@ With s_g(x) the class scores of model g relative to the class shares π, the poo
 
 a logarithmic opinion pool (Genest & Zidek 1986), and for models of one exponential family a model
 of that family. The weights minimise the loss of out-of-fold scores. Two things keep few rows from
-choosing wildly: a ridge that draws all weights together, and, as in Platt's scaling (1999), a part
-of a row whose label is spread as π, without which separated rows would ask for endless scores.
+choosing wildly: a ridge, and, as in Platt's scaling (1999), a part of a row whose label is spread as
+π, without which separated rows would ask for endless scores. The ridge is on what models contribute,
+not on bare weights: one whose scores are ten times as large as others', as those of naive Bayes with
+many columns are, gains a great deal from rows it is right on, and would lose far more on the one row
+in a hundred that few rows do not show.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from crossfade.fitting.labelled_rows import log_normalise
 
 __all__ = ["pool_weights"]
 
-#: The ridge is this, times the number of models, times the squared distance from 1/G, halved.
+#: The ridge is this, times the number of models, times their squared distances from where it draws
+#: them, halved; each times its mean squared score, in units of the lower quartile of all models'.
 _RIDGE = 1.0
 
 #: Pseudo-rows spread over the rows, their labels as the class shares.
@@ -78,8 +82,11 @@ class _PoolingProblem:
         pseudo = _PSEUDO_ROWS / (_PSEUDO_ROWS + float(self.weights.sum()))
         self.labels = np.tile(pseudo * np.exp(log_prior), (n, 1))
         self.labels[np.arange(n), codes] += 1.0 - pseudo
-        self.ridge = _RIDGE * len(scores)
-        self.middle = 1.0 / len(scores)
+        size = np.einsum("gnk,n->g", self.scores**2, self.weights)
+        usual = float(np.sort(size)[len(size) // 4])
+        excess = np.maximum(size / usual, 1.0) if usual > 0.0 else np.ones_like(size)
+        self.ridge = _RIDGE * len(scores) * excess
+        self.middle = (1.0 / excess) / (1.0 / excess).sum()
 
     def value(self, w: Floats, brier: bool) -> float:
         return self._evaluate(w, brier)[0]
@@ -93,7 +100,7 @@ class _PoolingProblem:
         else:
             row = log_sum - (self.labels * pooled).sum(axis=1)
         value = float(self.weights @ row)
-        return value + 0.5 * self.ridge * float(((w - self.middle) ** 2).sum()), posterior
+        return value + 0.5 * float(self.ridge @ (w - self.middle) ** 2), posterior
 
     def _model(self, w: Floats, posterior: Floats, brier: bool) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian (Gauss-Newton's for the Brier score)."""
