@@ -6,11 +6,11 @@ With s_g(x) the class scores of model g relative to the class shares π, the poo
 
 a logarithmic opinion pool (Genest & Zidek 1986), and for models of one exponential family a model
 of that family. The weights minimise the loss of out-of-fold scores. Two things keep few rows from
-choosing wildly: a ridge, and, as in Platt's scaling (1999), a part of a row whose label is spread as
-π, without which separated rows would ask for endless scores. The ridge is on what models contribute,
-not on bare weights: one whose scores are ten times as large as others', as those of naive Bayes with
-many columns are, gains a great deal from rows it is right on, and would lose far more on the one row
-in a hundred that few rows do not show.
+choosing wildly: a ridge, and, as in Platt's scaling (1999), a part of a row whose label is spread
+as π, without which separated rows would ask for endless scores. The ridge is on what models
+contribute, not on bare weights: one whose scores are ten times as large as others', as those of
+naive Bayes with many columns are, gains a great deal from rows it is right on, and would lose far
+more on the one row in a hundred that few rows do not show.
 """
 
 from __future__ import annotations
