@@ -84,20 +84,27 @@ def compare(name: str, n: int, n_refits: int) -> list[dict[str, Any]]:
 
 
 def picture(found: list[dict[str, Any]], file: Path) -> None:
-    """Save the approximate mean log-losses against the exact ones."""
+    """Save the errors of the approximate mean log-losses, a line a data set."""
     import altair as alt
 
-    low = min(min(one["approximate"], one["exact"]) for one in found)
-    high = max(max(one["approximate"], one["exact"]) for one in found)
-    scale = alt.Scale(type="log", domain=[0.8 * low, 1.25 * high])
-    ends = alt.Data(values=[{"x": 0.8 * low}, {"x": 1.25 * high}])
-    diagonal = alt.Chart(ends).mark_line(color="#999999", strokeWidth=1).encode(x="x:Q", y="x:Q")
+    rows = [
+        one | {"error": 100.0 * (one["approximate"] / one["exact"] - 1.0), "set": one["data set"]}
+        for one in found
+    ]
+    names = list(dict.fromkeys(one["set"] for one in rows))
+    allowed = alt.Data(values=[{"low": -2.0, "high": 2.0}])
+    band = alt.Chart(allowed).mark_rect(color="#e4e7ea").encode(x="low:Q", x2="high:Q")
     points = (
-        alt.Chart(alt.Data(values=found))
-        .mark_point(filled=True, size=45, opacity=0.8)
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(filled=True, size=50, opacity=0.75)
         .encode(
-            x=alt.X("exact:Q", scale=scale, title="mean log-loss by refits without the row"),
-            y=alt.Y("approximate:Q", scale=scale, title="by approximate leave-one-out"),
+            x=alt.X(
+                "error:Q",
+                scale=alt.Scale(type="symlog", constant=1.0),
+                axis=alt.Axis(values=[-30, -10, -5, -2, 0, 2, 5, 10, 30], grid=False),
+                title="error of the mean log-loss by approximate leave-one-out, %",
+            ),
+            y=alt.Y("set:N", sort=names, title=None, axis=alt.Axis(grid=True)),
             color=alt.Color(
                 "rule:N",
                 scale=alt.Scale(
@@ -105,11 +112,10 @@ def picture(found: list[dict[str, Any]], file: Path) -> None:
                 ),
                 title="the rule says",
             ),
-            shape=alt.Shape("data set:N", title="data set"),
         )
     )
     file.parent.mkdir(parents=True, exist_ok=True)
-    (diagonal + points).properties(width=420, height=420).save(file)
+    (band + points).properties(width=420, height=alt.Step(22)).save(file)
 
 
 def table(found: list[dict[str, Any]]) -> str:
