@@ -156,3 +156,15 @@ def test_cells_too_large_for_their_powers_are_named():
     X[4, 1] = 1e200
     with pytest.raises(DomainError, match=r"column 1: expected numbers with finite fourth powers"):
         Gaussian().begin(X).summary(X, np.arange(20) % N_CLASSES, None, N_CLASSES)
+
+
+@pytest.mark.parametrize("central", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_covariances_of_products(d: int, central: bool):
+    rng = np.random.default_rng(d)
+    A = rng.normal(size=(d, d))
+    m = np.zeros(d) if central else rng.normal(size=d)
+    i, j = (kernels.plain(part, np.int64) for part in np.tril_indices(d))
+    arguments = (frozen(A @ A.T), frozen(m), i, j)
+    fast = kernels.compiled(kernels.product_covariances)(*arguments)
+    assert_allclose(fast, kernels.product_covariances_numpy(*arguments), rtol=1e-12, atol=1e-12)

@@ -22,6 +22,8 @@ __all__ = [
     "grouped_moments",
     "grouped_moments_numpy",
     "plain",
+    "product_covariances",
+    "product_covariances_numpy",
     "quadratic_scores",
     "quadratic_scores_numpy",
 ]
@@ -32,6 +34,7 @@ _FAST = {"reassoc", "contract"}
 #: M: matrix, V: vector, I: vector of int64, n: int64, b: bool.
 _SIGNATURES = {
     "grouped_moments": "MIVVnb",
+    "product_covariances": "MVII",
     "quadratic_scores": "MVVMMM",
 }
 
@@ -254,4 +257,50 @@ def quadratic_scores_numpy(
     out -= partition.sum(axis=1)
     if some_missing:
         out += missing.astype(np.float64) @ partition.T
+    return out
+
+
+def product_covariances(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
+    """Return cov(z_i z_j, z_k z_l) of a Gaussian for pairs of products, by Isserlis' theorem.
+
+    Parameters
+    ----------
+    C : ndarray of shape (d, d)
+        Covariance of z.
+    m : ndarray of shape (d,)
+        Mean of z.
+    i, j : ndarray of shape (n_products,)
+        The products' columns.
+
+    Returns
+    -------
+    ndarray of shape (n_products, n_products)
+    """
+    n = i.size
+    out = np.empty((n, n))
+    for a in range(n):
+        p, q = i[a], j[a]
+        for b in range(n):
+            k, o = i[b], j[b]
+            mm = m[q] * m[o]
+            mk = m[q] * m[k]
+            value = C[p, k] * (C[q, o] + mm) + C[p, o] * (C[q, k] + mk)
+            out[a, b] = value + m[p] * (m[k] * C[q, o] + m[o] * C[q, k])
+    return out
+
+
+def product_covariances_numpy(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
+    """Specification of :func:`product_covariances`."""
+    # C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with S = C + m mᵀ.
+    rows_i, rows_j = C[i], C[j]
+    mi, mj = m[i], m[j]
+    ik, jl = rows_i[:, i], rows_j[:, j]
+    il, jk = rows_i[:, j], rows_j[:, i]
+    out: Floats = ik * jl + il * jk
+    if m.any():
+        # Each covariance times the means of the two columns it leaves out.
+        for covariance, row, column in ((ik, mj, mj), (jl, mi, mi), (il, mj, mi), (jk, mi, mj)):
+            covariance *= row[:, None]
+            covariance *= column
+            out += covariance
     return out

@@ -372,20 +372,25 @@ class TradeoffObjective(RowPasses):
     def _add_partition_curvature(self, H: Floats, inner: Floats, weight: Floats) -> None:
         """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
         k, p = self.n_classes, self.n_free
-        free, tied = self.free, self.tied
+        # Views where the tied statistics come last, as those of Gaussians do.
+        ordered = bool(self.free[:p].all())
+        free = slice(0, p) if ordered else np.flatnonzero(self.free)
+        tied = slice(p, None) if ordered else np.flatnonzero(self.tied)
         for c in range(k):
             own = slice(c * p, c * p + p)
-            root = np.sqrt(weight[c])[self._factors]
-            scaled = inner[c] * root
-            scaled *= root[:, None]
+            if self.density.n_factors == 1:
+                scaled = inner[c] * weight[c, 0]
+            else:
+                root = np.sqrt(weight[c])[self._factors]
+                scaled = inner[c] * root
+                scaled *= root[:, None]
+            H[own, own] += scaled[free][:, free]
             if not self.n_tied:
-                H[own, own] += scaled
                 continue
-            H[own, own] += scaled[np.ix_(free, free)]
-            cross = scaled[np.ix_(free, tied)]
+            cross = scaled[free][:, tied]
             H[own, k * p + k :] += cross
             H[k * p + k :, own] += cross.T
-            H[k * p + k :, k * p + k :] += scaled[np.ix_(tied, tied)]
+            H[k * p + k :, k * p + k :] += scaled[tied][:, tied]
 
     def _pin(self, H: Floats) -> None:
         """Give the directions that change nothing a curvature, so that H can be factorised.

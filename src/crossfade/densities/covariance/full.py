@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.blocks import workspace
+from crossfade.densities import kernels
 from crossfade.densities.base import Floats
 from crossfade.densities.covariance.moments import PowerSums, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure
@@ -18,6 +19,9 @@ __all__ = ["Full"]
 #: Parts that the columns of a quadratic form are taken in: more skip more zeros of its triangle,
 #: in smaller and so slower products.
 _PANELS = 4
+
+#: Pairs of products whose covariances are worth loading Numba for.
+_PRODUCT_CELLS = 10_000
 
 #: Where there is a singular direction, those that vary less than this are taken to be such, too.
 _NULL = 1e-10
@@ -159,27 +163,12 @@ class Full(Structure):
         cross = C[:, :, i] * m[:, None, j] + C[:, :, j] * m[:, None, i]
         dense[:, :d, d:] = cross
         dense[:, d:, :d] = cross.swapaxes(1, 2)
-        # cov(z_i z_j, z_k z_l) by Isserlis, C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with
-        # S = C + m mᵀ; by the symmetry of C it is C_ik C_jl + C_ik m_j m_l + m_i m_k C_jl + ….
-        block = dense[:, d:, d:]
+        products = kernels.product_covariances_numpy
+        if i.size**2 >= _PRODUCT_CELLS:
+            products = kernels.compiled(kernels.product_covariances)
+        i, j = kernels.plain(i, np.int64), kernels.plain(j, np.int64)
         for c in range(m.shape[0]):
-            rows_i, rows_j = C[c][i], C[c][j]
-            mi, mj = m[c][i], m[c][j]
-            ik, jl = rows_i[:, i], rows_j[:, j]
-            il, jk = rows_i[:, j], rows_j[:, i]
-            np.multiply(ik, jl, out=block[c])
-            block[c] += il * jk
-            if m[c].any():
-                # Each covariance times the means of the two columns it leaves out.
-                for covariance, row, column in (
-                    (ik, mj, mj),
-                    (jl, mi, mi),
-                    (il, mj, mi),
-                    (jk, mi, mj),
-                ):
-                    covariance *= row[:, None]
-                    covariance *= column
-                    block[c] += covariance
+            dense[c, d:, d:] = products(kernels.plain(C[c]), kernels.plain(m[c]), i, j)
         return dense
 
     def hessian_product(self, m: Floats, C: Floats, u: Floats, w: Floats) -> tuple[Floats, Floats]:
