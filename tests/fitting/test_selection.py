@@ -312,3 +312,16 @@ def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
     given = NaiveBayes("categorical", tradeoff=model.tradeoff_).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-6)
     assert 0.0 <= model.tradeoff_ <= 1.0
+
+
+def test_as_many_columns_as_rows_do_not_make_a_gaussian_certain():
+    X, y = load_breast_cancer(return_X_y=True)
+    rng = np.random.default_rng(0)
+    losses = []
+    for _ in range(3):
+        order = rng.permutation(len(y))
+        train, test = order[:30], order[30:]
+        model = GaussianDiscriminant().fit(X[train], y[train])
+        posterior = model.predict_proba(X[test])[np.arange(len(test)), y[test]]
+        losses.append(-np.log(np.maximum(posterior, 1e-15)).mean())
+    assert np.mean(losses) < 0.4

@@ -20,7 +20,8 @@ from crossfade.rows import Schema
 
 __all__ = ["GaussianDiscriminant"]
 
-#: Pseudo-rows a class with the variances of all, where the sharing of covariances is chosen, too.
+#: Pseudo-rows with the variances of all and no correlations, where the tradeoff is chosen: for each
+#: covariance of a class, and for one that all share.
 _SHRINKAGE_ROWS = 2.0
 
 
@@ -43,7 +44,7 @@ class GaussianDiscriminant(BatchClassifier):
         out-of-fold losses, "best" picks one point of it; so does "auto" for mixtures.
     shrinkage : float, default=0.0
         s in [0, 1): the generative covariance is (1 - s) Σ + s D, D the diagonal of the pooled
-        within-class variances.
+        within-class variances. Where the tradeoff is chosen, two pseudo-rows are added to that.
     l2 : float, default=1.0
         Strength of the penalty on the discriminative weights of the standardised statistics:
         1/C of scikit-learn's LogisticRegression. It enters with weight 1 - λ.
@@ -159,17 +160,23 @@ feature_names_in_
         return "continuous"
 
     def _density(self, schema: Schema) -> Density:
-        return MultivariateGaussian(
-            self.covariance, self.shrinkage, standardise=bool(self.standardise)
-        )
+        return self._gaussian(self.covariance, 0.0)
 
     def _densities(self, schema: Schema) -> list[Density]:
-        shared = f"shared_{self.covariance.removeprefix('shared_')}"
-        if self.covariance.startswith("shared") or self.components > 1:
+        if self.components > 1:
             return [self._density(schema)]
-        # Of few rows a class's own covariance may be singular, and its posterior then certainty.
-        own = MultivariateGaussian(self.covariance, self.shrinkage, _SHRINKAGE_ROWS)
-        return [own, MultivariateGaussian(shared, self.shrinkage)]
+        # Of few rows a covariance may be singular, and its posterior then certainty.
+        one_for_all = self.covariance.startswith("shared")
+        name = self.covariance if one_for_all else f"shared_{self.covariance}"
+        shared = self._gaussian(name, _SHRINKAGE_ROWS / self.classes_.size)
+        if one_for_all:
+            return [shared]
+        return [self._gaussian(self.covariance, _SHRINKAGE_ROWS), shared]
+
+    def _gaussian(self, covariance: str, shrinkage_rows: float) -> MultivariateGaussian:
+        return MultivariateGaussian(
+            covariance, self.shrinkage, shrinkage_rows, standardise=bool(self.standardise)
+        )
 
     def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
         if self.components == 1:
