@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import StratifiedShuffleSplit
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Gaussian
@@ -316,12 +317,10 @@ def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
 
 def test_as_many_columns_as_rows_do_not_make_a_gaussian_certain():
     X, y = load_breast_cancer(return_X_y=True)
-    rng = np.random.default_rng(0)
-    losses = []
-    for _ in range(3):
-        order = rng.permutation(len(y))
-        train, test = order[:30], order[30:]
+    splits = StratifiedShuffleSplit(3, train_size=30, random_state=1).split(X, y)
+    found = []
+    for train, test in splits:
         model = GaussianDiscriminant().fit(X[train], y[train])
         posterior = model.predict_proba(X[test])[np.arange(len(test)), y[test]]
-        losses.append(-np.log(np.maximum(posterior, 1e-15)).mean())
-    assert np.mean(losses) < 0.4
+        found.append(-np.log(np.maximum(posterior, 1e-15)).mean())
+    assert max(found) < 0.4
