@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossfade.errors import DataError
-from crossfade.files import write_whole
+from crossfade.files import is_stream, write_whole
 
 __all__ = [
     "ClosedPipeError",
@@ -128,7 +128,7 @@ def check_writable(path: Path, option: str) -> None:
         )
     if path.is_dir():
         raise DataError(f"{option}: expected a file, got the folder {str(path)!r}; add a name")
-    if not os.access(folder, os.W_OK):
+    if not os.access(path if is_stream(path) else folder, os.W_OK):
         raise DataError(
             f"{option}: expected a file in a folder that can be written to, got {str(path)!r}; "
             "choose another folder"
