@@ -9,14 +9,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+from sklearn.dummy import DummyClassifier
 
+from crossfade import NaiveBayes, compare
 from crossfade.charts.theme import labels, shown
 from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
 from crossfade.report.page import draw, render_page
 from crossfade.report.plane import boundary_lines, posterior_cells
+from crossfade.report.view import sections
 from tests.report.cases import HOSTILE
 
 
@@ -72,6 +76,37 @@ def test_the_page_has_the_same_size_whatever_the_rows(result):
     content = result.to_dict()
     assert len(content["details"]["view"]["points"]) <= 400
     assert 900_000 < len(render_page(content).encode()) < 2_000_000
+
+
+def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
+    rng = np.random.default_rng(0)
+    n = 400
+    y = rng.integers(2, size=n)
+    frame = pl.DataFrame(
+        {
+            "code": 2 * rng.integers(2, size=n) + (rng.random(n) < 0.3 + 0.4 * y),
+            "size": rng.normal(size=n) + y,
+            "given": rng.integers(2, size=n),
+            "visits": rng.poisson(1 + y),
+            "nothing": pl.Series([None] * n, dtype=pl.Float64),
+        }
+    )
+    model = NaiveBayes({"given": "gaussian"})
+    models = {"own": model, "guess": DummyClassifier(strategy="prior")}
+    result = compare(frame, y, models=models, n_splits=2)
+    data = result.to_dict()["data"]
+    report = model.fit(frame, y).density_report_
+    assert data["column_densities"] == [one["density"] for one in report]
+    assert data["density_reasons"] == [one["reason"] for one in report]
+    assert report[0]["density"] == "categorical"
+    shown_ = {row["name"]: row for row in sections(result.to_dict())["data"]["columns"]}
+    assert shown_["code"]["density"] == "categorical"
+    assert shown_["code"]["reason"].startswith("out-of-fold log-loss of the column alone: gaussian")
+    assert shown_["given"]["density"] == "Gaussian"
+    assert shown_["given"]["reason"] == "given"
+    assert shown_["size"]["reason"] == "numbers that do not vary as counts do"
+    assert "poisson 0." in shown_["visits"]["reason"]
+    assert shown_["nothing"]["reason"] == "no cell to go by"
 
 
 def test_it_is_safe_json_inside_html(hostile_result):

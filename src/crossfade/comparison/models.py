@@ -19,7 +19,6 @@ from crossfade.rows.preparation import Preparation
 from crossfade.rows.schema import Schema
 
 __all__ = [
-    "DENSITY_OF_KIND",
     "MODEL_NOTES",
     "SHORT_NAMES",
     "Family",
@@ -69,15 +68,6 @@ _ALIASES: Final = SHORT_NAMES | {
 }
 
 
-#: The density that naive Bayes gives a column of each kind.
-DENSITY_OF_KIND: Final = {
-    "continuous": "gaussian",
-    "count": "poisson",
-    "boolean": "bernoulli",
-    "categorical": "categorical",
-}
-
-
 def default_models(schema: Schema | None = None) -> dict[str, Any]:
     """Return the models that :func:`crossfade.compare` fits by default, by name.
 
@@ -99,6 +89,7 @@ def default_models(schema: Schema | None = None) -> dict[str, Any]:
         Unfitted estimators; change the dictionary freely and give it to ``compare(models=…)``.
     """
     from crossfade.classifiers import GaussianDiscriminant, NaiveBayes
+    from crossfade.classifiers.naive_bayes import DENSITY_OF_KIND
 
     density: Any = "auto"
     if schema is not None:
