@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import vl_convert
 from sklearn.dummy import DummyClassifier
 
 from crossfade import NaiveBayes, compare
-from crossfade.charts.theme import labels, shown
+from crossfade.charts.theme import labels, shown, themed
+from crossfade.charts.tradeoff import weight_ends, weight_path
 from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
@@ -104,7 +106,7 @@ def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
     assert shown_["code"]["reason"].startswith("out-of-fold log-loss of the column alone: gaussian")
     assert shown_["given"]["density"] == "Gaussian"
     assert shown_["given"]["reason"] == "given"
-    assert shown_["size"]["reason"] == "numbers that do not vary as counts do"
+    assert shown_["size"]["reason"] == "numbers unlike counts"
     assert "poisson 0." in shown_["visits"]["reason"]
     assert shown_["nothing"]["reason"] == "no cell to go by"
 
@@ -216,3 +218,33 @@ def test_the_command_writes_page_and_json_with_the_same_numbers(tmp_path):
         "page.html",
         "small.csv",
     ]
+
+
+def test_one_huge_weight_does_not_squeeze_the_others_flat():
+    names = [f"c{j}" for j in range(7)]
+    small = [0.5, -1.0, 2.0, 0.2, -0.7, 1.5]
+
+    def drawn(weights):
+        ends = [
+            {"name": n, "score": 0, "end": e, "value": w, "low": w - 0.1, "high": w + 0.1}
+            for n, w in zip(names, weights, strict=True)
+            for e in ("generative", "discriminative")
+        ]
+        path = [
+            {"name": n, "score": 0, "w": [w, w / 2]} for n, w in zip(names, weights, strict=True)
+        ]
+        span = (min(weights), max(weights))
+        charts = (
+            weight_ends(ends, names, title="log-odds"),
+            weight_path(path, names, span, title="log-odds", places=["1", "0"]),
+        )
+        specs = [themed(chart.properties(width=300)).to_dict() for chart in charts]
+        text = json.dumps(specs)
+        return specs, text
+
+    specs, text = drawn([*small, 213.0])
+    assert text.count("(logarithmic beyond \\u00b11)") == text.count('"symlog"') == 2
+    assert '"values": [-1.0, 0.0, 1.0, 10.0, 100.0]' in text
+    assert all(vl_convert.vegalite_to_svg(json.dumps(spec)).startswith("<svg") for spec in specs)
+    for weights in ([*small, 20.0], [0.0] * 7):
+        assert "symlog" not in drawn(weights)[1]

@@ -23,8 +23,8 @@ class Number(NamedTuple):
 
 #: How a column came to its density where its kind alone decided.
 _REASONS: Final = {
-    "continuous": "numbers that do not vary as counts do",
-    "count": "whole numbers from 0 that vary as counts do",
+    "continuous": "numbers unlike counts",
+    "count": "whole numbers from 0, like counts",
     "boolean": "yes or no, or 0 and 1 alone",
     "categorical": "text or categories",
 }
