@@ -307,5 +307,5 @@ def _weight_axis(title: str, sizes: Sequence[float], span: tuple[float, float]) 
         "scale": alt.Scale(
             type="symlog", constant=unit, domain=[1.2 * low, 1.2 * high], nice=False, clamp=True
         ),
-        "axis": alt.Axis(values=ticks, titleAnchor="end", format="~g"),
+        "axis": alt.Axis(values=ticks, titleAnchor="end", format="~r"),
     }
