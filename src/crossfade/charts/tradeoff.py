@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from math import ceil, log10
 from typing import Any, Final
 
-from crossfade.charts.theme import LIGHT, SHAPES, Colours, altair, follows, records
+from crossfade.charts.theme import (
+    LIGHT,
+    SHAPES,
+    Colours,
+    altair,
+    follows,
+    interval_tooltips,
+    records,
+    vertical_rule,
+)
 
 __all__ = ["posterior_view", "weight_ends", "weight_path"]
 
@@ -247,12 +256,11 @@ def weight_ends(
         alt.Tooltip("name:N", title="column"),
         alt.Tooltip("end:N", title="fit"),
         alt.Tooltip("value:Q", title="weight", format=".3f"),
-        alt.Tooltip("low:Q", title="95 % from", format=".3f"),
-        alt.Tooltip("high:Q", title="to", format=".3f"),
+        *interval_tooltips(".3f"),
     ]
     sizes = [abs(row["value"]) for row in rows]
     low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
-    zero = alt.Chart(records([{"at": 0}])).mark_rule(color=colours.soft).encode(x="at:Q")
+    zero = vertical_rule(0.0, color=colours.soft)
     span = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", **_weight_axis(title, sizes, (low, high))),
         x2="high:Q",

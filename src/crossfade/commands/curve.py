@@ -94,14 +94,7 @@ def curve(
     ):
         if path is not None:
             check_writable(path, option)
-    table = open_table(
-        data,
-        target=target,
-        drop=drop or (),
-        missing_values=missing or (),
-        text=text or (),
-        separator=separator,
-    )
+    table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
     chosen = choose_models(models.split(","), default_models(Schema.learn(table.X)))
     with live_progress(table.name) as progress:
         curve = learning_curve(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -139,7 +140,7 @@ class Explorer:
         def report(done: int, total: int, text: str) -> None:
             self.doing = (choice, done, total, text)
 
-        report(0, 1, "reading the table")
+        report(0, 1, "first fits, to all rows")
         try:
             X, y = self._part(choice)
             result = compare(
@@ -158,11 +159,12 @@ class Explorer:
 
     def waiting(self, choice: Choice) -> str:
         """Return the page that is shown until that of a choice is made."""
-        if self.doing is None or self.doing[0] != choice:
-            return render_message("Comparing", "Another comparison comes first.", progress=(0, 1))
-        _, done, total, text = self.doing
-        name = shown(text[:1].upper() + text[1:], 200)
-        return render_message("Comparing", f"{name}.", progress=(done, total))
+        of, done, total, text = self.doing or (None, 0, 1, "")
+        if of != choice:
+            done, total, text = 0, 1, "another comparison comes first"
+        heading = f"Comparing {shown(Path(self.table.name).name, 80)}"
+        text = shown(text[:1].upper() + text[1:], 200)
+        return render_message(heading, f"{text}.", progress=(done, total))
 
     def _part(self, choice: Choice) -> tuple[Any, Any]:
         """Return the chosen rows and columns of the table, and their labels."""
