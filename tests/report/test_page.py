@@ -74,10 +74,15 @@ def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, reques
         assert any(abs(float(digits) - s * number) <= 0.5001 * 10.0**-places for s in scales)
 
 
-def test_the_page_has_the_same_size_whatever_the_rows(result):
-    content = result.to_dict()
+def test_the_page_has_the_same_size_whatever_the_rows_and_says_what_is_a_sample(result):
+    content = json.loads(json.dumps(result.to_dict()))
     assert len(content["details"]["view"]["points"]) <= 400
-    assert 900_000 < len(render_page(content).encode()) < 2_000_000
+    content["data"]["rows"] = 1_000_000
+    page = render_page(content)
+    assert 900_000 < len(page.encode()) < 2_000_000
+    said = 'come from a stratified sample of <data value="160">160</data> rows'
+    assert page.count(said) == 1
+    assert page.count(said.removeprefix("come from ")) == 2
 
 
 def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():

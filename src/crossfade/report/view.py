@@ -205,10 +205,15 @@ def _tradeoff(content: Mapping[str, Any]) -> dict[str, Any] | None:
         if view is None
         else (_percent(min(view["agreement"]), 0), _percent(max(view["agreement"]), 0)),
         "points": None if view is None else f"{len(view['points']):,}",
-        "rows": _count(details["rows"]),
-        "sampled": details["rows"] < content["data"]["rows"],
+        "sample": _sample(content),
         "classes": [shown(name) for name in content["data"]["classes"]],
     }
+
+
+def _sample(content: Mapping[str, Any]) -> Number | None:
+    """Return how many rows the evidence was computed on, None where those are all."""
+    rows = content["details"]["rows"]
+    return _count(rows) if rows < content["data"]["rows"] else None
 
 
 # -- calibration ---------------------------------------------------------------------------------
@@ -234,6 +239,7 @@ def _calibration(content: Mapping[str, Any]) -> dict[str, Any] | None:
         "rows": rows,
         "positive": shown(classes[1]) if len(classes) == 2 else None,
         "splits": _count(details["splits"]),
+        "sample": _sample(content),
     }
 
 
