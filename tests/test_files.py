@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from crossfade import cli
 from crossfade.commands.output import check_writable
 from crossfade.files import whole_file, write_whole
 
@@ -41,6 +42,35 @@ def test_a_link_keeps_pointing_where_it_does(tmp_path, there):
     assert link.is_symlink()
     assert file.read_bytes() == b"after"
     assert os.listdir(tmp_path / "folder") == ["file"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compare", "{data}", "--out", "{data}"],
+        ["compare", "{data}", "--json", "{link}"],
+        ["curve", "{data}", "--csv", "{data}"],
+        ["fit", "{link}", "-o", "{data}"],
+        ["predict", "{other}", "{data}", "-o", "{data}"],
+        ["explain", "{other}", "{data}", "--row", "1", "--json", "{other}"],
+        ["export", "{other}", "--json", "{other}"],
+        ["glm", "{data}", "--formula", "a ~ b", "--family", "poisson", "--json", "{data}"],
+        ["tag", "--train", "{other}", "--test", "{data}", "--json", "{other}"],
+    ],
+)
+def test_what_is_read_is_never_overwritten(tmp_path, capsys, command):
+    data, other, link = tmp_path / "data.csv", tmp_path / "other", tmp_path / "link"
+    data.write_text("a,b,target\n1,2,x\n")
+    other.write_text("precious")
+    link.symlink_to(data)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([word.format(data=data, other=other, link=link) for word in command])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert "expected a file other than those that are read" in said
+    assert said.count("\n") == 1
+    assert data.read_text() == "a,b,target\n1,2,x\n"
+    assert other.read_text() == "precious"
 
 
 def fail_after(written: int) -> None:

@@ -71,7 +71,7 @@ def compare(
 
     for file, option in ((json, "--json"), (out, "--out")):
         if file is not None:
-            check_writable(file, option)
+            check_writable(file, option, data)
     if out is not None:
         check_installed()
     table = open_table(

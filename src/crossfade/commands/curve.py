@@ -93,7 +93,7 @@ def curve(
         (checkpoint, "--checkpoint"),
     ):
         if path is not None:
-            check_writable(path, option)
+            check_writable(path, option, data)
     table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
     chosen = choose_models(models.split(","), default_models(Schema.learn(table.X)))
     with live_progress(table.name) as progress:

@@ -71,7 +71,7 @@ def fit(
     from crossfade.model_files.saved import import_skops
 
     import_skops()  # before hours of work and not after
-    check_writable(out, "--out")
+    check_writable(out, "--out", data)
     table = open_table(
         data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()

@@ -110,7 +110,7 @@ def command_line() -> str:
     return shlex.join(["crossfade", *sys.argv[1:]])
 
 
-def check_writable(path: Path, option: str) -> None:
+def check_writable(path: Path, option: str, *inputs: str | Path) -> None:
     """Raise a DataError where a file cannot be written, before hours of work and not after.
 
     Parameters
@@ -119,6 +119,8 @@ def check_writable(path: Path, option: str) -> None:
         The file.
     option : str
         The option that named it.
+    *inputs : str or Path
+        What the command reads, which must not be overwritten; names that are no files do no harm.
     """
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -133,6 +135,12 @@ def check_writable(path: Path, option: str) -> None:
             f"{option}: expected a file in a folder that can be written to, got {str(path)!r}; "
             "choose another folder"
         )
+    for given in map(Path, inputs):
+        if path.is_file() and given.is_file() and path.samefile(given):
+            raise DataError(
+                f"{option}: expected a file other than those that are read, got {str(path)!r}, "
+                "which would be overwritten; choose another name"
+            )
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
