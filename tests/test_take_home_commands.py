@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import weakref
 
 import numpy as np
 import onnxruntime
@@ -18,6 +19,7 @@ import polars as pl
 import pytest
 
 from crossfade import NaiveBayes, cli, compare
+from crossfade.commands.new_rows import NewRows
 from crossfade.comparison.models import own_models
 from crossfade.model_files import load_model
 from crossfade.rows.matching import Matcher
@@ -369,6 +371,27 @@ def test_memory_does_not_grow_with_the_rows(model, tmp_path, capsys):
         tracemalloc.stop()
     assert f"{40_000:,} rows written" in capsys.readouterr().err
     assert peaks[1] < 1.2 * peaks[0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_batches_are_let_go(model, tmp_path, monkeypatch, ending):
+    # What Rust and NumPy hold is not in the trace above: count the tables themselves.
+    path = tmp_path / f"large.{ending}"
+    frame = mixed_table(4000)[0]
+    frame.write_csv(path) if ending == "csv" else frame.write_parquet(path)
+    batches, alive = NewRows.batches, []
+
+    def watched(self):
+        seen = []
+        for table, first in batches(self):
+            seen.append(weakref.ref(table))
+            alive.append(sum(ref() is not None for ref in seen))
+            yield table, first
+
+    monkeypatch.setattr(NewRows, "batches", watched)
+    assert run("predict", model, path, "--batch", "0.005", "-o", tmp_path / "p.csv") == 0
+    assert len(alive) > 10
+    assert max(alive) <= 2
 
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:

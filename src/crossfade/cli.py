@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
+from crossfade.commands import STOPPED, STOPPED_CODE
+
 __all__ = ["build_app", "main"]
 
 #: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
@@ -32,7 +34,6 @@ _COMMANDS: Final = (
 )
 
 #: Exit codes as a shell has them: 128 and the signal's number.
-_STOPPED: Final = 130
 _CLOSED_PIPE: Final = 141
 _TERMINATED: Final = 143
 
@@ -116,11 +117,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     )
     try:
         code = app(args=arguments, prog_name="crossfade", standalone_mode=False)
-        if code == _STOPPED:
+        if code == STOPPED_CODE:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):  # which of them, or the code, depends on typer
-        return _fail("stopped by the keyboard", _STOPPED)
+        return _fail(STOPPED, STOPPED_CODE)
     except BrokenPipeError:
         return _CLOSED_PIPE
     except usage_error as error:
@@ -171,7 +172,7 @@ def _fail(message: str, code: int, error: Exception | None = None) -> int:
         import traceback
 
         traceback.print_exception(error)
-    prefix = "" if code == _STOPPED else "error: "
+    prefix = "" if code == STOPPED_CODE else "error: "
     print(prefix + one_line(message), file=sys.stderr)
     return code
 

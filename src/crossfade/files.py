@@ -9,14 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["whole_file", "write_whole"]
+__all__ = ["is_stream", "whole_file", "write_whole"]
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path names a device or a pipe, which is written to and never replaced."""
+    return path.exists() and not path.is_file()
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file beside `path` that takes its place when the block ends without an error.
 
-    No reader ever sees half of it, and a run that is killed leaves what was there.
+    No reader ever sees half of it, and a run that is killed leaves what was there. A link keeps
+    pointing where it does, and a device or a pipe is written to as it is.
 
     Parameters
     ----------
@@ -39,6 +45,11 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     ...     Path(folder, "words.txt").read_text()
     'whole'
     """
+    if is_stream(path):
+        with path.open("wb") as stream:
+            yield stream
+        return
+    path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:20]}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, explain
+from crossfade.comparison.inputs import read_problem
+from crossfade.comparison.models import choose_model
 from crossfade.errors import DataError
 from crossfade.model_files import register_converters, to_onnx
 from crossfade.rows.preparation import Preparation
+from crossfade.rows.reading import read_table
 from tests.model_files.tables import mixed_table, numbers
 from tests.model_files.test_saved import Exponential
 
@@ -129,6 +132,46 @@ def test_pipelines_with_text_and_missing_cells(covariance):
     )
     model.fit(table, y)
     for rows in (table, new_rows()):
+        check(model, rows)
+
+
+def elsewhere(table: pl.DataFrame, n_rows: int = 300) -> pl.DataFrame:
+    """Return rows made of a table's cells at random, numbers farther out, many missing, new words.
+
+    No column keeps a word to the others, and cells are as fit never saw them together.
+    """
+    rng = np.random.default_rng(3)
+    columns = []
+    for series in table.iter_columns():
+        drawn = series.drop_nulls().sample(n_rows, with_replacement=True, seed=len(columns))
+        if series.dtype.is_float():
+            drawn = drawn + 2.0 * float(series.std() or 1.0) * rng.normal(size=n_rows)
+        elif series.dtype.is_integer():
+            drawn = drawn + rng.integers(0, 3, n_rows)
+        elif series.dtype == pl.String:
+            drawn = drawn + pl.Series(rng.choice(["", "", "", " new"], n_rows))
+        gone = pl.Series(rng.random(n_rows) < 0.25)
+        columns.append(pl.select(pl.when(~gone).then(drawn)).to_series().alias(series.name))
+    return pl.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("statlog/heart.csv", "naive-bayes"),
+        ("mixed/horse_colic.csv", "naive-bayes"),
+        ("ng_jordan/lymphography.csv", "naive-bayes"),
+        ("mixed/titanic.csv", "gaussian-shared"),
+        ("ng_jordan/liver.csv", "gaussian-full"),
+    ],
+)
+def test_pools_on_real_tables_with_random_and_missing_input(shared_data, name, kind):
+    table = read_table(shared_data / name).drop_nulls("target")[:400]
+    X, y = table.drop("target"), table["target"].to_numpy()
+    model = choose_model(kind, "auto", read_problem(X, y).table.schema)[1].fit(X, y)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    assert (last.tradeoff_path_["weight"] > 0).sum() > 1  # a pool
+    for rows in (X, elsewhere(X)):
         check(model, rows)
 
 

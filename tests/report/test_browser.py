@@ -146,12 +146,16 @@ def test_a_notebook_shows_the_page_in_a_frame(opened, result):
     assert watched.said == []
 
 
-def test_paper_shows_light_colours_and_no_controls(opened, html):
+def test_paper_shows_light_colours_and_what_was_chosen_but_no_controls(opened, html):
     watched = opened(html, color_scheme="dark")
     watched.page.emulate_media(media="print", color_scheme="dark")
     paper = watched.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     assert paper == "rgb(255, 255, 255)"
     assert not watched.page.locator("#tradeoff").is_visible()
+    assert not watched.page.locator("nav").is_visible()
+    said = watched.page.locator("#tradeoff-now")
+    assert said.is_visible()
+    assert said.inner_text().startswith("λ = ")
 
 
 def test_the_specifications_on_the_page_hold_the_numbers_of_the_dictionary(html, result):

@@ -10,9 +10,12 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
+import polars as pl
 import pytest
 from sklearn.datasets import load_iris
 
@@ -45,6 +48,13 @@ class Server:
         self.port, self.path = parts.port, parts.path
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+        """Ask until there is more to see than how far the work is, as a browser does."""
+        status = 202
+        while status == 202:
+            status, text = self.ask_once(path, method, **headers)
+        return status, text
+
+    def ask_once(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -139,6 +149,7 @@ def test_the_page_in_a_browser_offers_choices(browser, server):
     from tests.report.conftest import Watched
 
     watched = Watched(browser, server.address)
+    watched.page.wait_for_selector("input[name=column]")
     assert watched.said == []
     boxes = watched.page.locator("input[name=column]")
     assert boxes.count() == 4
@@ -146,6 +157,7 @@ def test_the_page_in_a_browser_offers_choices(browser, server):
     watched.page.locator("#splits").fill("2")
     watched.page.get_by_role("button", name="Compare").click()
     watched.page.wait_for_url("**splits=2**")
+    watched.page.wait_for_selector("input[name=column]")
     assert not watched.page.locator("input[name=column]").nth(0).is_checked()
     assert watched.page.locator("header data").nth(1).inner_text() == "3"
     origin = server.address.split("/")[2]
@@ -153,11 +165,34 @@ def test_the_page_in_a_browser_offers_choices(browser, server):
     watched.page.close()
 
 
-def test_ctrl_c_ends_it_in_one_line_even_in_the_midst_of_a_comparison(table):
-    running = Server(table)
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
-    connection.request("GET", f"{running.path}?splits=100&model=full&model=nb")
-    time.sleep(0.5)  # the comparison is under way
-    code, errors = running.end()
-    connection.close()
+def test_a_page_that_takes_long_says_how_far_it_is(server):
+    query = f"{server.path}?splits=7&model=full&model=nb"
+    status, text = server.ask_once(query)
+    assert status == 202
+    assert '<meta http-equiv="refresh" content="1">' in text
+    assert "Another comparison comes first." in text or "<progress value=" in text
+    seen = {text}
+    while status == 202:
+        status, text = server.ask_once(query)
+        seen.add(text)
+    assert status == 200
+    assert any(re.search(r"(Split|Evidence) \d of 7|Learning curve", one) for one in seen)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_ctrl_c_ends_it_at_once_in_one_line_even_in_the_midst_of_a_fit(tmp_path, waits):
+    # One fit of the first page takes minutes, and nothing is said in the midst of it.
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(20_000, 18)))
+    frame.with_columns(kind=rng.integers(9, size=20_000)).write_csv(tmp_path / "large.csv")
+    running = Server(tmp_path / "large.csv")
+    assert running.ask_once(running.path)[0] == 202
+    with closing(http.client.HTTPConnection("127.0.0.1", running.port)) as connection:
+        if waits:
+            connection.request("GET", f"{running.path}?splits=3")
+        started = time.monotonic()
+        code, errors = running.end()
     assert (code, errors) == (130, "stopped by the keyboard\n")
+    assert time.monotonic() - started < 20  # an idle machine takes one second
+    with socket.create_server(("127.0.0.1", running.port)):
+        pass  # the port is free again

@@ -9,14 +9,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+import vl_convert
+from sklearn.dummy import DummyClassifier
 
-from crossfade.charts.theme import labels, shown
+from crossfade import NaiveBayes, compare
+from crossfade.charts.theme import labels, shown, themed
+from crossfade.charts.tradeoff import weight_ends, weight_path
 from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
 from crossfade.report.page import draw, render_page
 from crossfade.report.plane import boundary_lines, posterior_cells
+from crossfade.report.view import sections
 from tests.report.cases import HOSTILE
 
 
@@ -68,10 +74,46 @@ def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, reques
         assert any(abs(float(digits) - s * number) <= 0.5001 * 10.0**-places for s in scales)
 
 
-def test_the_page_has_the_same_size_whatever_the_rows(result):
-    content = result.to_dict()
+def test_the_page_has_the_same_size_whatever_the_rows_and_says_what_is_a_sample(result):
+    content = json.loads(json.dumps(result.to_dict()))
     assert len(content["details"]["view"]["points"]) <= 400
-    assert 900_000 < len(render_page(content).encode()) < 2_000_000
+    content["data"]["rows"] = 1_000_000
+    page = render_page(content)
+    assert 900_000 < len(page.encode()) < 2_000_000
+    said = 'come from a stratified sample of <data value="160">160</data> rows'
+    assert page.count(said) == 1
+    assert page.count(said.removeprefix("come from ")) == 2
+
+
+def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
+    rng = np.random.default_rng(0)
+    n = 400
+    y = rng.integers(2, size=n)
+    frame = pl.DataFrame(
+        {
+            "code": 2 * rng.integers(2, size=n) + (rng.random(n) < 0.3 + 0.4 * y),
+            "size": rng.normal(size=n) + y,
+            "given": rng.integers(2, size=n),
+            "visits": rng.poisson(1 + y),
+            "nothing": pl.Series([None] * n, dtype=pl.Float64),
+        }
+    )
+    model = NaiveBayes({"given": "gaussian"})
+    models = {"own": model, "guess": DummyClassifier(strategy="prior")}
+    result = compare(frame, y, models=models, n_splits=2)
+    data = result.to_dict()["data"]
+    report = model.fit(frame, y).density_report_
+    assert data["column_densities"] == [one["density"] for one in report]
+    assert data["density_reasons"] == [one["reason"] for one in report]
+    assert report[0]["density"] == "categorical"
+    shown_ = {row["name"]: row for row in sections(result.to_dict())["data"]["columns"]}
+    assert shown_["code"]["density"] == "categorical"
+    assert shown_["code"]["reason"].startswith("out-of-fold log-loss of the column alone: gaussian")
+    assert shown_["given"]["density"] == "Gaussian"
+    assert shown_["given"]["reason"] == "given"
+    assert shown_["size"]["reason"] == "numbers unlike counts"
+    assert "poisson 0." in shown_["visits"]["reason"]
+    assert shown_["nothing"]["reason"] == "no cell to go by"
 
 
 def test_it_is_safe_json_inside_html(hostile_result):
@@ -181,3 +223,33 @@ def test_the_command_writes_page_and_json_with_the_same_numbers(tmp_path):
         "page.html",
         "small.csv",
     ]
+
+
+def test_one_huge_weight_does_not_squeeze_the_others_flat():
+    names = [f"c{j}" for j in range(7)]
+    small = [0.5, -1.0, 2.0, 0.2, -0.7, 1.5]
+
+    def drawn(weights):
+        ends = [
+            {"name": n, "score": 0, "end": e, "value": w, "low": w - 0.1, "high": w + 0.1}
+            for n, w in zip(names, weights, strict=True)
+            for e in ("generative", "discriminative")
+        ]
+        path = [
+            {"name": n, "score": 0, "w": [w, w / 2]} for n, w in zip(names, weights, strict=True)
+        ]
+        span = (min(weights), max(weights))
+        charts = (
+            weight_ends(ends, names, title="log-odds"),
+            weight_path(path, names, span, title="log-odds", places=["1", "0"]),
+        )
+        specs = [themed(chart.properties(width=300)).to_dict() for chart in charts]
+        text = json.dumps(specs)
+        return specs, text
+
+    specs, text = drawn([*small, 213.0])
+    assert text.count("(logarithmic beyond \\u00b11)") == text.count('"symlog"') == 2
+    assert '"values": [-1.0, 0.0, 1.0, 10.0, 100.0]' in text
+    assert all(vl_convert.vegalite_to_svg(json.dumps(spec)).startswith("<svg") for spec in specs)
+    for weights in ([*small, 20.0], [0.0] * 7):
+        assert "symlog" not in drawn(weights)[1]

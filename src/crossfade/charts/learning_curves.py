@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from crossfade.charts.theme import LIGHT, Colours, altair, records
+from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
 
 __all__ = ["learning_curves"]
 
@@ -87,8 +87,7 @@ def learning_curves(
         alt.Tooltip("model:N"),
         alt.Tooltip("size:Q", title=x_title, format=",d"),
         alt.Tooltip("mean:Q", title=label, format=".4f"),
-        alt.Tooltip("low:Q", title="95 % from", format=".4f"),
-        alt.Tooltip("high:Q", title="to", format=".4f"),
+        *interval_tooltips(".4f"),
     ]
     layers = []
     seen = [crossing for crossing in crossings if crossing["size"] is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossfade.charts.theme import LIGHT, Colours, altair, records
+from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
 
 __all__ = ["rate_curves", "reliability"]
 
@@ -42,8 +42,7 @@ def reliability(
         alt.Tooltip("model:N"),
         alt.Tooltip("mean:Q", title="predicted", format=".1%"),
         alt.Tooltip("frequency:Q", title="happened", format=".1%"),
-        alt.Tooltip("low:Q", title="95 % from", format=".1%"),
-        alt.Tooltip("high:Q", title="to", format=".1%"),
+        *interval_tooltips(".1%"),
         alt.Tooltip("share:Q", title="share of predictions", format=".1%"),
     ]
     span = base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(

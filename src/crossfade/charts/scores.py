@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossfade.charts.theme import LIGHT, Colours, altair, follows, records
+from crossfade.charts.theme import (
+    LIGHT,
+    Colours,
+    altair,
+    follows,
+    interval_tooltips,
+    records,
+    vertical_rule,
+)
 
 __all__ = ["model_differences", "path_losses"]
 
@@ -44,8 +52,7 @@ def model_differences(
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("mean:Q", title="difference", format=".4f"),
-        alt.Tooltip("low:Q", title="95 % from", format=".4f"),
-        alt.Tooltip("high:Q", title="to", format=".4f"),
+        *interval_tooltips(".4f"),
     ]
     span = base.mark_rule(strokeWidth=2).encode(
         x=alt.X(
@@ -73,11 +80,7 @@ def model_differences(
         ),
         tooltip=tooltip,
     )
-    zero = (
-        alt.Chart(records([{"at": 0}]))
-        .mark_rule(color=colours.ink, strokeDash=[4, 3])
-        .encode(x="at:Q")
-    )
+    zero = vertical_rule(0.0, color=colours.ink, strokeDash=[4, 3])
     return (zero + span + dot).properties(
         width="container",
         height=24 * len(names),
@@ -168,9 +171,7 @@ def path_losses(
     ]
     if chosen is not None:
         layers.append(
-            alt.Chart(records([{"at": chosen}]))
-            .mark_rule(color=colours.discriminative, strokeWidth=2, strokeDash=[5, 3])
-            .encode(x="at:Q")
+            vertical_rule(chosen, color=colours.discriminative, strokeWidth=2, strokeDash=[5, 3])
         )
     selector, positions = slider
     if positions:

@@ -17,10 +17,12 @@ __all__ = [
     "Colours",
     "altair",
     "follows",
+    "interval_tooltips",
     "labels",
     "records",
     "shown",
     "themed",
+    "vertical_rule",
 ]
 
 
@@ -171,6 +173,20 @@ def records(rows: Sequence[Mapping[str, Any]]) -> Any:
     """
     values = json.dumps([dict(row) for row in rows], ensure_ascii=False, allow_nan=False)
     return altair().InlineData(values=values, format={"type": "json"})
+
+
+def vertical_rule(at: float, **mark: Any) -> Any:
+    """Return a layer with a vertical line at a place on the horizontal axis."""
+    return altair().Chart(records([{"at": at}])).mark_rule(**mark).encode(x="at:Q")
+
+
+def interval_tooltips(number: str) -> list[Any]:
+    """Return what is said of the ends of an interval, the fields ``low`` and ``high``."""
+    alt = altair()
+    return [
+        alt.Tooltip("low:Q", title="95 % from", format=number),
+        alt.Tooltip("high:Q", title="to", format=number),
+    ]
 
 
 def follows(name: str, selector: str | None, start: int, choices: Sequence[str]) -> Any:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from math import ceil, log10
+from typing import Any, Final
 
-from crossfade.charts.theme import LIGHT, SHAPES, Colours, altair, follows, records
+from crossfade.charts.theme import (
+    LIGHT,
+    SHAPES,
+    Colours,
+    altair,
+    follows,
+    interval_tooltips,
+    records,
+    vertical_rule,
+)
 
 __all__ = ["posterior_view", "weight_ends", "weight_path"]
+
+#: How many times the usual weight the largest may be on a linear axis.
+_FAR: Final = 25.0
 
 
 def posterior_view(
@@ -164,13 +177,8 @@ def weight_path(
         sign="datum.w[toNumber(tradeoff)] < 0 ? 'down' : 'up'",
         said="datum.name + ': ' + format(datum.w[toNumber(tradeoff)], '.3f')",
     )
-    x = alt.X(
-        "now:Q",
-        stack=None,
-        title=title,
-        scale=alt.Scale(domain=[min(span[0], 0.0), max(span[1], 0.0)], nice=True, clamp=True),
-        axis=alt.Axis(tickCount=6, titleAnchor="end"),
-    )
+    sizes = [max(map(abs, row["w"])) for row in rows]
+    x = alt.X("now:Q", stack=None, **_weight_axis(title, sizes, span))
     y = alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(minExtent=50))
     bars = base.mark_bar(height={"band": 0.7}).encode(
         x=x,
@@ -248,12 +256,13 @@ def weight_ends(
         alt.Tooltip("name:N", title="column"),
         alt.Tooltip("end:N", title="fit"),
         alt.Tooltip("value:Q", title="weight", format=".3f"),
-        alt.Tooltip("low:Q", title="95 % from", format=".3f"),
-        alt.Tooltip("high:Q", title="to", format=".3f"),
+        *interval_tooltips(".3f"),
     ]
-    zero = alt.Chart(records([{"at": 0}])).mark_rule(color=colours.soft).encode(x="at:Q")
+    sizes = [abs(row["value"]) for row in rows]
+    low, high = min(row["low"] for row in rows), max(row["high"] for row in rows)
+    zero = vertical_rule(0.0, color=colours.soft)
     span = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=title, axis=alt.Axis(tickCount=7, titleAnchor="end")),
+        x=alt.X("low:Q", **_weight_axis(title, sizes, (low, high))),
         x2="high:Q",
         y=y,
         yOffset=offset,
@@ -278,3 +287,33 @@ def weight_ends(
         description="Weight of each column in the generative and in the discriminative fit, with "
         "95 % intervals.",
     )
+
+
+def _weight_axis(title: str, sizes: Sequence[float], span: tuple[float, float]) -> dict[str, Any]:
+    """Return the axis of weights: linear, unless few of them would squeeze the others flat.
+
+    Parameters
+    ----------
+    title : str
+    sizes : sequence of float
+        The weights' sizes, at least one.
+    span : tuple of float
+        What the axis has to hold, besides 0.
+    """
+    alt = altair()
+    low, high = min(span[0], 0.0), max(span[1], 0.0)
+    usual = sorted(sizes)[len(sizes) // 2]
+    if max(sizes) <= _FAR * usual or not usual:
+        scale = alt.Scale(domain=[low, high], nice=True, clamp=True)
+        return {"title": title, "scale": scale, "axis": alt.Axis(tickCount=6, titleAnchor="end")}
+    unit = 10.0 ** round(log10(usual))
+    steps = [unit * 10.0**k for k in range(1 + max(0, ceil(log10(max(-low, high) / unit))))]
+    ticks = [-step for step in reversed(steps) if -step >= low] + [0.0]
+    ticks += [step for step in steps if step <= high]
+    return {
+        "title": f"{title} (logarithmic beyond ±{unit:g})",
+        "scale": alt.Scale(
+            type="symlog", constant=unit, domain=[1.2 * low, 1.2 * high], nice=False, clamp=True
+        ),
+        "axis": alt.Axis(values=ticks, titleAnchor="end", format="~r"),
+    }

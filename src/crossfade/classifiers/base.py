@@ -262,8 +262,8 @@ class TradeoffClassifier(FittedViews, ABC):
         worst = max((solution for _, solution in fits), key=lambda s: s.gradient_norm)
         if not worst.converged and worst.gradient_norm > 1e-8:
             warnings.warn(
-                f"the solver {worst.message}; expected a gradient norm of 1e-8 a row, got "
-                f"{worst.gradient_norm:.1e}; raise l2, or the smoothing of the densities",
+                f"the fit is not exact: {worst.message}; expected a gradient norm of 1e-8 a row, "
+                f"got {worst.gradient_norm:.1e}; raise l2, or the smoothing of the densities",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -29,17 +29,18 @@ from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.out_of_fold import folds
 from crossfade.rows import Schema
 
-__all__ = ["NaiveBayes"]
+__all__ = ["BY_TYPE", "DENSITY_OF_KIND", "NaiveBayes"]
 
 #: The density of a column of each kind, and the kind of column each named density takes.
-_DENSITY_OF_KIND = {
+DENSITY_OF_KIND = {
     "continuous": "gaussian",
     "count": "poisson",
     "boolean": "bernoulli",
     "categorical": "categorical",
 }
+
 #: Why a column has its density where its type alone decided.
-_BY_TYPE = "by the column's type"
+BY_TYPE = "by the column's type"
 
 #: Folds for the evidence on columns, and most rows that it is taken from.
 _EVIDENCE_FOLDS = 5
@@ -52,7 +53,7 @@ _TAIL_ROWS = 20_000
 #: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
 _SHRINKAGE_ROWS = 2.0
 
-_KIND_OF_DENSITY = {density: kind for kind, density in _DENSITY_OF_KIND.items()}
+_KIND_OF_DENSITY = {density: kind for kind, density in DENSITY_OF_KIND.items()}
 
 
 class NaiveBayes(BatchClassifier):
@@ -209,7 +210,7 @@ default="auto"
         open_to_choice = [
             j
             for j, one in enumerate(report)
-            if one["density"] in ("gaussian", "poisson") and one["reason"] == _BY_TYPE
+            if one["density"] in ("gaussian", "poisson") and one["reason"] == BY_TYPE
         ]
         n_rows = float(rows.class_weights.sum())
         few = [j for j in open_to_choice if is_candidate(rows.X[:, j], n_rows)]
@@ -265,7 +266,7 @@ default="auto"
             by_column = dict.fromkeys(range(schema.n_features), chosen)
         groups: dict[Any, tuple[str | Density, list[int]]] = {}
         for j, kind in enumerate(schema.kinds):
-            one = by_column.get(j, _DENSITY_OF_KIND[kind])
+            one = by_column.get(j, DENSITY_OF_KIND[kind])
             if j in tails and one == "gaussian":
                 one = "johnson_su"
             key = one if isinstance(one, str) else id(one)
@@ -316,8 +317,8 @@ def _report_of_types(density: Any, schema: Schema) -> list[dict[str, str]]:
     report = []
     for j, (name, kind) in enumerate(zip(schema.names, schema.kinds, strict=True)):
         one = given.get(j, "auto")
-        reason = _BY_TYPE if _is_auto(one) else "given"
-        chosen = _DENSITY_OF_KIND[kind] if _is_auto(one) else one
+        reason = BY_TYPE if _is_auto(one) else "given"
+        chosen = DENSITY_OF_KIND[kind] if _is_auto(one) else one
         shown = chosen if isinstance(chosen, str) else type(chosen).__name__
         report.append({"column": name, "density": shown, "reason": reason})
     return report

@@ -71,16 +71,11 @@ def compare(
 
     for file, option in ((json, "--json"), (out, "--out")):
         if file is not None:
-            check_writable(file, option)
+            check_writable(file, option, data)
     if out is not None:
         check_installed()
     table = open_table(
-        data,
-        target=target,
-        drop=drop or (),
-        missing_values=missing or (),
-        text=text or (),
-        separator=separator,
+        data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()
     chosen = None if models == "all" else models.split(",")
     with live_progress(table.name) as progress:

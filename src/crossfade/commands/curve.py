@@ -92,15 +92,8 @@ def curve(
         (checkpoint, "--checkpoint"),
     ):
         if path is not None:
-            check_writable(path, option)
-    table = open_table(
-        data,
-        target=target,
-        drop=drop or (),
-        missing_values=missing or (),
-        text=text or (),
-        separator=separator,
-    )
+            check_writable(path, option, data)
+    table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
     chosen = choose_models(models.split(","), default_models())
     with live_progress(table.name) as progress:
         curve = learning_curve(

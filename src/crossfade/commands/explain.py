@@ -50,7 +50,7 @@ def explain(
     from crossfade.model_files import load_model
 
     if json is not None:
-        check_writable(json, "--json")
+        check_writable(json, "--json", model, data)
     saved = load_model(model)
     rows = NewRows(saved, data, separator=separator)
     table = rows.row(row)

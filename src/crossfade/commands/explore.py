@@ -40,11 +40,6 @@ def explore(
     from crossfade.commands.tables import open_table
 
     table = open_table(
-        data,
-        target=target,
-        drop=drop or (),
-        missing_values=missing or (),
-        text=text or (),
-        separator=separator,
+        data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()
     serve(table, host=host, port=port, random_state=seed)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import secrets
 import socket
-from collections import OrderedDict
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from crossfade.charts.theme import shown
+from crossfade.commands import STOPPED, STOPPED_CODE
 from crossfade.commands.output import console
 from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
@@ -33,16 +37,15 @@ _MOST_SPLITS: Final = 100
 #: Pages that are kept: going back costs nothing.
 _MOST_PAGES: Final = 20
 
+#: Seconds that a request waits for its page before it is told how far the work is.
+_PATIENCE: Final = 0.5
+
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'none'",
 }
-
-
-class _Stopping(Exception):
-    """The server is asked to end while a comparison runs."""
 
 
 @dataclass(frozen=True)
@@ -105,60 +108,63 @@ def _whole(name: str, text: str) -> int:
 
 @dataclass
 class Explorer:
-    """Answers with pages of one table.
+    """Makes pages of one table.
 
     Attributes
     ----------
     table : OpenTable
     random_state : int
-    stopping : callable
-        Whether the server is about to end; a running comparison then gives up.
     problem : Problem
         The table, checked.
-    pages : OrderedDict
-        The last pages, by choice.
+    doing : tuple of (Choice, int, int, str), or None
+        Which page is being made: steps done, steps in all, what comes now.
     """
 
     table: OpenTable
     random_state: int
-    stopping: Callable[[], bool] = lambda: False
     problem: Problem = field(init=False)
-    pages: OrderedDict[Choice, str] = field(default_factory=OrderedDict)
+    doing: tuple[Choice, int, int, str] | None = None
 
     def __post_init__(self) -> None:
         self.problem = read_problem(self.table.X, self.table.y)
 
     def page(self, choice: Choice) -> str:
-        """Return the page of a choice; one at a time, since models may not share a process.
+        """Return the page of a choice.
 
         Raises
         ------
         DataError
             If the choice leaves too little to compare.
         """
-        if choice not in self.pages:
-            self.pages[choice] = self._made(choice)
-            while len(self.pages) > _MOST_PAGES:
-                self.pages.popitem(last=False)
-        return self.pages[choice]
 
-    def _made(self, choice: Choice) -> str:
-        X, y = self._part(choice)
-        result = compare(
-            X,
-            y,
-            models=choice.models,
-            n_splits=choice.splits,
-            criterion=choice.criterion,
-            random_state=self.random_state,
-            progress=self._report,
-        )
-        content = self.table.to_dict() | result.to_dict()
-        return render_page(content, self._controls(choice))
+        def report(done: int, total: int, text: str) -> None:
+            self.doing = (choice, done, total, text)
 
-    def _report(self, done: int, total: int, text: str) -> None:
-        if self.stopping():
-            raise _Stopping
+        report(0, 1, "first fits, to all rows")
+        try:
+            X, y = self._part(choice)
+            result = compare(
+                X,
+                y,
+                models=choice.models,
+                n_splits=choice.splits,
+                criterion=choice.criterion,
+                random_state=self.random_state,
+                progress=report,
+            )
+            content = self.table.to_dict() | result.to_dict()
+            return render_page(content, self._controls(choice))
+        finally:
+            self.doing = None
+
+    def waiting(self, choice: Choice) -> str:
+        """Return the page that is shown until that of a choice is made."""
+        of, done, total, text = self.doing or (None, 0, 1, "")
+        if of != choice:
+            done, total, text = 0, 1, "another comparison comes first"
+        heading = f"Comparing {shown(Path(self.table.name).name, 80)}"
+        text = shown(text[:1].upper() + text[1:], 200)
+        return render_message(heading, f"{text}.", progress=(done, total))
 
     def _part(self, choice: Choice) -> tuple[Any, Any]:
         """Return the chosen rows and columns of the table, and their labels."""
@@ -212,19 +218,36 @@ def application(
     announce : callable
         Called when the server is ready.
     """
-    import anyio
+    from anyio import Lock, to_thread
     from starlette.applications import Starlette
-    from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import QueryParams
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route
 
-    turn = anyio.Lock()
+    turn = Lock()
+    pages: dict[Choice, asyncio.Task[str]] = {}
+
+    async def made(choice: Choice) -> str:
+        async with turn:  # models may not share a process
+            return await to_thread.run_sync(explorer.page, choice, abandon_on_cancel=True)
+
+    def asked_for(choice: Choice) -> asyncio.Task[str]:
+        """Return the work on a page, begun where it is not under way or done already."""
+        if choice not in pages:
+            old = [one for one, task in pages.items() if task.done()]
+            for one in old[: max(0, len(pages) - _MOST_PAGES)]:
+                del pages[one]
+            pages[choice] = asyncio.create_task(made(choice))
+            # Nobody may come back for it; its error is then nobody's.
+            pages[choice].add_done_callback(lambda task: task.cancelled() or task.exception())
+        return pages[choice]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        asked_for(Choice.read(QueryParams()))  # what is asked for first
         announce()
         yield
 
@@ -236,12 +259,18 @@ def application(
             return answer(render_message("There is nothing here", _WRONG_TOKEN), 404)
         try:
             choice = Choice.read(request.query_params)
-            async with turn:
-                return answer(await run_in_threadpool(explorer.page, choice))
+            task = asked_for(choice)
+            if not (await asyncio.wait([task], timeout=_PATIENCE))[0]:
+                return answer(explorer.waiting(choice), 202)
+            if task.exception() is not None:
+                pages.pop(choice, None)
+            return answer(task.result())
         except ValueError as error:
             return answer(render_message("This cannot be shown", str(error)), 400)
-        except _Stopping:
-            return answer(render_message("The server is ending", "Start it again."), 503)
+        except Exception as error:  # the last resort of a program that people see
+            text = f"{type(error).__name__}: {error} (this is a fault of crossfade)"
+            print(f"error: {shown(text, 600)}", file=sys.stderr)
+            return answer(render_message("This went wrong", text), 500)
 
     return Starlette(
         routes=[Route("/{token}/", page, methods=["GET"])],
@@ -297,15 +326,23 @@ def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            log_level="error",
+            log_level="critical",  # of what it says, the rest is no person's business
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=3,
+            timeout_graceful_shutdown=1,
         )
     )
-    explorer.stopping = lambda: server.should_exit
-    with listener:
-        server.run(sockets=[listener])
+    try:
+        with listener:
+            server.run(sockets=[listener])
+    except (KeyboardInterrupt, SystemExit) as end:
+        if explorer.doing is None:
+            raise
+        # A fit in a thread cannot be broken off, and would be waited for; it keeps nothing.
+        if isinstance(end, SystemExit):
+            os._exit(int(end.code or 0))
+        print(STOPPED, file=sys.stderr, flush=True)
+        os._exit(STOPPED_CODE)
 
 
 def _family(host: str) -> socket.AddressFamily:

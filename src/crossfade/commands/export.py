@@ -41,7 +41,7 @@ def export(
         raise DataError("--onnx, --json: expected at least one file to write, got none; name one")
     for path, option in ((onnx, "--onnx"), (json, "--json")):
         if path is not None:
-            check_writable(path, option)
+            check_writable(path, option, model)
     saved = load_model(model)
     # Both are made before either is written.
     graph = None if onnx is None else to_onnx(saved.estimator)

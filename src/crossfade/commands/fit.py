@@ -71,14 +71,9 @@ def fit(
     from crossfade.model_files.saved import import_skops
 
     import_skops()  # before hours of work and not after
-    check_writable(out, "--out")
+    check_writable(out, "--out", data)
     table = open_table(
-        data,
-        target=target,
-        drop=drop or (),
-        missing_values=missing or (),
-        text=text or (),
-        separator=separator,
+        data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()
     problem = read_problem(table.X, table.y)
     training: dict[str, Any] = table.to_dict() | {"rows": len(table.y)}

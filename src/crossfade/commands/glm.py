@@ -83,7 +83,7 @@ def glm(
     from crossfade.commands.output import check_writable, write_json
 
     if json is not None:
-        check_writable(json, "--json")
+        check_writable(json, "--json", data)
     table = _read(data)
     model = _fit(
         table,

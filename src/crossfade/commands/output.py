@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossfade.errors import DataError
-from crossfade.files import write_whole
+from crossfade.files import is_stream, write_whole
 
 __all__ = [
     "ClosedPipeError",
@@ -110,7 +110,7 @@ def command_line() -> str:
     return shlex.join(["crossfade", *sys.argv[1:]])
 
 
-def check_writable(path: Path, option: str) -> None:
+def check_writable(path: Path, option: str, *inputs: str | Path) -> None:
     """Raise a DataError where a file cannot be written, before hours of work and not after.
 
     Parameters
@@ -119,6 +119,8 @@ def check_writable(path: Path, option: str) -> None:
         The file.
     option : str
         The option that named it.
+    *inputs : str or Path
+        What the command reads, which must not be overwritten; names that are no files do no harm.
     """
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -128,11 +130,17 @@ def check_writable(path: Path, option: str) -> None:
         )
     if path.is_dir():
         raise DataError(f"{option}: expected a file, got the folder {str(path)!r}; add a name")
-    if not os.access(folder, os.W_OK):
+    if not os.access(path if is_stream(path) else folder, os.W_OK):
         raise DataError(
             f"{option}: expected a file in a folder that can be written to, got {str(path)!r}; "
             "choose another folder"
         )
+    for given in map(Path, inputs):
+        if path.is_file() and given.is_file() and path.samefile(given):
+            raise DataError(
+                f"{option}: expected a file other than those that are read, got {str(path)!r}, "
+                "which would be overwritten; choose another name"
+            )
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def predict(
     if not batch > 0:
         raise DataError(f"--batch: expected megabytes above 0, got {batch:g}; 16 is the default")
     if out is not None:
-        check_writable(out, "--out")
+        check_writable(out, "--out", model, data)
         if out.suffix.lower() != ".csv":
             raise DataError(
                 f"--out: expected a name ending in .csv, got {str(out)!r}; predictions are CSV"

@@ -66,11 +66,11 @@ class OpenTable:
 
 def open_table(
     name: str,
-    *,
     target: str | None = None,
-    drop: Sequence[str] = (),
-    missing_values: Collection[str] = (),
-    text: Collection[str] = (),
+    *,
+    drop: Sequence[str] | None = None,
+    missing: Collection[str] | None = None,
+    text: Collection[str] | None = None,
     separator: str | None = None,
 ) -> OpenTable:
     """Open a file or a bundled data set and split off the target.
@@ -81,10 +81,10 @@ def open_table(
         Path or name, as :func:`crossfade.datasets.load` takes it.
     target : str, optional
         The target column.
-    drop : sequence of str, default=()
+    drop : sequence of str, optional
         Columns to leave out.
-    missing_values, text, separator
-        As for :func:`crossfade.datasets.load`.
+    missing, text, separator : optional
+        As ``missing_values``, ``text`` and ``separator`` of :func:`crossfade.datasets.load`.
 
     Raises
     ------
@@ -92,10 +92,10 @@ def open_table(
         If the table cannot be opened, or a column to leave out is not there.
     """
     data = datasets.load(
-        name, target, missing_values=missing_values, text=text, separator=separator
+        name, target, missing_values=missing or (), text=text or (), separator=separator
     )
     label = target or "target"
-    X, names = _without(data.X, data.feature_names, drop, label)
+    X, names = _without(data.X, data.feature_names, drop or (), label)
     notes = []
     if data.n_dropped:
         rows = "1 row has" if data.n_dropped == 1 else f"{data.n_dropped:,} rows have"

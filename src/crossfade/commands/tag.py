@@ -93,7 +93,7 @@ def tag(
         raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
     for path, option in ((out, "--out"), (json, "--json")):
         if path is not None:
-            check_writable(path, option)
+            check_writable(path, option, train, test)
     learnt, given = read_columns(train), read_columns(test)
     width = len(learnt[0][0])
     labelled = _check_columns(width, len(given[0][0]))

@@ -18,7 +18,6 @@ from crossfade.errors import DataError
 from crossfade.rows.preparation import Preparation
 
 __all__ = [
-    "DENSITY_OF_KIND",
     "MODEL_NOTES",
     "SHORT_NAMES",
     "Family",
@@ -65,15 +64,6 @@ _ALIASES: Final = SHORT_NAMES | {
     "naive-bayes": "naive Bayes",
     "gaussian-shared": "shared Gaussian",
     "gaussian-full": "full Gaussian",
-}
-
-
-#: The density that naive Bayes gives a column of each kind.
-DENSITY_OF_KIND: Final = {
-    "continuous": "gaussian",
-    "count": "poisson",
-    "boolean": "bernoulli",
-    "categorical": "categorical",
 }
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from crossfade.comparison.details import Details
-from crossfade.comparison.models import DENSITY_OF_KIND
 from crossfade.comparison.verdict import verdict
 from crossfade.curves.crossing import Crossing
 from crossfade.curves.result import LearningCurve
@@ -42,6 +41,9 @@ class DataSummary:
         What each of them was taken for.
     column_missing : tuple of int
         Missing cells of each of them.
+    density_report : tuple of dict
+        The density that naive Bayes gives each of them, and why, as its ``density_report_`` has
+        them; empty before a run.
     """
 
     n_rows: int
@@ -52,6 +54,7 @@ class DataSummary:
     column_names: tuple[str, ...]
     column_kinds: tuple[str, ...]
     column_missing: tuple[int, ...]
+    density_report: tuple[Mapping[str, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields under their names."""
@@ -62,7 +65,8 @@ class DataSummary:
             "classes": list(self.classes),
             "class_counts": list(self.class_counts),
             "column_kinds": dict(zip(self.column_names, self.column_kinds, strict=True)),
-            "column_densities": [DENSITY_OF_KIND[kind] for kind in self.column_kinds],
+            "column_densities": [one["density"] for one in self.density_report],
+            "density_reasons": [one["reason"] for one in self.density_report],
             "missing_cells": list(self.column_missing),
         }
 

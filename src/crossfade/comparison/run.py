@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.blocks import MANY_ROWS
+from crossfade.classifiers.naive_bayes import BY_TYPE, DENSITY_OF_KIND
 from crossfade.comparison.details import (
     Details,
     Subject,
@@ -131,6 +132,23 @@ class Run:
             else:
                 self.evaluator.fit(name, model, few)
         self.evaluator.counts.warnings.clear()
+
+    def _densities(self) -> tuple[dict[str, str], ...]:
+        """Return the densities of the columns as a naive Bayes has them that chose on all rows.
+
+        One that was given is told only where it is another than the column's kind calls for: the
+        default models are given what that calls for.
+        """
+        data = self.problem.data
+        report = [
+            {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
+            for name, kind in zip(data.column_names, data.column_kinds, strict=True)
+        ]
+        chosen = (getattr(fitted, "density_report_", None) for fitted in self.all_rows.values())
+        for usual, own in zip(report, next(filter(None, chosen), report), strict=True):
+            if own["reason"] != "given" or own["density"] != usual["density"]:
+                usual |= own
+        return tuple(report)
 
     def _fit_splits(self) -> None:
         remaining, n_splits = dict(self.models), len(self.splits)
@@ -285,7 +303,7 @@ class Run:
             models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
             best=best,
             criterion=self.criterion,
-            data=self.problem.data,
+            data=replace(self.problem.data, density_report=self._densities()),
             n_splits=len(self.results),
             n_train=len(self.splits[0].train),
             n_test=len(self.splits[0].test),

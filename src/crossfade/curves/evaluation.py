@@ -217,7 +217,7 @@ class Evaluator:
         for warning in reversed(caught):
             found.warnings[name, warning.category.__name__] = (
                 1,
-                _shorten(str(warning.message), 160),
+                _shorten(str(warning.message)),
             )
         self.counts.add(found)
         return result

@@ -58,10 +58,19 @@ def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None =
     )
 
 
-def render_message(heading: str, text: str) -> str:
-    """Return a page that only says something."""
+def render_message(heading: str, text: str, progress: tuple[int, int] | None = None) -> str:
+    """Return a page that only says something.
+
+    Parameters
+    ----------
+    heading, text : str
+    progress : tuple of int, optional
+        Steps done and steps in all; the page then asks again every second.
+    """
     page: str = (
-        _environment().get_template("message.html").render(_look(), heading=heading, text=text)
+        _environment()
+        .get_template("message.html")
+        .render(_look(), heading=heading, text=text, progress=progress)
     )
     return page
 

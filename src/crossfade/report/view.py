@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from crossfade.charts.theme import shown
+from crossfade.classifiers.naive_bayes import BY_TYPE
 from crossfade.report.figures import METRICS, bar_names
 from crossfade.report.numbers import decimals
 
@@ -20,11 +21,11 @@ class Number(NamedTuple):
     value: float | int
 
 
-#: How each kind of column came to its density.
+#: How a column came to its density where its kind alone decided.
 _REASONS: Final = {
-    "continuous": "numbers that are no small counts",
-    "count": "whole numbers from 0 that vary as counts do",
-    "boolean": "two values",
+    "continuous": "numbers unlike counts",
+    "count": "whole numbers from 0, like counts",
+    "boolean": "yes or no, or 0 and 1 alone",
     "categorical": "text or categories",
 }
 
@@ -204,10 +205,15 @@ def _tradeoff(content: Mapping[str, Any]) -> dict[str, Any] | None:
         if view is None
         else (_percent(min(view["agreement"]), 0), _percent(max(view["agreement"]), 0)),
         "points": None if view is None else f"{len(view['points']):,}",
-        "rows": _count(details["rows"]),
-        "sampled": details["rows"] < content["data"]["rows"],
+        "sample": _sample(content),
         "classes": [shown(name) for name in content["data"]["classes"]],
     }
+
+
+def _sample(content: Mapping[str, Any]) -> Number | None:
+    """Return how many rows the evidence was computed on, None where those are all."""
+    rows = content["details"]["rows"]
+    return _count(rows) if rows < content["data"]["rows"] else None
 
 
 # -- calibration ---------------------------------------------------------------------------------
@@ -233,6 +239,7 @@ def _calibration(content: Mapping[str, Any]) -> dict[str, Any] | None:
         "rows": rows,
         "positive": shown(classes[1]) if len(classes) == 2 else None,
         "splits": _count(details["splits"]),
+        "sample": _sample(content),
     }
 
 
@@ -293,14 +300,15 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
         {
             "name": shown(name, 120),
             "kind": kind,
-            "density": _DENSITIES[density],
-            "reason": _REASONS[kind],
+            "density": _DENSITIES.get(density, density),
+            "reason": _reason(kind, reason, missing == data["rows"]),
             "missing": _count(missing),
             "share": f"{missing / data['rows']:.1%}" if missing else None,
         }
-        for (name, kind), density, missing in zip(
+        for (name, kind), density, reason, missing in zip(
             data["column_kinds"].items(),
             data["column_densities"],
+            data["density_reasons"],
             data["missing_cells"],
             strict=True,
         )
@@ -323,6 +331,13 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
         "dropped": f"{data['rows_dropped'] + content.get('rows_without_target', 0):,}",
         "missing": f"{sum(data['missing_cells']):,}",
     }
+
+
+def _reason(kind: str, told: str, empty: bool) -> str:
+    """Return why a column has its density, in the reader's words where its kind decided."""
+    if told != BY_TYPE:
+        return told
+    return "no cell to go by" if empty and kind == "continuous" else _REASONS[kind]
 
 
 def _made(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,12 +153,13 @@ class Matcher:
         accepted = NOT_AVAILABLE | (TRUTH.keys() if boolean else set())
         if not set(marks.unique().to_list()) <= accepted:
             wrong = ~stripped.is_in(list(accepted)) & other
-            row = int(wrong.arg_true()[0])
+            row, number = int(wrong.arg_true()[0]), int(wrong.sum())
             raise DataError(
                 f"{self.path}: column {show(series.name)}: expected "
                 f"{'true, false, 0 or 1' if boolean else 'numbers'} as in fit, got "
-                f"{show(series[row])} in row {first + row} ({int(wrong.sum())} such cells in "
-                f"{len(series)} rows); correct the cells, or leave them empty where unknown"
+                f"{show(series[row])} in row {first + row} ({number} such "
+                f"cell{'' if number == 1 else 's'} in {len(series)} rows); correct "
+                "the cells, or leave them empty where unknown"
             )
         if boolean:
             truth = stripped.replace_strict(TRUTH, default=None, return_dtype=pl.Boolean)
