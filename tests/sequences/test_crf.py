@@ -429,8 +429,6 @@ def test_wrong_use_is_refused():
         ConditionalRandomField(l2=-1).fit(X, y)
     with pytest.raises(DataError, match=r"passes: expected a whole number >= 0, got 0\.5"):
         ConditionalRandomField(passes=0.5).fit(X, y)
-    with pytest.raises(DataError, match="allowed_transitions: expected None, 'seen' or pairs"):
-        ConditionalRandomField(allowed_transitions="all").fit(X, y)
     with pytest.raises(DataError, match="X: expected at least one token to train on"):
         ConditionalRandomField().fit([], [])
     with pytest.raises(DataError, match="y: expected labels, got None"):
@@ -460,3 +458,35 @@ def test_chunking_is_crfsuites(shared_data, tmp_path):
     found = [list(map(str, path)) for path in model.predict(X["test"])]
     assert found == [tagger.tag(tokens) for tokens in X["test"]]
     assert evaluate_tags(y["test"], found).chunks_overall.f1 > 0.86
+
+
+def test_pairs_of_labels_that_are_none_are_refused():
+    X, y = corpus(n=5)
+    for bad in (3, "all", iter([("A", "B")])):
+        with pytest.raises(DataError, match="allowed_transitions: expected None, 'seen' or a list"):
+            ConditionalRandomField(allowed_transitions=bad).fit(X, y)
+    for bad in ([1], ["AB"], [("A", "B", "C")]):
+        with pytest.raises(DataError, match=r"expected \(from, to\) pairs of labels, got"):
+            ConditionalRandomField(allowed_transitions=bad).fit(X, y)
+
+
+def test_what_no_allowed_path_can_label_is_refused_by_all():
+    model = ConditionalRandomField(allowed_transitions=[("a", "b")])
+    model.fit([["x", "y"]] * 2, [["a", "b"]] * 2)
+    X, y = [["x", "y"], ["x", "y", "y"]], [["a", "b"], ["a", "b", "b"]]
+    for use in (
+        model.predict,
+        model.predict_proba,
+        model.edge_marginals,
+        lambda X: model.predict(X, decode="posterior"),
+        lambda X: model.log_likelihood(X, y),
+    ):
+        with pytest.raises(DataError, match="got none such for sequence 1; widen"):
+            use(X)
+
+
+def test_columns_of_names_are_text_whatever_the_features():
+    polars = pytest.importorskip("polars")
+    model = ConditionalRandomField().fit([np.eye(3)], [["x", "y", "x"]])
+    for frame in (model.state_weights_frame(), model.explain(np.eye(3))):
+        assert frame.schema["attribute"] == frame.schema["value"] == polars.String

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import ConvergenceWarning, DataError
 from crossfade.rows.reading import import_polars
 from crossfade.sequences import recursions
+from crossfade.sequences.checks import check_number
 from crossfade.sequences.crf_training import (
     Objective,
     TrainingOptions,
@@ -28,7 +29,6 @@ from crossfade.sequences.crf_training import (
 from crossfade.sequences.decoding import ChainDecoding, Potentials
 from crossfade.sequences.features import Attribute, AttributeEncoder, EncodedSequences
 from crossfade.sequences.input import Layout, read_labels
-from crossfade.sequences.markov import path_scores
 
 __all__ = ["ConditionalRandomField"]
 
@@ -55,7 +55,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         Penalty on absolute weights: makes many of them zero.
     l2 : float, default=1.0
         Penalty on squared weights (not halved).
-    allowed_transitions : None, "seen" or iterable of (from, to) pairs, default=None
+    allowed_transitions : None, "seen" or list of (from, to) pairs, default=None
         The transitions that may occur, in training and in decoding: all of them; those of the
         training labels; those listed.
     start_stop : bool, default=True
@@ -123,7 +123,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         *,
         l1: float = 0.0,
         l2: float = 1.0,
-        allowed_transitions: str | Iterable[tuple[Any, Any]] | None = None,
+        allowed_transitions: str | Collection[tuple[Any, Any]] | None = None,
         start_stop: bool = True,
         unseen_states: bool = False,
         unseen_transitions: bool = False,
@@ -179,7 +179,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             allowed=allowed,
         )
         objective = Objective(encoded, labels.codes, layout, self.l2)
-        options = TrainingOptions(self.l1, self.passes, self.tol, self.max_iter, self.random_state)
+        whole = int(self.passes), self.tol, int(self.max_iter), int(self.random_state)
+        options = TrainingOptions(self.l1, *whole)
         solution = train(objective, options)
         if not solution.converged:
             warnings.warn(
@@ -203,13 +204,18 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
     def _check_parameters(self) -> None:
         for name in ("l1", "l2", "tol"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float | np.number) and 0.0 <= value < np.inf):
-                raise DataError(f"{name}: expected a finite number >= 0, got {value!r}")
+            check_number(name, getattr(self, name), 0.0)
         for name, least in (("passes", 0), ("max_iter", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= least):
-                raise DataError(f"{name}: expected a whole number >= {least}, got {value!r}")
+            check_number(name, getattr(self, name), least, whole=True)
+        given = self.allowed_transitions
+        # An iterator would be empty at the next fit, and could be neither cloned nor pickled.
+        if not (given is None or given == "seen") and (
+            isinstance(given, str) or not isinstance(given, Collection)
+        ):
+            raise DataError(
+                f"allowed_transitions: expected None, 'seen' or a list of pairs of labels, got "
+                f"{given!r}"
+            )
 
     def _encoded_for_fit(self, X: Any, lengths: ArrayLike | None) -> EncodedSequences:
         return (
@@ -225,15 +231,12 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         origins = layout.followed()
         allowed = np.zeros((n_labels, n_labels), dtype=bool)
         if isinstance(given, str):
-            if given != "seen":
-                raise DataError(
-                    f"allowed_transitions: expected None, 'seen' or pairs of labels, got {given!r}"
-                )
             allowed[codes[origins], codes[origins + 1]] = True
             return allowed
-        place = {label: number for number, label in enumerate(classes.tolist())}
+        names = classes.tolist()
+        place = {label: number for number, label in enumerate(names)}
         for pair in given:
-            if isinstance(pair, str) or len(pair) != 2:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise DataError(
                     f"allowed_transitions: expected (from, to) pairs of labels, got {pair!r}"
                 )
@@ -245,9 +248,9 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             step = int(origins[bad[0]])
             number = int(np.searchsorted(layout.offsets, step, side="right")) - 1
             raise DataError(
-                f"y: expected transitions within allowed_transitions, got "
-                f"{classes[codes[step]]!r} to {classes[codes[step + 1]]!r} in sequence {number}; "
-                "allow the pair or correct the labels"
+                f"y: expected transitions within allowed_transitions, got {names[codes[step]]!r} "
+                f"to {names[codes[step + 1]]!r} in sequence {number}; allow the pair or correct "
+                "the labels"
             )
         return allowed
 
@@ -341,9 +344,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
                 "the features"
             )
         layout, chain = self._scored(X, lengths)
-        codes = read_labels(y, layout, self.classes_).codes
-        along = path_scores(chain[0], layout, codes, chain[2:])
-        return along - recursions.log_partition(*chain)
+        return self._conditional(layout, chain, y)
 
     def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
         """Return the share of tokens labelled right on the best paths.
@@ -394,7 +395,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         order = np.argsort(-np.abs(table.data), kind="stable")
         names = self.encoder_.names
         attributes = [names[number] for number in table.row[order]]
-        return import_polars("a data frame").DataFrame(
+        return _frame(
             {
                 **_attribute_columns(attributes),
                 "label": self.classes_[table.col[order]].tolist(),
@@ -407,7 +408,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
         For each token the best path is compared with the path that has the token's next most
         probable label instead, all else equal. The contributions of a token add up to the log of
-        how much more probable the best path is than the other.
+        how much more probable the best path is than the other: infinitely more where that one
+        takes a forbidden transition.
 
         Parameters
         ----------
@@ -462,7 +464,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             here.sort(key=lambda row: -abs(row[2]))
             rows.extend((t, other, *row) for row in here)
         tokens = [row[0] for row in rows]
-        return import_polars("a data frame").DataFrame(
+        return _frame(
             {
                 "token": tokens,
                 "label": self.classes_[path[tokens]].tolist(),
@@ -499,6 +501,14 @@ def _without_zeros(layout: WeightLayout, theta: Floats) -> tuple[WeightLayout, F
     )
     others = (part[part != 0.0] for part in (transition, start, stop))
     return smaller, np.concatenate([state[kept][by_code][order], *others])
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    polars = import_polars("a data frame")
+    # A column of nulls alone would have no type.
+    return polars.DataFrame(
+        columns, schema_overrides={"attribute": polars.String, "value": polars.String}
+    )
 
 
 def _attribute_columns(attributes: list[Attribute | None]) -> dict[str, list[str | None]]:

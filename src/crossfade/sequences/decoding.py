@@ -11,6 +11,7 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import recursions
 from crossfade.sequences.input import Layout, layout_of, read_labels
+from crossfade.sequences.markov import path_scores
 from crossfade.sequences.recursions import StepScorer
 
 __all__ = ["ChainDecoding", "ChainLogs", "Potentials"]
@@ -109,9 +110,17 @@ class ChainDecoding:
             [edge, from, to].
         """
         layout, chain = self._scored(X, lengths)
+        self._refuse_impossible(recursions.log_partition(*chain))
         edges = recursions.edge_marginals(*chain)
         counts = np.maximum(np.diff(layout.offsets) - 1, 0)
         return np.split(edges, np.cumsum(counts)[:-1]) if layout.n_sequences else []
+
+    def _conditional(self, layout: Layout, potentials: Potentials, y: Any) -> Floats:
+        """Return log p(y | x) of each sequence."""
+        codes = read_labels(y, layout, self.classes_).codes
+        total = recursions.log_partition(*potentials)
+        self._refuse_impossible(total)
+        return path_scores(potentials[0], layout, codes, potentials[2:]) - total
 
     def _accuracy(self, X: Any, y: Any, lengths: ArrayLike | None) -> float:
         layout = layout_of(X, lengths)

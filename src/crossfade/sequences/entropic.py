@@ -27,12 +27,17 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.lbfgs import lbfgs
 from crossfade.sequences import recursions
+from crossfade.sequences.chain_tradeoff import refuse_without_density
+from crossfade.sequences.checks import check_number
 from crossfade.sequences.decoding import ChainDecoding, Potentials
 from crossfade.sequences.hmm import HiddenMarkovModel
 from crossfade.sequences.input import Layout, layout_of, read_labels
 from crossfade.sequences.markov import estimate_chain, label_counts, path_scores
 
 __all__ = ["EntropicMarkovChain"]
+
+#: Log-probability of what never occurred, where joint training starts: finite.
+_LOG_NOTHING = -30.0
 
 
 class EntropicMarkovChain(ChainDecoding, BaseEstimator):
@@ -68,6 +73,8 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         [from, to].
     local_ : classifier
         Fitted (plug-in training).
+    n_features_in_ : int
+        Columns of the matrices given.
     coef_, intercept_ : ndarray
         Of L, (n_states, n_features) and (n_states,) (joint training).
     converged_ : bool
@@ -134,8 +141,14 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         -------
         EntropicMarkovChain
             L follows from the emissions: L_y(i) ∝ π(i) p(y | i).
+
+        Raises
+        ------
+        NotADensityError
+            If the discriminative end of the tradeoff left the model no p(y | i).
         """
         check_is_fitted(model, "parameters_")
+        refuse_without_density(model.emission_, model.parameters_)
         n_states = len(model.classes_)
         if reference is None:
             reference = 0.5 * model.startprob_ + 0.5 / n_states
@@ -189,6 +202,11 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
             local = LogisticRegression(max_iter=1000)
             if self.local_classifier is not None:
                 local = clone(self.local_classifier)
+            elif n_states == 1:
+                raise DataError(
+                    f"y: expected at least two labels, got only {self.classes_.tolist()[0]!r}; "
+                    "logistic regression needs two"
+                )
             self.local_ = local.fit(features, self.classes_[labels.codes])
         else:
             self._fit_jointly(features, layout, labels.codes)
@@ -205,16 +223,19 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
                 f"{self.local_classifier!r}; the local part is trained with the rest"
             )
         for name in ("alpha", "l2", "tol"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise DataError(f"{name}: expected a finite number >= 0, got {value!r}")
+            check_number(name, getattr(self, name), 0.0)
+        check_number("max_iter", self.max_iter, 1, whole=True)
 
     def _features(self, X: Any, lengths: ArrayLike | None, *, learn: bool) -> tuple[Any, Layout]:
         """Return a matrix with a row a step, dense or sparse, and the layout."""
         if _are_matrices(X):
             layout = layout_of(X, lengths)
-            parts = [part for part in X if part.shape[0]] if layout.listed else [X]
-            return _stacked(parts), layout
+            matrix = _stacked(list(X) if layout.listed else [X])
+            if learn:
+                self.n_features_in_ = int(matrix.shape[1])
+            elif layout.n_steps:
+                self._check_columns(matrix.shape[1])
+            return matrix, layout
         from crossfade.sequences.features import AttributeEncoder
 
         if learn:
@@ -232,20 +253,29 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         )
         return matrix, Layout(encoded.offsets, listed=lengths is None)
 
+    def _check_columns(self, n_columns: int) -> None:
+        if self._encoder is not None:
+            raise DataError("X: expected tokens as in fit, got matrices; pass dicts or strings")
+        if n_columns != self.n_features_in_:
+            raise DataError(
+                f"X: expected {self.n_features_in_} columns as in fit, got {n_columns}; give the "
+                "same columns"
+            )
+
     def _fit_jointly(self, features: Any, layout: Layout, codes: Integers) -> None:
         objective = _JointObjective(
             features, layout, codes, len(self.classes_), self.l2, tied=self.initial == "reference"
         )
-        start = objective.vector(
-            np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_)
-        )
+        with np.errstate(divide="ignore"):
+            counted = (np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_))
+        start = objective.vector(*(np.maximum(part, _LOG_NOTHING) for part in counted))
         found = lbfgs(
             objective,
             start,
             diagonal=objective.curvature,
             memory=20,
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=int(self.max_iter),
         )
         initial, transitions, reference, intercept, coef = objective.parts(found.theta)
         self.initial_ = np.exp(log_softmax(initial))
@@ -315,9 +345,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         ndarray of shape (n_sequences,)
         """
         layout, potentials = self._scored(X, lengths)
-        labels = read_labels(y, layout, self.classes_)
-        along = path_scores(potentials[0], layout, labels.codes, potentials[2:])
-        return along - recursions.log_partition(*potentials)
+        return self._conditional(layout, potentials, y)
 
     def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
         """Return the share of steps predicted right.
@@ -442,15 +470,17 @@ def _is_matrix(part: Any) -> bool:
 
 
 def _stacked(parts: list[Any]) -> Any:
-    if not parts:
+    widths = [part.shape[1] if part.shape[0] else None for part in parts]
+    width = next((width for width in widths if width is not None), None)
+    if width is None:
         return np.zeros((0, 0))
-    widths = [part.shape[1] for part in parts]
-    if len(set(widths)) > 1:
-        odd = next(n for n, width in enumerate(widths) if width != widths[0])
+    odd = next((n for n, found in enumerate(widths) if found not in (None, width)), None)
+    if odd is not None:
         raise DataError(
-            f"X: expected {widths[0]} columns in every sequence, got {widths[odd]} in another; "
+            f"X: expected {width} columns in every sequence, got {widths[odd]} in sequence {odd}; "
             "give all sequences the same columns"
         )
+    parts = [part for part in parts if part.shape[0]]
     if any(scipy.sparse.issparse(part) for part in parts):
         matrix: Any = scipy.sparse.vstack(parts, format="csr")
         finite = np.isfinite(matrix.data).all()

@@ -15,11 +15,12 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff, recursions
 from crossfade.sequences.chain_objective import LabelledChain, labelled_chain
+from crossfade.sequences.checks import check_number
 from crossfade.sequences.decoding import ChainDecoding, ChainLogs, Potentials
 from crossfade.sequences.density_emission import DensityEmission
 from crossfade.sequences.emission import Emission, by_step, score_steps
 from crossfade.sequences.emissions import emission_for, emission_from, gaussian_moments
-from crossfade.sequences.input import Labels, Layout, layout_of, read_labels
+from crossfade.sequences.input import Labels, Layout, layout_of, names_array, read_labels
 from crossfade.sequences.markov import ChainParameters, path_scores, stationary
 from crossfade.sequences.recursions import StepScorer
 from crossfade.sequences.symbol_emission import SymbolEmission
@@ -81,7 +82,8 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
     symbols_ : ndarray of shape (n_symbols,)
     means_, covars_ : ndarray
         Gaussian emissions only: (n_states, n_features), and variances of the same shape or
-        covariances (n_states, n_features, n_features). Poisson emission: ``means_``.
+        covariances (n_states, n_features, n_features). Poisson emission: ``means_``. There are
+        none where a discriminative fit left no density.
     log_likelihood_history_ : ndarray of shape (n_iter_,)
         Log-likelihood at each iteration, plus the log prior density of the smoothing, which
         together never fall. With all labels known: one entry, λ joint + (1 - λ) conditional
@@ -198,14 +200,12 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             raise DataError(
                 f"algorithm: expected 'baum-welch' or 'viterbi', got {self.algorithm!r}"
             )
-        for name, least in (("alpha", 0.0), ("tol", 0.0), ("l2", 0.0), ("n_init", 1)):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= least):
-                raise DataError(f"{name}: expected a finite number >= {least:g}, got {value!r}")
-        if self.max_iter < 1 or int(self.max_iter) != self.max_iter:
-            raise DataError(f"max_iter: expected a whole number >= 1, got {self.max_iter!r}")
-        if self.n_states is not None and (self.n_states < 1 or int(self.n_states) != self.n_states):
-            raise DataError(f"n_states: expected a whole number >= 1, got {self.n_states!r}")
+        for name in ("alpha", "tol", "l2"):
+            check_number(name, getattr(self, name), 0.0)
+        for name in ("n_init", "max_iter"):
+            check_number(name, getattr(self, name), 1, whole=True)
+        if self.n_states is not None:
+            check_number("n_states", self.n_states, 1, whole=True)
         if self.model_end not in (True, False, "auto"):
             raise DataError(f"model_end: expected True, False or 'auto', got {self.model_end!r}")
 
@@ -216,7 +216,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
                     "n_states: expected the number of hidden states where there are no labels, "
                     "got None; try 2"
                 )
-            return np.arange(self.n_states)
+            return np.arange(int(self.n_states))
         found = len(labels.classes)
         if found == 0:
             raise DataError("y: expected some labels, got hidden ones only; leave y out")
@@ -257,7 +257,8 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         labels: Labels,
         data: LabelledChain,
     ) -> chain_tradeoff.Crossing:
-        settings = chain_tradeoff.Settings(self.l2, self.max_iter, self.tol)
+        self.__dict__.pop("tradeoff_scores_", None)
+        settings = chain_tradeoff.Settings(self.l2, int(self.max_iter), self.tol)
         if self.tradeoff == "auto":
             self.tradeoff_scores_ = chain_tradeoff.held_out_scores(
                 named,
@@ -312,7 +313,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             emission = named.bind(raw, codes, n_states)
             observations = emission.observe(raw)
             rng = self._generator()
-            n_starts = self.n_init if codes is None else 1
+            n_starts = int(self.n_init) if codes is None else 1
             starts = [
                 baum_welch.first_parameters(
                     emission, observations, layout, codes, n_states, self.alpha, rng
@@ -328,7 +329,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
                 codes=codes,
                 alpha=self.alpha,
                 viterbi_training=self.algorithm == "viterbi",
-                max_iter=self.max_iter,
+                max_iter=int(self.max_iter),
                 tol=self.tol,
             )
             for first in starts
@@ -350,12 +351,14 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
     def _publish(self) -> None:
         """Set the attributes that show the parameters in the usual terms."""
         parameters = self.parameters_
+        for name in ("emissionprob_", "unseenprob_", "symbols_", "means_", "covars_"):
+            self.__dict__.pop(name, None)  # an earlier fit's, of another emission
         self.startprob_, self.transmat_ = parameters.start, parameters.transitions
         self.stopprob_ = parameters.stop
         if isinstance(self.emission_, SymbolEmission):
             table = np.exp(parameters.theta)
             self.emissionprob_, self.unseenprob_ = table[:, :-1], table[:, -1]
-            self.symbols_ = np.array(self.emission_.symbols)
+            self.symbols_ = names_array(self.emission_.symbols)
         elif isinstance(self.emission_, DensityEmission):
             moments = gaussian_moments(self.emission_, parameters.theta)
             if moments is not None:
@@ -420,7 +423,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
                 f"startprob: expected {len(theta)} states as the emission has, got {n_states}"
             )
         model = cls(n_states=n_states, emission=density, **settings)
-        model.classes_ = np.arange(n_states) if classes is None else np.array(classes)
+        model.classes_ = np.arange(n_states) if classes is None else names_array(classes)
         model.emission_ = emission
         model.parameters_ = ChainParameters(start, transitions, None, theta)
         model.weights_, model.tradeoff_ = None, 1.0
@@ -528,8 +531,17 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         return layout.restore(observations), layout.restore(self.classes_[codes])
 
     def stationary_distribution(self) -> Floats:
-        """Return the long-run share of each state, shape (n_states,): π with π a = π."""
+        """Return the long-run share of each state, shape (n_states,): π with π a = π.
+
+        Raises
+        ------
+        DataError
+            If there are several, the chain falling into parts.
+        NotADensityError
+            If the discriminative end of the tradeoff left no transition probabilities.
+        """
         check_is_fitted(self, "parameters_")
+        chain_tradeoff.refuse_without_density(self.emission_, self.parameters_)
         return stationary(self.transmat_)
 
     def n_free_parameters(self) -> int:
@@ -579,7 +591,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             )
         new: HiddenMarkovModel = type(self)(**self.get_params(deep=False))
         new.__dict__.update(self.__dict__)
-        new.classes_ = np.array(names)
+        new.classes_ = names_array(names)
         return new
 
 

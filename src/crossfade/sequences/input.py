@@ -26,6 +26,7 @@ __all__ = [
     "encode",
     "is_missing",
     "layout_of",
+    "names_array",
     "read_labels",
     "stack_numbers",
     "stack_symbols",
@@ -95,6 +96,39 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, Real) and value != value)
 
 
+def names_array(names: Iterable[Any]) -> NDArray[Any]:
+    """Return names (symbols, labels) as one row, each as it is.
+
+    NumPy would make one string of ``"1"`` and ``1`` and of ``"a"`` and ``"a\\0"``, and rows of
+    tuples; such names stay objects.
+
+    Parameters
+    ----------
+    names : iterable of hashable
+
+    Returns
+    -------
+    ndarray of shape (n_names,)
+
+    Examples
+    --------
+    >>> from crossfade.sequences.input import names_array
+    >>> names_array(["a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    >>> names_array(["1", 1])
+    array(['1', 1], dtype=object)
+    """
+    given = list(names)
+    if given:
+        try:
+            array = np.array(given)
+        except ValueError:  # tuples of several lengths
+            array = np.empty(0)
+        if array.ndim == 1 and array.tolist() == given:
+            return array
+    return np.fromiter(given, dtype=object, count=len(given))
+
+
 def layout_of(X: Any, lengths: ArrayLike | None = None, *, name: str = "X") -> Layout:
     """Return the layout of sequences given as a list, or as one array with lengths.
 
@@ -144,6 +178,8 @@ def _count(values: Any) -> int:
 
 def _offsets(lengths: ArrayLike, n_steps: int, name: str) -> Integers:
     given = np.asarray(lengths)
+    if given.size == 0:
+        given = given.astype(np.int64)
     whole = given.ndim == 1 and given.dtype.kind in "iu" and bool((given >= 0).all())
     if not whole or int(given.sum()) != n_steps:
         raise DataError(
@@ -369,7 +405,7 @@ def read_labels(
                 "y: expected labels of one kind, got "
                 f"{sorted({type(v).__name__ for v in seen})!r}; make them all strings or integers"
             ) from error
-        classes = np.array(ordered) if ordered else np.empty(0, dtype=object)
+        classes = names_array(ordered)
     known = {label: code for code, label in enumerate(classes.tolist())}
     codes = np.array([known.get(v, len(known)) for v in flat], dtype=np.int64)
     codes[missing] = -1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -183,5 +182,5 @@ def path_scores(
     before = layout.followed()
     steps[before] += transitions[safe[before], safe[before + 1]]
     sequence = np.repeat(np.arange(layout.n_sequences), np.diff(layout.offsets))
-    totals: Any = np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
-    return totals
+    totals = np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
+    return totals.astype(np.float64, copy=False)  # NumPy counts nothing in integers
