@@ -8,10 +8,15 @@ import polars as pl
 import pycrfsuite
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 
 from crossfade.blocks import threads
 from crossfade.errors import ConvergenceWarning, DataError
-from crossfade.sequences import ConditionalRandomField, HiddenMarkovModel
+from crossfade.sequences import (
+    ConditionalRandomField,
+    EntropicMarkovChain,
+    HiddenMarkovModel,
+)
 from crossfade.sequences.crf_training import Objective, TrainingOptions, choose_weights, train
 from crossfade.sequences.features import AttributeEncoder
 from crossfade.sequences.input import read_labels
@@ -460,6 +465,18 @@ def test_chunking_is_crfsuites(shared_data, tmp_path):
     assert evaluate_tags(y["test"], found).chunks_overall.f1 > 0.86
 
 
+@pytest.mark.parametrize("model", [ConditionalRandomField(), EntropicMarkovChain()])
+def test_labels_left_out_are_asked_for(model):
+    X, y = [["a", "b"]] * 2, [["x", "y"]] * 2
+    model = clone(model).fit(X, y)
+    for use in (model.log_likelihood, lambda X: model.log_likelihood(X, None)):
+        with pytest.raises(DataError, match="y: expected labels, got None; the model has a prob"):
+            use(X)
+    for use in (model.score, model.fit):
+        with pytest.raises(DataError, match="y: expected labels, got None; pass a label for every"):
+            use(X, None)
+
+
 def test_pairs_of_labels_that_are_none_are_refused():
     X, y = corpus(n=5)
     for bad in (3, "all", iter([("A", "B")])):
@@ -486,7 +503,6 @@ def test_what_no_allowed_path_can_label_is_refused_by_all():
 
 
 def test_columns_of_names_are_text_whatever_the_features():
-    polars = pytest.importorskip("polars")
     model = ConditionalRandomField().fit([np.eye(3)], [["x", "y", "x"]])
     for frame in (model.state_weights_frame(), model.explain(np.eye(3))):
-        assert frame.schema["attribute"] == frame.schema["value"] == polars.String
+        assert frame.schema["attribute"] == frame.schema["value"] == pl.String

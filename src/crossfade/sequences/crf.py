@@ -324,13 +324,14 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
                 f"sequence {int(impossible[0])}; widen allowed_transitions"
             )
 
-    def log_likelihood(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Floats:
+    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
         """Return log p(y | x) of each sequence.
 
         Parameters
         ----------
         X : list of sequences, EncodedSequences, or one array
         y : list of sequences of labels, or one array
+            Without it there is nothing to return: the model has no density of X.
         lengths : array-like of int, optional
 
         Returns
@@ -338,11 +339,6 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         ndarray of shape (n_sequences,)
             -inf for labels that training never saw and for forbidden transitions.
         """
-        if y is None:
-            raise DataError(
-                "y: expected labels, got None; a random field models labels given features, not "
-                "the features"
-            )
         layout, chain = self._scored(X, lengths)
         return self._conditional(layout, chain, y)
 

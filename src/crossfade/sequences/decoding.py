@@ -117,6 +117,11 @@ class ChainDecoding:
 
     def _conditional(self, layout: Layout, potentials: Potentials, y: Any) -> Floats:
         """Return log p(y | x) of each sequence."""
+        if y is None:
+            raise DataError(
+                "y: expected labels, got None; the model has a probability of labels given "
+                "observations, none of the observations themselves"
+            )
         codes = read_labels(y, layout, self.classes_).codes
         total = recursions.log_partition(*potentials)
         self._refuse_impossible(total)

@@ -330,7 +330,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         values = np.ascontiguousarray(values - np.log(self.reference_))
         return layout, (values, layout.offsets, initial, transitions, final)
 
-    def log_likelihood(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Floats:
+    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
         """Return the conditional log p(y | x) of each sequence.
 
         Parameters

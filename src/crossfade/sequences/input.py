@@ -387,6 +387,8 @@ def read_labels(
     DataError
         If a sequence of y differs in length from X's, naming it, or a label is missing.
     """
+    if y is None:
+        raise DataError("y: expected labels, got None; pass a label for every step of X")
     flat = _flat_labels(y, layout)
     numeric = all(isinstance(v, Integral) or is_missing(v) for v in flat)
     missing = np.array([is_missing(v) or (numeric and v == -1) for v in flat], dtype=bool)
