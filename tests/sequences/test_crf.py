@@ -465,6 +465,36 @@ def test_chunking_is_crfsuites(shared_data, tmp_path):
     assert evaluate_tags(y["test"], found).chunks_overall.f1 > 0.86
 
 
+def test_posterior_decoding_honours_forbidden_transitions_and_is_the_best_that_does():
+    broken = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = [[f"w{i}" for i in rng.integers(0, 6, size=6)] for _ in range(12)]
+        y = [["BIO"[(int(w[1]) + rng.integers(2)) % 3] for w in words] for words in X]
+        pairs = {*itertools.product("BIO", repeat=2)} - {("O", "I")}
+        # An I after an O becomes an O.
+        y = [list("".join(labels).replace("OI", "OO").replace("OI", "OO")) for labels in y]
+        y = [labels for labels in y if pairs.issuperset(itertools.pairwise(labels))]
+        model = ConditionalRandomField(allowed_transitions=list(pairs), l2=0.05)
+        model.fit(X[: len(y)], y)
+        new = [[f"w{i}" for i in rng.integers(0, 6, size=5)] for _ in range(40)]
+        new += [[], ["w1"]]
+        paths = model.predict(new, decode="posterior")
+        for marginals, path in zip(model.predict_proba(new), paths, strict=True):
+            assert pairs.issuperset(itertools.pairwise(path.tolist()))
+            codes = np.searchsorted(model.classes_, path)
+            value = marginals[np.arange(len(codes)), codes].sum()
+            allowed = [
+                sum(marginals[t, k] for t, k in enumerate(other))
+                for other in itertools.product(range(3), repeat=len(codes))
+                if pairs.issuperset(itertools.pairwise(model.classes_[list(other)].tolist()))
+            ]
+            assert value == pytest.approx(max(allowed), abs=1e-12)
+            best = model.classes_[marginals.argmax(axis=1)].tolist()
+            broken += not pairs.issuperset(itertools.pairwise(best))
+    assert broken  # else nothing was shown
+
+
 @pytest.mark.parametrize("model", [ConditionalRandomField(), EntropicMarkovChain()])
 def test_labels_left_out_are_asked_for(model):
     X, y = [["a", "b"]] * 2, [["x", "y"]] * 2

@@ -57,7 +57,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         Penalty on squared weights (not halved).
     allowed_transitions : None, "seen" or list of (from, to) pairs, default=None
         The transitions that may occur, in training and in decoding: all of them; those of the
-        training labels; those listed.
+        training labels; those listed. With ``decode="posterior"`` too: of the paths without
+        others, the one with the most labels expected right.
     start_stop : bool, default=True
         Whether there are weights for the first and for the last label.
     unseen_states, unseen_transitions : bool, default=False
@@ -315,6 +316,21 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
         for_each_block(work, encoded.n_tokens)
         return scores
+
+    def _best_steps(self, layout: Layout, marginals: Floats) -> Integers:
+        """Return the most probable label of each step, or the best such path that is allowed.
+
+        Where transitions are forbidden, the labels that are best one by one may follow each other
+        by one of these. The path that maximises the sum of its marginals is then the allowed one
+        with the most labels expected right.
+        """
+        allowed = self._layout.allowed
+        if allowed.all():
+            return super()._best_steps(layout, marginals)
+        nothing = np.zeros(len(allowed))
+        edges = np.where(allowed, 0.0, -np.inf)
+        found, _ = recursions.viterbi(marginals, layout.offsets, nothing, edges, nothing)
+        return found
 
     def _refuse_impossible(self, values: Floats) -> None:
         impossible = np.flatnonzero(values == -np.inf)

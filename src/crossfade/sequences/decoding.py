@@ -62,8 +62,12 @@ class ChainDecoding:
             codes, scores = recursions.best_paths(scorer, layout.offsets, *chain)
             self._refuse_impossible(scores)
         else:
-            codes = self._posteriors(layout, scorer, chain).argmax(axis=1)
+            codes = self._best_steps(layout, self._posteriors(layout, scorer, chain))
         return layout.restore(self.classes_[codes])
+
+    def _best_steps(self, layout: Layout, marginals: Floats) -> Integers:
+        """Return the most probable state of each step."""
+        return marginals.argmax(axis=1)
 
     def _posteriors(self, layout: Layout, scorer: StepScorer, chain: ChainLogs) -> Floats:
         marginals = np.empty((layout.n_steps, len(self.classes_)))
