@@ -10,6 +10,7 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
 from crossfade.errors import DataError, NotADensityError
 from crossfade.sequences import EntropicMarkovChain, HiddenMarkovModel
@@ -181,6 +182,8 @@ def test_wrong_use_is_refused():
         EntropicMarkovChain(training="both").fit(X, y)
     with pytest.raises(DataError, match="local_classifier: expected None for training='joint'"):
         EntropicMarkovChain(GaussianNB(), training="joint").fit(X, y)
+    with pytest.raises(DataError, match="local_classifier: expected a classifier with predict_pr"):
+        EntropicMarkovChain(LinearSVC()).fit(X, y)
     with pytest.raises(DataError, match="labels in sequence 1, as many as X has steps there"):
         EntropicMarkovChain().fit(X, [y[0], y[1][:-1], y[2]])
     with pytest.raises(DataError, match="expected finite features, got NaN or infinity"):

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -538,3 +539,13 @@ def test_sequences_without_steps_in_both_forms():
     assert model.predict([], []).tolist() == model.predict([], [0, 0]).tolist() == []
     joint = model.log_likelihood([[]], [[]])
     assert (joint.tolist(), joint.dtype) == ([0.0], np.float64)
+
+
+@pytest.mark.parametrize(
+    "X", [[scipy.sparse.csr_array(np.eye(2))], [[{"w": "a"}, {"w": "b"}]], [[["a"], ["b"]]]]
+)
+def test_a_step_of_several_values_is_no_symbol(X):
+    with pytest.raises(
+        DataError, match=r"X: expected one symbol a step, got [\s\S]* of sequence 0"
+    ):
+        HiddenMarkovModel().fit(X, [["u", "v"]])

@@ -202,6 +202,11 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
             local = LogisticRegression(max_iter=1000)
             if self.local_classifier is not None:
                 local = clone(self.local_classifier)
+                if not hasattr(local, "predict_proba"):
+                    raise DataError(
+                        "local_classifier: expected a classifier with predict_proba, got "
+                        f"{local!r}; calibrate it with sklearn.calibration.CalibratedClassifierCV"
+                    )
             elif n_states == 1:
                 raise DataError(
                     f"y: expected at least two labels, got only {self.classes_.tolist()[0]!r}; "

@@ -279,7 +279,7 @@ def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any] |
     for part in parts:
         symbols.extend(_symbols(part))
     for step, symbol in enumerate(symbols):
-        if isinstance(symbol, list | dict | set | np.ndarray):
+        if type(symbol).__hash__ is None:
             number = int(np.searchsorted(layout.offsets, step, side="right")) - 1
             raise DataError(
                 f"X: expected one symbol a step, got {symbol!r} at step "
@@ -414,12 +414,17 @@ def read_labels(
     return Labels(classes, codes)
 
 
+def _is_sequence(part: Any) -> bool:
+    return hasattr(part, "__len__") and not isinstance(part, str | bytes)
+
+
 def _flat_labels(y: Any, layout: Layout) -> list[Any]:
     """Return all labels in one list, refusing any whose lengths differ from X's."""
     if isinstance(y, np.ndarray) and y.dtype != object:
         listed = y.ndim == 2 and y.shape[1] != 1
     else:
-        listed = layout.listed if not len(y) else isinstance(y[0], list | tuple | np.ndarray)
+        first = next(iter(y), None)
+        listed = layout.listed if not len(y) else _is_sequence(first)
     if not listed:
         labels = np.asarray(y).ravel().tolist() if isinstance(y, np.ndarray) else list(y)
         if len(labels) != layout.n_steps:
@@ -433,10 +438,10 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
         )
     labels = []
     for number, (part, length) in enumerate(zip(y, np.diff(layout.offsets), strict=True)):
-        if isinstance(part, str | bytes) or not hasattr(part, "__len__") or len(part) != length:
+        if not _is_sequence(part) or len(part) != length:
             raise DataError(
                 f"y: expected {length} labels in sequence {number}, as many as X has steps there, "
                 f"got {len(part) if hasattr(part, '__len__') else part!r}"
             )
-        labels.extend(part.tolist() if isinstance(part, np.ndarray) else part)
+        labels.extend(part.tolist() if hasattr(part, "tolist") else part)
     return labels
