@@ -17,8 +17,9 @@ from crossfade.sequences import (
     EntropicMarkovChain,
     HiddenMarkovModel,
 )
-from crossfade.sequences.crf_training import Objective, TrainingOptions, choose_weights, train
-from crossfade.sequences.features import AttributeEncoder
+from crossfade.sequences.attributes import AttributeEncoder
+from crossfade.sequences.crf_training import Objective, TrainingOptions, train
+from crossfade.sequences.crf_weights import choose_weights
 from crossfade.sequences.input import read_labels
 
 EXACT = {"tol": 0.0, "max_iter": 3000}

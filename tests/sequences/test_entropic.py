@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from crossfade.errors import DataError, NotADensityError
 from crossfade.sequences import EntropicMarkovChain, HiddenMarkovModel
-from crossfade.sequences.entropic import _JointObjective
+from crossfade.sequences.entropic_objective import JointObjective
 from crossfade.sequences.input import layout_of
 
 
@@ -133,7 +133,7 @@ def test_gradient_of_joint_training(tied, sparse):
     layout = layout_of(X)
     features = np.concatenate(X)
     features = scipy.sparse.csr_matrix(features) if sparse else features
-    objective = _JointObjective(features, layout, np.concatenate(y), 3, 0.3, tied=tied)
+    objective = JointObjective(features, layout, np.concatenate(y), 3, 0.3, tied=tied)
     point = 0.5 * np.random.default_rng(0).normal(size=3 + 9 + 3 + 3 + 9)
     _, gradient = objective.value_and_gradient(point)
     for place in range(point.size):

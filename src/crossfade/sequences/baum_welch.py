@@ -16,10 +16,10 @@ import numpy as np
 from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations
 from crossfade.sequences.emission import Emission, by_step
 from crossfade.sequences.input import Layout
 from crossfade.sequences.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
-from crossfade.sequences.recursions import StepScorer, best_paths, expectations
 
 __all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict"]
 

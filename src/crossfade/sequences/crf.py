@@ -15,19 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import ConvergenceWarning, DataError
-from crossfade.rows.reading import import_polars
 from crossfade.sequences import recursions
+from crossfade.sequences.attributes import AttributeEncoder, EncodedSequences
 from crossfade.sequences.checks import check_number
-from crossfade.sequences.crf_training import (
-    Objective,
-    TrainingOptions,
-    WeightLayout,
-    choose_weights,
-    pair_layout,
-    train,
-)
+from crossfade.sequences.crf_explanation import contributions_frame, weights_frame
+from crossfade.sequences.crf_training import Objective, TrainingOptions, train
+from crossfade.sequences.crf_weights import WeightLayout, choose_weights, without_zeros
 from crossfade.sequences.decoding import ChainDecoding, Potentials
-from crossfade.sequences.features import Attribute, AttributeEncoder, EncodedSequences
 from crossfade.sequences.input import Layout, read_labels
 
 __all__ = ["ConditionalRandomField"]
@@ -153,7 +147,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         ----------
         X : list of sequences, EncodedSequences, or one array or list with `lengths`
             Sequences of dicts, strings, lists of strings, or matrices:
-            :mod:`crossfade.sequences.features` says what counts as one attribute.
+            :mod:`crossfade.sequences.attributes` says what counts as one attribute.
         y : list of sequences of labels, or one array
             A label for every token.
         lengths : array-like of shape (n_sequences,), int, optional
@@ -199,7 +193,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
     def _keep(self, layout: WeightLayout, theta: Floats) -> None:
         if self.l1 > 0.0:
-            layout, theta = _without_zeros(layout, theta)
+            layout, theta = without_zeros(layout, theta)
         self._layout, self._theta = layout, theta
         self.start_weights_, self.transition_weights_, self.stop_weights_ = layout.potentials(theta)
 
@@ -403,17 +397,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         MissingExtraError
             If polars is not installed.
         """
-        table = self.state_weights_.tocoo()
-        order = np.argsort(-np.abs(table.data), kind="stable")
-        names = self.encoder_.names
-        attributes = [names[number] for number in table.row[order]]
-        return _frame(
-            {
-                **_attribute_columns(attributes),
-                "label": self.classes_[table.col[order]].tolist(),
-                "weight": table.data[order],
-            }
-        )
+        return weights_frame(self.state_weights_, self.encoder_.names, self.classes_)
 
     def explain(self, sequence: Any) -> Any:
         """Return why each token of one sequence got its label and not the runner-up.
@@ -445,87 +429,4 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         _, chain = self._scored(encoded, None)
         path, scores = recursions.viterbi(*chain)
         self._refuse_impossible(scores)
-        marginals = recursions.forward_backward(*chain).marginals
-        _, _, start, edges, stop = chain
-        weights, names = self.state_weights_, self.encoder_.names
-        values = encoded.values
-        rows: list[tuple[int, int, str, Any, float]] = []
-        others = np.empty_like(path)
-        for t, label in enumerate(path):
-            ranked = marginals[t].copy()
-            ranked[label] = -1.0
-            others[t] = other = int(ranked.argmax()) if len(ranked) > 1 else label
-            here: list[tuple[str, Any, float]] = []
-            for e in range(encoded.token_starts[t], encoded.token_starts[t + 1]):
-                number = int(encoded.attributes[e])
-                value = 1.0 if values is None else values[e]
-                gain = value * (weights[number, label] - weights[number, other])
-                here.append(("state", names[number], float(gain)))
-            if t == 0:
-                here.append(("start", None, float(start[label] - start[other])))
-            else:
-                before = path[t - 1]
-                gain = float(edges[before, label] - edges[before, other])
-                here.append(("transition from", str(self.classes_[before]), gain))
-            if t == len(path) - 1:
-                here.append(("stop", None, float(stop[label] - stop[other])))
-            else:
-                after = path[t + 1]
-                gain = float(edges[label, after] - edges[other, after])
-                here.append(("transition to", str(self.classes_[after]), gain))
-            here.sort(key=lambda row: -abs(row[2]))
-            rows.extend((t, other, *row) for row in here)
-        tokens = [row[0] for row in rows]
-        return _frame(
-            {
-                "token": tokens,
-                "label": self.classes_[path[tokens]].tolist(),
-                "probability": marginals[tokens, path[tokens]],
-                "instead": self.classes_[others[tokens]].tolist(),
-                "kind": [row[2] for row in rows],
-                **_attribute_columns([row[3] for row in rows]),
-                "contribution": [row[4] for row in rows],
-            }
-        )
-
-
-def _without_zeros(layout: WeightLayout, theta: Floats) -> tuple[WeightLayout, Floats]:
-    """Return layout and weights without the zero weights, so that tagging need not visit them."""
-    state, transition, start, stop = layout.split(theta)
-    ranks, labels = np.divmod(layout.codes, layout.n_labels)
-    attribute_of = np.argsort(layout.rank)
-    kept = np.flatnonzero(state)
-    codes = attribute_of[ranks[kept]] * layout.n_labels + labels[kept]
-    by_code = np.argsort(codes)
-    rank, pair_starts, pair_labels, n_dense, order = pair_layout(
-        codes[by_code], len(layout.rank), layout.n_labels
-    )
-    smaller = WeightLayout(
-        layout.n_labels,
-        rank,
-        pair_starts,
-        pair_labels,
-        n_dense,
-        layout.transitions[transition != 0.0],
-        layout.starts[start != 0.0],
-        layout.stops[stop != 0.0],
-        layout.allowed,
-    )
-    others = (part[part != 0.0] for part in (transition, start, stop))
-    return smaller, np.concatenate([state[kept][by_code][order], *others])
-
-
-def _frame(columns: dict[str, Any]) -> Any:
-    polars = import_polars("a data frame")
-    # A column of nulls alone would have no type.
-    return polars.DataFrame(
-        columns, schema_overrides={"attribute": polars.String, "value": polars.String}
-    )
-
-
-def _attribute_columns(attributes: list[Attribute | None]) -> dict[str, list[str | None]]:
-    pairs = [name if isinstance(name, tuple) else (name, None) for name in attributes]
-    return {
-        "attribute": [None if name is None else str(name) for name, _ in pairs],
-        "value": [value for _, value in pairs],
-    }
+        return contributions_frame(encoded, chain, path, self.state_weights_, self.classes_)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import recursions
+from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations
 from crossfade.sequences.input import Layout, layout_of, read_labels
 from crossfade.sequences.markov import path_scores
-from crossfade.sequences.recursions import StepScorer
 
 __all__ = ["ChainDecoding", "ChainLogs", "Potentials"]
 
@@ -59,7 +59,7 @@ class ChainDecoding:
             raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
         layout, scorer, chain = self._steps(X, lengths)
         if decode == "viterbi":
-            codes, scores = recursions.best_paths(scorer, layout.offsets, *chain)
+            codes, scores = best_paths(scorer, layout.offsets, *chain)
             self._refuse_impossible(scores)
         else:
             codes = self._best_steps(layout, self._posteriors(layout, scorer, chain))
@@ -71,7 +71,7 @@ class ChainDecoding:
 
     def _posteriors(self, layout: Layout, scorer: StepScorer, chain: ChainLogs) -> Floats:
         marginals = np.empty((layout.n_steps, len(self.classes_)))
-        result = recursions.expectations(
+        result = expectations(
             scorer, layout.offsets, *chain, marginals=marginals, transitions=False
         )
         self._refuse_impossible(result.log_partition)
