@@ -8,12 +8,18 @@ import polars as pl
 import pycrfsuite
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 
 from crossfade.blocks import threads
 from crossfade.errors import ConvergenceWarning, DataError
-from crossfade.sequences import ConditionalRandomField, HiddenMarkovModel
-from crossfade.sequences.crf_training import Objective, TrainingOptions, choose_weights, train
-from crossfade.sequences.features import AttributeEncoder
+from crossfade.sequences import (
+    ConditionalRandomField,
+    EntropicMarkovChain,
+    HiddenMarkovModel,
+)
+from crossfade.sequences.attributes import AttributeEncoder
+from crossfade.sequences.crf_training import Objective, TrainingOptions, train
+from crossfade.sequences.crf_weights import choose_weights
 from crossfade.sequences.input import read_labels
 
 EXACT = {"tol": 0.0, "max_iter": 3000}
@@ -429,8 +435,6 @@ def test_wrong_use_is_refused():
         ConditionalRandomField(l2=-1).fit(X, y)
     with pytest.raises(DataError, match=r"passes: expected a whole number >= 0, got 0\.5"):
         ConditionalRandomField(passes=0.5).fit(X, y)
-    with pytest.raises(DataError, match="allowed_transitions: expected None, 'seen' or pairs"):
-        ConditionalRandomField(allowed_transitions="all").fit(X, y)
     with pytest.raises(DataError, match="X: expected at least one token to train on"):
         ConditionalRandomField().fit([], [])
     with pytest.raises(DataError, match="y: expected labels, got None"):
@@ -460,3 +464,76 @@ def test_chunking_is_crfsuites(shared_data, tmp_path):
     found = [list(map(str, path)) for path in model.predict(X["test"])]
     assert found == [tagger.tag(tokens) for tokens in X["test"]]
     assert evaluate_tags(y["test"], found).chunks_overall.f1 > 0.86
+
+
+def test_posterior_decoding_honours_forbidden_transitions_and_is_the_best_that_does():
+    broken = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = [[f"w{i}" for i in rng.integers(0, 6, size=6)] for _ in range(12)]
+        y = [["BIO"[(int(w[1]) + rng.integers(2)) % 3] for w in words] for words in X]
+        pairs = {*itertools.product("BIO", repeat=2)} - {("O", "I")}
+        # An I after an O becomes an O.
+        y = [list("".join(labels).replace("OI", "OO").replace("OI", "OO")) for labels in y]
+        y = [labels for labels in y if pairs.issuperset(itertools.pairwise(labels))]
+        model = ConditionalRandomField(allowed_transitions=list(pairs), l2=0.05)
+        model.fit(X[: len(y)], y)
+        new = [[f"w{i}" for i in rng.integers(0, 6, size=5)] for _ in range(40)]
+        new += [[], ["w1"]]
+        paths = model.predict(new, decode="posterior")
+        for marginals, path in zip(model.predict_proba(new), paths, strict=True):
+            assert pairs.issuperset(itertools.pairwise(path.tolist()))
+            codes = np.searchsorted(model.classes_, path)
+            value = marginals[np.arange(len(codes)), codes].sum()
+            allowed = [
+                sum(marginals[t, k] for t, k in enumerate(other))
+                for other in itertools.product(range(3), repeat=len(codes))
+                if pairs.issuperset(itertools.pairwise(model.classes_[list(other)].tolist()))
+            ]
+            assert value == pytest.approx(max(allowed), abs=1e-12)
+            best = model.classes_[marginals.argmax(axis=1)].tolist()
+            broken += not pairs.issuperset(itertools.pairwise(best))
+    assert broken  # else nothing was shown
+
+
+@pytest.mark.parametrize("model", [ConditionalRandomField(), EntropicMarkovChain()])
+def test_labels_left_out_are_asked_for(model):
+    X, y = [["a", "b"]] * 2, [["x", "y"]] * 2
+    model = clone(model).fit(X, y)
+    for use in (model.log_likelihood, lambda X: model.log_likelihood(X, None)):
+        with pytest.raises(DataError, match="y: expected labels, got None; the model has a prob"):
+            use(X)
+    for use in (model.score, model.fit):
+        with pytest.raises(DataError, match="y: expected labels, got None; pass a label for every"):
+            use(X, None)
+
+
+def test_pairs_of_labels_that_are_none_are_refused():
+    X, y = corpus(n=5)
+    for bad in (3, "all", iter([("A", "B")])):
+        with pytest.raises(DataError, match="allowed_transitions: expected None, 'seen' or a list"):
+            ConditionalRandomField(allowed_transitions=bad).fit(X, y)
+    for bad in ([1], ["AB"], [("A", "B", "C")]):
+        with pytest.raises(DataError, match=r"expected \(from, to\) pairs of labels, got"):
+            ConditionalRandomField(allowed_transitions=bad).fit(X, y)
+
+
+def test_what_no_allowed_path_can_label_is_refused_by_all():
+    model = ConditionalRandomField(allowed_transitions=[("a", "b")])
+    model.fit([["x", "y"]] * 2, [["a", "b"]] * 2)
+    X, y = [["x", "y"], ["x", "y", "y"]], [["a", "b"], ["a", "b", "b"]]
+    for use in (
+        model.predict,
+        model.predict_proba,
+        model.edge_marginals,
+        lambda X: model.predict(X, decode="posterior"),
+        lambda X: model.log_likelihood(X, y),
+    ):
+        with pytest.raises(DataError, match="got none such for sequence 1; widen"):
+            use(X)
+
+
+def test_columns_of_names_are_text_whatever_the_features():
+    model = ConditionalRandomField().fit([np.eye(3)], [["x", "y", "x"]])
+    for frame in (model.state_weights_frame(), model.explain(np.eye(3))):
+        assert frame.schema["attribute"] == frame.schema["value"] == pl.String

@@ -10,10 +10,11 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
-from crossfade.errors import DataError
+from crossfade.errors import DataError, NotADensityError
 from crossfade.sequences import EntropicMarkovChain, HiddenMarkovModel
-from crossfade.sequences.entropic import _JointObjective
+from crossfade.sequences.entropic_objective import JointObjective
 from crossfade.sequences.input import layout_of
 
 
@@ -132,7 +133,7 @@ def test_gradient_of_joint_training(tied, sparse):
     layout = layout_of(X)
     features = np.concatenate(X)
     features = scipy.sparse.csr_matrix(features) if sparse else features
-    objective = _JointObjective(features, layout, np.concatenate(y), 3, 0.3, tied=tied)
+    objective = JointObjective(features, layout, np.concatenate(y), 3, 0.3, tied=tied)
     point = 0.5 * np.random.default_rng(0).normal(size=3 + 9 + 3 + 3 + 9)
     _, gradient = objective.value_and_gradient(point)
     for place in range(point.size):
@@ -181,6 +182,8 @@ def test_wrong_use_is_refused():
         EntropicMarkovChain(training="both").fit(X, y)
     with pytest.raises(DataError, match="local_classifier: expected None for training='joint'"):
         EntropicMarkovChain(GaussianNB(), training="joint").fit(X, y)
+    with pytest.raises(DataError, match="local_classifier: expected a classifier with predict_pr"):
+        EntropicMarkovChain(LinearSVC()).fit(X, y)
     with pytest.raises(DataError, match="labels in sequence 1, as many as X has steps there"):
         EntropicMarkovChain().fit(X, [y[0], y[1][:-1], y[2]])
     with pytest.raises(DataError, match="expected finite features, got NaN or infinity"):
@@ -201,3 +204,54 @@ def test_conventions_of_scikit_learn():
     assert fitted is chain
     assert clone(chain).get_params()["alpha"] == 0.1
     assert not hasattr(chain.local_classifier, "classes_")
+
+
+@pytest.mark.parametrize("training", ["plug-in", "joint"])
+def test_columns_are_those_of_fit(training):
+    X, y = sequences(n=4)
+    chain = EntropicMarkovChain(training=training).fit(X, y)
+    wide = np.zeros((2, X[0].shape[1] + 1))
+    with pytest.raises(DataError, match=r"X: expected \d columns as in fit, got \d; give the same"):
+        chain.predict([wide])
+    with pytest.raises(DataError, match=r"X: expected \d columns in every sequence, .* sequence 2"):
+        chain.predict([np.zeros((0, 9)), X[0], wide])
+    assert [len(path) for path in chain.predict([np.zeros((0, 9)), X[0]])] == [0, len(X[0])]
+    with pytest.raises(DataError, match="X: expected matrices as in fit, got tokens"):
+        chain.predict([["a"]])
+    tokens = EntropicMarkovChain(training=training).fit([["a", "b"]] * 2, [["x", "y"]] * 2)
+    with pytest.raises(DataError, match="X: expected tokens as in fit, got matrices"):
+        tokens.predict([np.zeros((3, 2))])
+
+
+def test_one_label_and_transitions_never_seen():
+    X = [np.arange(6.0)[:, None]]
+    with pytest.raises(DataError, match="y: expected at least two labels, got only 'u'"):
+        EntropicMarkovChain().fit(X, [["u"] * 6])
+    assert (
+        EntropicMarkovChain(training="joint").fit(X, [["u"] * 6]).predict(X)[0].tolist()
+        == ["u"] * 6
+    )
+    # Without smoothing a transition of probability zero is where joint training starts.
+    y = [np.arange(6) % 2]
+    joint = EntropicMarkovChain(training="joint", alpha=0.0).fit(X, y)
+    assert np.isfinite(joint.transmat_).all()
+    smooth = EntropicMarkovChain(training="joint").fit(X, y)
+    np.testing.assert_allclose(joint.transmat_, smooth.transmat_, atol=1e-4)
+    plug_in = EntropicMarkovChain(GaussianNB(), alpha=0.0).fit(X, y)
+    assert plug_in.score(X, y) == 1.0
+
+
+def test_a_model_without_density_has_no_entropic_chain():
+    rng = np.random.default_rng(0)
+    y = [np.repeat([0, 1, 0], 5) for _ in range(20)]
+    X = [
+        np.where(s[:, None] == 1, rng.normal(size=(15, 1)), rng.choice([-4.0, 4.0], (15, 1)))
+        for s in y
+    ]
+    model = HiddenMarkovModel(emission="gaussian", tradeoff=0.0, l2=1e-4).fit(X, y)
+    assert model.score(X, y) > 0.8
+    for use in (model.score, lambda _: model.stationary_distribution()):
+        with pytest.raises(NotADensityError):
+            use(X)
+    with pytest.raises(NotADensityError):
+        EntropicMarkovChain.from_hmm(model)

@@ -18,6 +18,9 @@ EXPECTED = [[("He", "PRP", "B-NP"), ("runs", "VBZ", "B-VP")], [("Stop", "VB", "B
         "He PRP B-NP\nruns VBZ B-VP\n\nStop VB B-VP\n",
         "He\tPRP\tB-NP\nruns\tVBZ\tB-VP\n\nStop\tVB\tB-VP\n",
         "\n\nHe  PRP B-NP\r\nruns VBZ B-VP \r\n  \r\n\r\nStop VB B-VP",
+        "He PRP B-NP\rruns VBZ B-VP\r\rStop VB B-VP\r",
+        "He\tPRP\tB-NP\rruns\tVBZ\tB-VP\r\rStop\tVB\tB-VP",
+        " He PRP B-NP\nruns\tVBZ \t B-VP\n \t \nStop VB B-VP",
         "\ufeffHe PRP B-NP\nruns VBZ B-VP\n\t\nStop VB B-VP\n\n\n",
     ],
 )
@@ -34,6 +37,15 @@ def test_tabs_allow_spaces_in_cells_and_odd_line_breaks_are_no_breaks(tmp_path):
     path = tmp_path / "a"
     path.write_bytes("New York\tNP\na\x0cb\u2028c\tX\n".encode())
     assert read_columns(path) == [[("New York", "NP"), ("a\x0cb\u2028c", "X")]]
+
+
+def test_only_spaces_and_tabs_are_between_columns(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes("New\u00a0York NP\n\u3000 X\na\x0cb Y\n".encode())
+    assert read_columns(path) == [[("New\u00a0York", "NP"), ("\u3000", "X"), ("a\x0cb", "Y")]]
+    # A line of other white space is a word, not the end of a sentence.
+    path.write_bytes("a\n\u00a0\nb\n".encode())
+    assert read_columns(path) == [[("a",), ("\u00a0",), ("b",)]]
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r\ufeff"), min_size=1).filter(

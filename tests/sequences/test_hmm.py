@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -22,7 +23,7 @@ from crossfade.densities import (
     Univariate,
 )
 from crossfade.errors import DataError
-from crossfade.sequences import HiddenMarkovModel
+from crossfade.sequences import ConditionalRandomField, HiddenMarkovModel
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -453,6 +454,11 @@ def test_conventions_of_scikit_learn():
             {"emission": "gauss"},
             "emission: expected 'categorical', 'gaussian', 'poisson' or a density",
         ),
+        *(
+            ({name: bad}, f"{name}: expected a .* number >= .*, got {bad!r}")
+            for name in ("n_states", "n_init", "max_iter", "alpha", "tol", "l2")
+            for bad in ("2", -1, True, np.nan)
+        ),
         ({"model_end": "no"}, "model_end: expected True, False or 'auto', got 'no'"),
     ],
 )
@@ -480,3 +486,66 @@ def test_training_on_anything_leaves_a_usable_model(seed, lengths, n_states):
     for posterior in model.predict_proba(X):
         np.testing.assert_allclose(posterior.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(model.transmat_.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["1", 1], ["a", "a\0"], [("a", 1), ("b", 2)], [("a",), ("b", 2)], [b"a", "a"]],
+)
+def test_symbols_keep_their_names(names):
+    # NumPy's array of them would make one name of two, or rows of tuples.
+    model = HiddenMarkovModel(alpha=0.0).fit([names, names[::-1]], [["x", "y"], ["y", "x"]])
+    assert sorted(model.symbols_.tolist(), key=repr) == sorted(names, key=repr)
+    drawn, states = model.sample(50, random_state=0)
+    table = dict(zip("xy", names, strict=True))
+    assert drawn[0].tolist() == [table[state] for state in states[0].tolist()]
+
+
+@pytest.mark.parametrize("names", [["a", "a\0"], [("a", 1), ("b", 2)]])
+@pytest.mark.parametrize("model", [HiddenMarkovModel(), ConditionalRandomField(l2=0.01)])
+def test_labels_keep_their_names(names, model):
+    X, y = [["p", "q", "q"]] * 3, [[names[0], names[1], names[1]]] * 3
+    model = clone(model).fit(X, y)
+    assert model.classes_.tolist() == names
+    assert model.predict(X)[0].tolist() == y[0]
+    assert model.score(X, y) == 1.0
+    if isinstance(model, HiddenMarkovModel):
+        assert model.relabelled(names[::-1]).classes_.tolist() == names[::-1]
+
+
+def test_a_step_that_would_lower_the_objective_is_no_convergence():
+    # Six full covariances on twelve points: the floor of the variances, which is no part of the
+    # objective, acts.
+    X = [np.random.default_rng(5).normal(size=(12, 3))]
+    model = HiddenMarkovModel(6, MultivariateGaussian("full"), random_state=5).fit(X)
+    assert np.diff(model.log_likelihood_history_).min() > 0
+    assert not model.converged_
+    assert np.isfinite(model.predict_proba(X)[0]).all()
+
+
+def test_another_emission_leaves_nothing_behind():
+    model = HiddenMarkovModel(emission="gaussian").fit([[0.0, 1.0, 2.0]], [[0, 1, 1]])
+    assert hasattr(model, "covars_")
+    model.set_params(emission="categorical").fit([["a", "b"]], [[0, 1]])
+    assert not hasattr(model, "means_")
+    assert not hasattr(model, "covars_")
+    model.set_params(emission="gaussian").fit([[0.0, 1.0, 2.0]], [[0, 1, 1]])
+    assert not hasattr(model, "symbols_")
+
+
+def test_sequences_without_steps_in_both_forms():
+    model = symbolic()
+    assert model.predict([]) == []
+    assert model.predict([], []).tolist() == model.predict([], [0, 0]).tolist() == []
+    joint = model.log_likelihood([[]], [[]])
+    assert (joint.tolist(), joint.dtype) == ([0.0], np.float64)
+
+
+@pytest.mark.parametrize(
+    "X", [[scipy.sparse.csr_array(np.eye(2))], [[{"w": "a"}, {"w": "b"}]], [[["a"], ["b"]]]]
+)
+def test_a_step_of_several_values_is_no_symbol(X):
+    with pytest.raises(
+        DataError, match=r"X: expected one symbol a step, got [\s\S]* of sequence 0"
+    ):
+        HiddenMarkovModel().fit(X, [["u", "v"]])

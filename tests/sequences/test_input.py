@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
+import polars
 import pytest
 import scipy.sparse
 
@@ -101,3 +103,17 @@ def test_what_cannot_be_read_is_refused(call, message):
 def test_labels_that_do_not_fit_are_refused(y, message):
     with pytest.raises(DataError, match=message):
         read_labels(y, layout_of([[1, 2], [3]]))
+
+
+@pytest.mark.parametrize("form", [tuple, np.array, pandas.Series, polars.Series])
+def test_labels_in_containers_of_any_kind(form):
+    layout = layout_of([[1, 2], [3]])
+    labels = read_labels([form(["b", "a"]), form(["a"])], layout)
+    assert (labels.classes.tolist(), labels.codes.tolist()) == (["a", "b"], [1, 0, 0])
+    with pytest.raises(DataError, match="y: expected 1 labels in sequence 1, as many as X"):
+        read_labels([form(["b", "a"]), form(["a", "a"])], layout)
+
+
+def test_labels_of_all_steps_whatever_their_index():
+    labels = read_labels(pandas.Series(["b", "a", "a"], index=[7, 8, 9]), layout_of([[1, 2], [3]]))
+    assert labels.codes.tolist() == [1, 0, 0]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from crossfade.blocks import threads
 from crossfade.errors import DataError
 from crossfade.sequences import recursions, reference
+from crossfade.sequences.block_recursions import Lookup, best_paths
 
 
 def random_chain(rng, lengths, n_states, *, forbid=0.0, spread=2.0, final=True):
@@ -309,8 +310,8 @@ def test_shared_rows_and_ties_give_the_reference_path(n_states):
     transitions[rng.random(transitions.shape) < 0.2] = -np.inf
     np.fill_diagonal(transitions, 0.0)
     last = rng.integers(-2, 3, size=n_states).astype(np.float64)
-    shared = recursions.Lookup(table, rows)
-    paths, scores = recursions.best_paths(shared, offsets, initial, transitions, last)
+    shared = Lookup(table, rows)
+    paths, scores = best_paths(shared, offsets, initial, transitions, last)
     expected = reference.viterbi(table[rows], offsets, initial, transitions, last)
     np.testing.assert_array_equal(paths, expected[0])
     np.testing.assert_array_equal(scores, expected[1])
@@ -319,6 +320,6 @@ def test_shared_rows_and_ties_give_the_reference_path(n_states):
 def test_rows_in_another_order_are_refused():
     """Kernels read along the rows; columns side by side would be read as something else."""
     table = np.asfortranarray(np.zeros((3, 2)))
-    shared = recursions.Lookup(table, np.array([0, 1, 2]))
+    shared = Lookup(table, np.array([0, 1, 2]))
     with pytest.raises(Exception, match="expected C-ordered matrices"):
-        recursions.best_paths(shared, np.array([0, 3]), np.zeros(2), np.zeros((2, 2)), np.zeros(2))
+        best_paths(shared, np.array([0, 3]), np.zeros(2), np.zeros((2, 2)), np.zeros(2))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -70,7 +71,11 @@ def test_a_file_without_tags_is_tagged_on_stdout(files, tmp_path):
     bare.write_text("the DT\ncat NN\nsleeps VB\n")
     done = run("--train", files / "train.txt", "--test", bare, "--decode", "posterior")
     assert done.stdout == "the\tDT\tB-NP\ncat\tNN\tI-NP\nsleeps\tVB\tB-VP\n"
-    assert done.stderr.startswith("crf: trained on 60 sentences in ")
+    assert re.fullmatch(
+        r"crf: compiled code loaded in \d+\.\d s, trained on 60 sentences in \d+\.\d s, "
+        r"tagged 1 in \d+\.\d s\n",
+        done.stderr,
+    )
 
 
 def test_wrong_use_is_refused(files, tmp_path):
@@ -79,8 +84,15 @@ def test_wrong_use_is_refused(files, tmp_path):
         run(*train, "--test", _file(tmp_path, "a\n"))
     with pytest.raises(DataError, match="--train: expected at least two columns"):
         run("--train", _file(tmp_path, "a\n"), "--test", files / "test.txt")
-    with pytest.raises(DataError, match="--model: expected crf with --l1 or --seen-transitions"):
-        run(*train, "--test", files / "test.txt", "--model", "hmm", "--l1", "1")
+    for model, option, expected in (
+        ("hmm", ("--l1", "1"), "crf with --l1"),
+        ("efb", ("--l1", "0"), "crf with --l1"),
+        ("efb", ("--seen-transitions",), "crf with --seen-transitions"),
+        ("hmm", ("--l2", "1"), "crf or efb with --l2"),
+        ("hmm", ("--features", "shape"), "crf or efb with --features"),
+    ):
+        with pytest.raises(DataError, match=f"--model: expected {expected}, got '{model}'; leave"):
+            run(*train, "--test", files / "test.txt", "--model", model, *option)
     with pytest.raises(DataError, match="--decode: expected viterbi or posterior, got 'best'"):
         run(*train, "--test", files / "test.txt", "--decode", "best")
     with pytest.raises(DataError, match="--out: expected a file in a folder that exists"):
@@ -91,7 +103,41 @@ def test_wrong_use_is_refused(files, tmp_path):
     assert done.exit_code == 2
 
 
-def _file(folder, text):
-    path = folder / "file.txt"
+@pytest.mark.parametrize("option", ["--out", "--json"])
+@pytest.mark.parametrize("victim", ["--train", "--test"])
+def test_no_file_that_is_read_is_overwritten(files, option, victim):
+    given = {"--train": files / "train.txt", "--test": files / "test.txt"}
+    before = given[victim].read_bytes()
+    path = files / ".." / files.name / given[victim].name
+    with pytest.raises(DataError, match=f"{option}: expected another file than that of {victim}"):
+        run(*(word for pair in given.items() for word in pair), option, path)
+    assert given[victim].read_bytes() == before
+    with pytest.raises(DataError, match="--json: expected another file than that of --out"):
+        run(
+            *(word for pair in given.items() for word in pair),
+            *("--out", files / "both", "--json", files / "both"),
+        )
+
+
+def test_control_characters_stay_in_the_data_and_out_of_the_table(tmp_path):
+    text = "a\x00b\t\x1b[31mN\nc\u00a0d\tV\n"
+    train, bare = _file(tmp_path, text), _file(tmp_path, "a\x00b\nc\u00a0d\n\x1b[1m\n", "bare.txt")
+    done = run("--train", train, "--test", train)
+    assert "\\x1b[31mN  " in done.stdout
+    assert "\x1b" not in done.stdout
+    lines = run("--train", train, "--test", bare).stdout_bytes.decode().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["a\x00b", "c\u00a0d", "\x1b[1m"]
+    assert lines[0].split("\t")[1] == "\x1b[31mN"
+
+
+def test_columns_that_are_not_used_are_told(files, tmp_path):
+    wide = _file(tmp_path, "a b c D\ne f g H\n")
+    assert "column 3 is not used\n" in run("--train", wide, "--test", wide).stderr
+    wider = _file(tmp_path, "a b c d E\n")
+    assert "columns 3 to 4 are not used\n" in run("--train", wider, "--test", wider).stderr
+
+
+def _file(folder, text, name="file.txt"):
+    path = folder / name
     path.write_text(text)
     return path

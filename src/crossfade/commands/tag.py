@@ -67,8 +67,12 @@ def tag(
             "window where there is a column between word and tag, else shape."
         ),
     ] = FeaturesName.auto,
-    l1: Annotated[float, typer.Option(help="Penalty on absolute weights (crf).")] = 0.0,
-    l2: Annotated[float, typer.Option(help="Penalty on squared weights (crf, efb).")] = 1.0,
+    l1: Annotated[
+        float | None, typer.Option(help="Penalty on absolute weights (crf); 0 by default.")
+    ] = None,
+    l2: Annotated[
+        float | None, typer.Option(help="Penalty on squared weights (crf, efb); 1 by default.")
+    ] = None,
     seen_transitions: Annotated[
         bool,
         typer.Option("--seen-transitions", help="Allow only pairs of tags seen in training (crf)."),
@@ -91,24 +95,35 @@ def tag(
 
     if decode not in ("viterbi", "posterior"):
         raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
+    _refuse_unused(model, features, l1, l2, seen_transitions)
+    taken = {train.resolve(): "--train", test.resolve(): "--test"}
     for path, option in ((out, "--out"), (json, "--json")):
         if path is not None:
-            check_writable(path, option, train, test)
+            check_writable(path, option)
+            if path.resolve() in taken:
+                raise DataError(
+                    f"{option}: expected another file than that of {taken[path.resolve()]}, got "
+                    f"{str(path)!r}; it would be overwritten"
+                )
+            taken[path.resolve()] = option
     learnt, given = read_columns(train), read_columns(test)
     width = len(learnt[0][0])
     labelled = _check_columns(width, len(given[0][0]))
     template = _template(features, width)
-    tagger = _model(model, l1, l2, seen_transitions)
+    begun = time.perf_counter()
+    tagger = _model(model, l1 or 0.0, 1.0 if l2 is None else l2, seen_transitions)
     prepare = _inputs(model, template, with_tags=width > 2)
+    _load(tagger, decode)
     started = time.perf_counter()
     tagger.fit(prepare(learnt), [[token[-1] for token in sentence] for sentence in learnt])
     trained = time.perf_counter()
     found = [[str(name) for name in path] for path in tagger.predict(prepare(given), decode=decode)]
     tagged = time.perf_counter()
     typer.echo(
-        f"{model.value}: trained on {len(learnt):,} sentence{'s' * (len(learnt) != 1)} "
+        f"{model.value}: compiled code loaded in {started - begun:.1f} s, "
+        f"trained on {len(learnt):,} sentence{'s' * (len(learnt) != 1)} "
         f"in {trained - started:.1f} s, "
-        f"tagged {len(given)} in {tagged - trained:.1f} s",
+        f"tagged {len(given):,} in {tagged - trained:.1f} s",
         err=True,
     )
     facts: dict[str, Any] = {
@@ -130,9 +145,49 @@ def tag(
         if out is not None:
             write_whole(out, text.encode())
         else:
-            typer.echo(text, nl=False)
+            # As bytes, or control characters of the data would be taken out.
+            typer.echo(text.encode(), nl=False)
     if json is not None:
         write_json(json, facts)
+
+
+def _refuse_unused(
+    model: ModelName,
+    features: FeaturesName,
+    l1: float | None,
+    l2: float | None,
+    seen_transitions: bool,
+) -> None:
+    """Raise where an option has no part in the model."""
+    from crossfade.errors import DataError
+
+    crf, features_too = (ModelName.crf,), (ModelName.crf, ModelName.efb)
+    for option, given, models in (
+        ("--l1", l1 is not None, crf),
+        ("--seen-transitions", seen_transitions, crf),
+        ("--l2", l2 is not None, features_too),
+        ("--features", features is not FeaturesName.auto, features_too),
+    ):
+        if given and model not in models:
+            raise DataError(
+                f"--model: expected {' or '.join(models)} with {option}, got {model.value!r}; "
+                f"leave {option} out"
+            )
+
+
+def _load(tagger: Any, decode: str) -> None:
+    """Compile what the model needs, or load it: on the first run that takes longer than training.
+
+    A copy learns and tags a corpus of two words, of enough sentences for every stage of training.
+    """
+    import warnings
+
+    from sklearn.base import clone
+
+    words, tags = [["a"], ["b", "b"]] * 40, [["A"], ["B", "B"]] * 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of no convergence: the real corpus will say so
+        clone(tagger).fit(words, tags).predict(words, decode=decode)
 
 
 def _check_columns(train_width: int, test_width: int) -> bool:
@@ -149,7 +204,8 @@ def _check_columns(train_width: int, test_width: int) -> bool:
             f"tags), got {test_width}; give both files the same columns"
         )
     if train_width > 3:
-        typer.echo(f"columns 3 to {train_width - 1} are not used", err=True)
+        unused = "3 is" if train_width == 4 else f"3 to {train_width - 1} are"
+        typer.echo(f"column{'s' * (train_width > 4)} {unused} not used", err=True)
     return test_width == train_width
 
 
@@ -170,13 +226,6 @@ def _model(model: ModelName, l1: float, l2: float, seen_transitions: bool) -> An
     if model is ModelName.crf:
         allowed = "seen" if seen_transitions else None
         return ConditionalRandomField(l1=l1, l2=l2, allowed_transitions=allowed)
-    if l1 or seen_transitions:
-        from crossfade.errors import DataError
-
-        raise DataError(
-            f"--model: expected crf with --l1 or --seen-transitions, got {model.value!r}; leave "
-            "them out"
-        )
     if model is ModelName.hmm:
         return HiddenMarkovModel(emission="categorical")
     return EntropicMarkovChain(MaximumEntropyClassifier(l2=l2))

@@ -134,21 +134,15 @@ class Run:
         self.evaluator.counts.warnings.clear()
 
     def _densities(self) -> tuple[dict[str, str], ...]:
-        """Return the densities of the columns as a naive Bayes has them that chose on all rows.
-
-        One that was given is told only where it is another than the column's kind calls for: the
-        default models are given what that calls for.
-        """
+        """Return the densities of the columns as the naive Bayes has them that chose most of them."""
         data = self.problem.data
         report = [
             {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
             for name, kind in zip(data.column_names, data.column_kinds, strict=True)
         ]
-        chosen = (getattr(fitted, "density_report_", None) for fitted in self.all_rows.values())
-        for usual, own in zip(report, next(filter(None, chosen), report), strict=True):
-            if own["reason"] != "given" or own["density"] != usual["density"]:
-                usual |= own
-        return tuple(report)
+        found = [getattr(fitted, "density_report_", None) for fitted in self.all_rows.values()]
+        chosen = [one for one in found if one is not None]
+        return tuple(max(chosen, key=_n_chosen, default=report))
 
     def _fit_splits(self) -> None:
         remaining, n_splits = dict(self.models), len(self.splits)
@@ -405,6 +399,10 @@ def _asked(model: Any) -> float | str | None:
 
 def _without_posterior(result: Evaluation | Failure) -> Evaluation | Failure:
     return replace(result, posterior=None) if isinstance(result, Evaluation) else result
+
+
+def _n_chosen(report: Sequence[Mapping[str, str]]) -> int:
+    return sum(one["reason"] != BY_TYPE for one in report)
 
 
 def _fit_split(

@@ -31,6 +31,7 @@ _REASONS: Final = {
 
 _DENSITIES: Final = {
     "gaussian": "Gaussian",
+    "johnson_su": "Johnson's S_U",
     "poisson": "Poisson",
     "bernoulli": "Bernoulli",
     "categorical": "categorical",

@@ -16,10 +16,10 @@ import numpy as np
 from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations
 from crossfade.sequences.emission import Emission, by_step
 from crossfade.sequences.input import Layout
 from crossfade.sequences.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
-from crossfade.sequences.recursions import StepScorer, best_paths, expectations
 
 __all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict"]
 
@@ -152,9 +152,13 @@ def expectation_maximisation(
             )
         gain = value - history[-1] if history else np.inf
         if gain < 0.0:
-            # Rounding, at variances near zero: the point before stays.
+            # Rounding; or a density's floor for its variances, which is no part of the objective.
+            # The point before stays.
             parameters = before
-            message, converged = "the objective rises no further", True
+            converged = -gain <= max(tol * layout.n_steps, 1e-9 * abs(value))
+            message = "the objective rises no further"
+            if not converged:
+                message = f"stopped where the next step would lower the objective by {-gain:.1e}"
             break
         history.append(value)
         if gain <= tol * max(layout.n_steps, 1):

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from crossfade.densities.base import Floats, Integers
+from crossfade.sequences.block_recursions import expectations
 from crossfade.sequences.emission import Emission, by_step
 from crossfade.sequences.input import Layout
 from crossfade.sequences.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
-from crossfade.sequences.recursions import expectations
 
 __all__ = ["ChainObjective", "ChainWeights", "LabelledChain", "everything", "labelled_chain"]
 

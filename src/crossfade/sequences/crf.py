@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Self
 
 import numpy as np
@@ -15,20 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import ConvergenceWarning, DataError
-from crossfade.rows.reading import import_polars
 from crossfade.sequences import recursions
-from crossfade.sequences.crf_training import (
-    Objective,
-    TrainingOptions,
-    WeightLayout,
-    choose_weights,
-    pair_layout,
-    train,
-)
+from crossfade.sequences.attributes import AttributeEncoder, EncodedSequences
+from crossfade.sequences.checks import check_number
+from crossfade.sequences.crf_explanation import contributions_frame, weights_frame
+from crossfade.sequences.crf_training import Objective, TrainingOptions, train
+from crossfade.sequences.crf_weights import WeightLayout, choose_weights, without_zeros
 from crossfade.sequences.decoding import ChainDecoding, Potentials
-from crossfade.sequences.features import Attribute, AttributeEncoder, EncodedSequences
 from crossfade.sequences.input import Layout, read_labels
-from crossfade.sequences.markov import path_scores
 
 __all__ = ["ConditionalRandomField"]
 
@@ -55,9 +49,10 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         Penalty on absolute weights: makes many of them zero.
     l2 : float, default=1.0
         Penalty on squared weights (not halved).
-    allowed_transitions : None, "seen" or iterable of (from, to) pairs, default=None
+    allowed_transitions : None, "seen" or list of (from, to) pairs, default=None
         The transitions that may occur, in training and in decoding: all of them; those of the
-        training labels; those listed.
+        training labels; those listed. With ``decode="posterior"`` too: of the paths without
+        others, the one with the most labels expected right.
     start_stop : bool, default=True
         Whether there are weights for the first and for the last label.
     unseen_states, unseen_transitions : bool, default=False
@@ -123,7 +118,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         *,
         l1: float = 0.0,
         l2: float = 1.0,
-        allowed_transitions: str | Iterable[tuple[Any, Any]] | None = None,
+        allowed_transitions: str | Collection[tuple[Any, Any]] | None = None,
         start_stop: bool = True,
         unseen_states: bool = False,
         unseen_transitions: bool = False,
@@ -152,7 +147,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         ----------
         X : list of sequences, EncodedSequences, or one array or list with `lengths`
             Sequences of dicts, strings, lists of strings, or matrices:
-            :mod:`crossfade.sequences.features` says what counts as one attribute.
+            :mod:`crossfade.sequences.attributes` says what counts as one attribute.
         y : list of sequences of labels, or one array
             A label for every token.
         lengths : array-like of shape (n_sequences,), int, optional
@@ -179,7 +174,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             allowed=allowed,
         )
         objective = Objective(encoded, labels.codes, layout, self.l2)
-        options = TrainingOptions(self.l1, self.passes, self.tol, self.max_iter, self.random_state)
+        whole = int(self.passes), self.tol, int(self.max_iter), int(self.random_state)
+        options = TrainingOptions(self.l1, *whole)
         solution = train(objective, options)
         if not solution.converged:
             warnings.warn(
@@ -197,19 +193,24 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
     def _keep(self, layout: WeightLayout, theta: Floats) -> None:
         if self.l1 > 0.0:
-            layout, theta = _without_zeros(layout, theta)
+            layout, theta = without_zeros(layout, theta)
         self._layout, self._theta = layout, theta
         self.start_weights_, self.transition_weights_, self.stop_weights_ = layout.potentials(theta)
 
     def _check_parameters(self) -> None:
         for name in ("l1", "l2", "tol"):
-            value = getattr(self, name)
-            if not (isinstance(value, int | float | np.number) and 0.0 <= value < np.inf):
-                raise DataError(f"{name}: expected a finite number >= 0, got {value!r}")
+            check_number(name, getattr(self, name), 0.0)
         for name, least in (("passes", 0), ("max_iter", 1), ("random_state", 0)):
-            value = getattr(self, name)
-            if not (isinstance(value, int | np.integer) and value >= least):
-                raise DataError(f"{name}: expected a whole number >= {least}, got {value!r}")
+            check_number(name, getattr(self, name), least, whole=True)
+        given = self.allowed_transitions
+        # An iterator would be empty at the next fit, and could be neither cloned nor pickled.
+        if not (given is None or given == "seen") and (
+            isinstance(given, str) or not isinstance(given, Collection)
+        ):
+            raise DataError(
+                f"allowed_transitions: expected None, 'seen' or a list of pairs of labels, got "
+                f"{given!r}"
+            )
 
     def _encoded_for_fit(self, X: Any, lengths: ArrayLike | None) -> EncodedSequences:
         return (
@@ -225,15 +226,12 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         origins = layout.followed()
         allowed = np.zeros((n_labels, n_labels), dtype=bool)
         if isinstance(given, str):
-            if given != "seen":
-                raise DataError(
-                    f"allowed_transitions: expected None, 'seen' or pairs of labels, got {given!r}"
-                )
             allowed[codes[origins], codes[origins + 1]] = True
             return allowed
-        place = {label: number for number, label in enumerate(classes.tolist())}
+        names = classes.tolist()
+        place = {label: number for number, label in enumerate(names)}
         for pair in given:
-            if isinstance(pair, str) or len(pair) != 2:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise DataError(
                     f"allowed_transitions: expected (from, to) pairs of labels, got {pair!r}"
                 )
@@ -245,9 +243,9 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             step = int(origins[bad[0]])
             number = int(np.searchsorted(layout.offsets, step, side="right")) - 1
             raise DataError(
-                f"y: expected transitions within allowed_transitions, got "
-                f"{classes[codes[step]]!r} to {classes[codes[step + 1]]!r} in sequence {number}; "
-                "allow the pair or correct the labels"
+                f"y: expected transitions within allowed_transitions, got {names[codes[step]]!r} "
+                f"to {names[codes[step + 1]]!r} in sequence {number}; allow the pair or correct "
+                "the labels"
             )
         return allowed
 
@@ -313,6 +311,21 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         for_each_block(work, encoded.n_tokens)
         return scores
 
+    def _best_steps(self, layout: Layout, marginals: Floats) -> Integers:
+        """Return the most probable label of each step, or the best such path that is allowed.
+
+        Where transitions are forbidden, the labels that are best one by one may follow each other
+        by one of these. The path that maximises the sum of its marginals is then the allowed one
+        with the most labels expected right.
+        """
+        allowed = self._layout.allowed
+        if allowed.all():
+            return super()._best_steps(layout, marginals)
+        nothing = np.zeros(len(allowed))
+        edges = np.where(allowed, 0.0, -np.inf)
+        found, _ = recursions.viterbi(marginals, layout.offsets, nothing, edges, nothing)
+        return found
+
     def _refuse_impossible(self, values: Floats) -> None:
         impossible = np.flatnonzero(values == -np.inf)
         if len(impossible):
@@ -321,13 +334,14 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
                 f"sequence {int(impossible[0])}; widen allowed_transitions"
             )
 
-    def log_likelihood(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Floats:
+    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
         """Return log p(y | x) of each sequence.
 
         Parameters
         ----------
         X : list of sequences, EncodedSequences, or one array
         y : list of sequences of labels, or one array
+            Without it there is nothing to return: the model has no density of X.
         lengths : array-like of int, optional
 
         Returns
@@ -335,15 +349,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         ndarray of shape (n_sequences,)
             -inf for labels that training never saw and for forbidden transitions.
         """
-        if y is None:
-            raise DataError(
-                "y: expected labels, got None; a random field models labels given features, not "
-                "the features"
-            )
         layout, chain = self._scored(X, lengths)
-        codes = read_labels(y, layout, self.classes_).codes
-        along = path_scores(chain[0], layout, codes, chain[2:])
-        return along - recursions.log_partition(*chain)
+        return self._conditional(layout, chain, y)
 
     def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
         """Return the share of tokens labelled right on the best paths.
@@ -390,24 +397,15 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         MissingExtraError
             If polars is not installed.
         """
-        table = self.state_weights_.tocoo()
-        order = np.argsort(-np.abs(table.data), kind="stable")
-        names = self.encoder_.names
-        attributes = [names[number] for number in table.row[order]]
-        return import_polars("a data frame").DataFrame(
-            {
-                **_attribute_columns(attributes),
-                "label": self.classes_[table.col[order]].tolist(),
-                "weight": table.data[order],
-            }
-        )
+        return weights_frame(self.state_weights_, self.encoder_.names, self.classes_)
 
     def explain(self, sequence: Any) -> Any:
         """Return why each token of one sequence got its label and not the runner-up.
 
         For each token the best path is compared with the path that has the token's next most
         probable label instead, all else equal. The contributions of a token add up to the log of
-        how much more probable the best path is than the other.
+        how much more probable the best path is than the other: infinitely more where that one
+        takes a forbidden transition.
 
         Parameters
         ----------
@@ -431,79 +429,4 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         _, chain = self._scored(encoded, None)
         path, scores = recursions.viterbi(*chain)
         self._refuse_impossible(scores)
-        marginals = recursions.forward_backward(*chain).marginals
-        _, _, start, edges, stop = chain
-        weights, names = self.state_weights_, self.encoder_.names
-        values = encoded.values
-        rows: list[tuple[int, int, str, Any, float]] = []
-        others = np.empty_like(path)
-        for t, label in enumerate(path):
-            ranked = marginals[t].copy()
-            ranked[label] = -1.0
-            others[t] = other = int(ranked.argmax()) if len(ranked) > 1 else label
-            here: list[tuple[str, Any, float]] = []
-            for e in range(encoded.token_starts[t], encoded.token_starts[t + 1]):
-                number = int(encoded.attributes[e])
-                value = 1.0 if values is None else values[e]
-                gain = value * (weights[number, label] - weights[number, other])
-                here.append(("state", names[number], float(gain)))
-            if t == 0:
-                here.append(("start", None, float(start[label] - start[other])))
-            else:
-                before = path[t - 1]
-                gain = float(edges[before, label] - edges[before, other])
-                here.append(("transition from", str(self.classes_[before]), gain))
-            if t == len(path) - 1:
-                here.append(("stop", None, float(stop[label] - stop[other])))
-            else:
-                after = path[t + 1]
-                gain = float(edges[label, after] - edges[other, after])
-                here.append(("transition to", str(self.classes_[after]), gain))
-            here.sort(key=lambda row: -abs(row[2]))
-            rows.extend((t, other, *row) for row in here)
-        tokens = [row[0] for row in rows]
-        return import_polars("a data frame").DataFrame(
-            {
-                "token": tokens,
-                "label": self.classes_[path[tokens]].tolist(),
-                "probability": marginals[tokens, path[tokens]],
-                "instead": self.classes_[others[tokens]].tolist(),
-                "kind": [row[2] for row in rows],
-                **_attribute_columns([row[3] for row in rows]),
-                "contribution": [row[4] for row in rows],
-            }
-        )
-
-
-def _without_zeros(layout: WeightLayout, theta: Floats) -> tuple[WeightLayout, Floats]:
-    """Return layout and weights without the zero weights, so that tagging need not visit them."""
-    state, transition, start, stop = layout.split(theta)
-    ranks, labels = np.divmod(layout.codes, layout.n_labels)
-    attribute_of = np.argsort(layout.rank)
-    kept = np.flatnonzero(state)
-    codes = attribute_of[ranks[kept]] * layout.n_labels + labels[kept]
-    by_code = np.argsort(codes)
-    rank, pair_starts, pair_labels, n_dense, order = pair_layout(
-        codes[by_code], len(layout.rank), layout.n_labels
-    )
-    smaller = WeightLayout(
-        layout.n_labels,
-        rank,
-        pair_starts,
-        pair_labels,
-        n_dense,
-        layout.transitions[transition != 0.0],
-        layout.starts[start != 0.0],
-        layout.stops[stop != 0.0],
-        layout.allowed,
-    )
-    others = (part[part != 0.0] for part in (transition, start, stop))
-    return smaller, np.concatenate([state[kept][by_code][order], *others])
-
-
-def _attribute_columns(attributes: list[Attribute | None]) -> dict[str, list[str | None]]:
-    pairs = [name if isinstance(name, tuple) else (name, None) for name in attributes]
-    return {
-        "attribute": [None if name is None else str(name) for name, _ in pairs],
-        "value": [value for _, value in pairs],
-    }
+        return contributions_frame(encoded, chain, path, self.state_weights_, self.classes_)

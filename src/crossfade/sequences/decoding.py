@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import recursions
+from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations
 from crossfade.sequences.input import Layout, layout_of, read_labels
-from crossfade.sequences.recursions import StepScorer
+from crossfade.sequences.markov import path_scores
 
 __all__ = ["ChainDecoding", "ChainLogs", "Potentials"]
 
@@ -58,15 +59,19 @@ class ChainDecoding:
             raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
         layout, scorer, chain = self._steps(X, lengths)
         if decode == "viterbi":
-            codes, scores = recursions.best_paths(scorer, layout.offsets, *chain)
+            codes, scores = best_paths(scorer, layout.offsets, *chain)
             self._refuse_impossible(scores)
         else:
-            codes = self._posteriors(layout, scorer, chain).argmax(axis=1)
+            codes = self._best_steps(layout, self._posteriors(layout, scorer, chain))
         return layout.restore(self.classes_[codes])
+
+    def _best_steps(self, layout: Layout, marginals: Floats) -> Integers:
+        """Return the most probable state of each step."""
+        return marginals.argmax(axis=1)
 
     def _posteriors(self, layout: Layout, scorer: StepScorer, chain: ChainLogs) -> Floats:
         marginals = np.empty((layout.n_steps, len(self.classes_)))
-        result = recursions.expectations(
+        result = expectations(
             scorer, layout.offsets, *chain, marginals=marginals, transitions=False
         )
         self._refuse_impossible(result.log_partition)
@@ -109,9 +114,22 @@ class ChainDecoding:
             [edge, from, to].
         """
         layout, chain = self._scored(X, lengths)
+        self._refuse_impossible(recursions.log_partition(*chain))
         edges = recursions.edge_marginals(*chain)
         counts = np.maximum(np.diff(layout.offsets) - 1, 0)
         return np.split(edges, np.cumsum(counts)[:-1]) if layout.n_sequences else []
+
+    def _conditional(self, layout: Layout, potentials: Potentials, y: Any) -> Floats:
+        """Return log p(y | x) of each sequence."""
+        if y is None:
+            raise DataError(
+                "y: expected labels, got None; the model has a probability of labels given "
+                "observations, none of the observations themselves"
+            )
+        codes = read_labels(y, layout, self.classes_).codes
+        total = recursions.log_partition(*potentials)
+        self._refuse_impossible(total)
+        return path_scores(potentials[0], layout, codes, potentials[2:]) - total
 
     def _accuracy(self, X: Any, y: Any, lengths: ArrayLike | None) -> float:
         layout = layout_of(X, lengths)

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
+from crossfade.sequences.block_recursions import Lookup, StepScorer
 from crossfade.sequences.input import Layout
-from crossfade.sequences.recursions import Lookup, StepScorer
 
 __all__ = ["Emission", "Scorer", "TableScorer", "by_step", "score_steps"]
 

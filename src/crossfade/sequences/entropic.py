@@ -26,13 +26,18 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.lbfgs import lbfgs
-from crossfade.sequences import recursions
+from crossfade.sequences.chain_tradeoff import refuse_without_density
+from crossfade.sequences.checks import check_number
 from crossfade.sequences.decoding import ChainDecoding, Potentials
+from crossfade.sequences.entropic_objective import JointObjective
 from crossfade.sequences.hmm import HiddenMarkovModel
 from crossfade.sequences.input import Layout, layout_of, read_labels
-from crossfade.sequences.markov import estimate_chain, label_counts, path_scores
+from crossfade.sequences.markov import estimate_chain, label_counts
 
 __all__ = ["EntropicMarkovChain"]
+
+#: Log-probability of what never occurred, where joint training starts: finite.
+_LOG_NOTHING = -30.0
 
 
 class EntropicMarkovChain(ChainDecoding, BaseEstimator):
@@ -68,6 +73,8 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         [from, to].
     local_ : classifier
         Fitted (plug-in training).
+    n_features_in_ : int
+        Columns of the matrices given.
     coef_, intercept_ : ndarray
         Of L, (n_states, n_features) and (n_states,) (joint training).
     converged_ : bool
@@ -134,8 +141,14 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         -------
         EntropicMarkovChain
             L follows from the emissions: L_y(i) ∝ π(i) p(y | i).
+
+        Raises
+        ------
+        NotADensityError
+            If the discriminative end of the tradeoff left the model no p(y | i).
         """
         check_is_fitted(model, "parameters_")
+        refuse_without_density(model.emission_, model.parameters_)
         n_states = len(model.classes_)
         if reference is None:
             reference = 0.5 * model.startprob_ + 0.5 / n_states
@@ -189,6 +202,16 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
             local = LogisticRegression(max_iter=1000)
             if self.local_classifier is not None:
                 local = clone(self.local_classifier)
+                if not hasattr(local, "predict_proba"):
+                    raise DataError(
+                        "local_classifier: expected a classifier with predict_proba, got "
+                        f"{local!r}; calibrate it with sklearn.calibration.CalibratedClassifierCV"
+                    )
+            elif n_states == 1:
+                raise DataError(
+                    f"y: expected at least two labels, got only {self.classes_.tolist()[0]!r}; "
+                    "logistic regression needs two"
+                )
             self.local_ = local.fit(features, self.classes_[labels.codes])
         else:
             self._fit_jointly(features, layout, labels.codes)
@@ -205,17 +228,20 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
                 f"{self.local_classifier!r}; the local part is trained with the rest"
             )
         for name in ("alpha", "l2", "tol"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise DataError(f"{name}: expected a finite number >= 0, got {value!r}")
+            check_number(name, getattr(self, name), 0.0)
+        check_number("max_iter", self.max_iter, 1, whole=True)
 
     def _features(self, X: Any, lengths: ArrayLike | None, *, learn: bool) -> tuple[Any, Layout]:
         """Return a matrix with a row a step, dense or sparse, and the layout."""
         if _are_matrices(X):
             layout = layout_of(X, lengths)
-            parts = [part for part in X if part.shape[0]] if layout.listed else [X]
-            return _stacked(parts), layout
-        from crossfade.sequences.features import AttributeEncoder
+            matrix = _stacked(list(X) if layout.listed else [X])
+            if learn:
+                self.n_features_in_ = int(matrix.shape[1])
+            elif layout.n_steps:
+                self._check_columns(matrix.shape[1])
+            return matrix, layout
+        from crossfade.sequences.attributes import AttributeEncoder
 
         if learn:
             self._encoder = AttributeEncoder()
@@ -232,20 +258,29 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         )
         return matrix, Layout(encoded.offsets, listed=lengths is None)
 
+    def _check_columns(self, n_columns: int) -> None:
+        if self._encoder is not None:
+            raise DataError("X: expected tokens as in fit, got matrices; pass dicts or strings")
+        if n_columns != self.n_features_in_:
+            raise DataError(
+                f"X: expected {self.n_features_in_} columns as in fit, got {n_columns}; give the "
+                "same columns"
+            )
+
     def _fit_jointly(self, features: Any, layout: Layout, codes: Integers) -> None:
-        objective = _JointObjective(
+        objective = JointObjective(
             features, layout, codes, len(self.classes_), self.l2, tied=self.initial == "reference"
         )
-        start = objective.vector(
-            np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_)
-        )
+        with np.errstate(divide="ignore"):
+            counted = (np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_))
+        start = objective.vector(*(np.maximum(part, _LOG_NOTHING) for part in counted))
         found = lbfgs(
             objective,
             start,
             diagonal=objective.curvature,
             memory=20,
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=int(self.max_iter),
         )
         initial, transitions, reference, intercept, coef = objective.parts(found.theta)
         self.initial_ = np.exp(log_softmax(initial))
@@ -300,7 +335,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         values = np.ascontiguousarray(values - np.log(self.reference_))
         return layout, (values, layout.offsets, initial, transitions, final)
 
-    def log_likelihood(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Floats:
+    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
         """Return the conditional log p(y | x) of each sequence.
 
         Parameters
@@ -315,9 +350,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         ndarray of shape (n_sequences,)
         """
         layout, potentials = self._scored(X, lengths)
-        labels = read_labels(y, layout, self.classes_)
-        along = path_scores(potentials[0], layout, labels.codes, potentials[2:])
-        return along - recursions.log_partition(*potentials)
+        return self._conditional(layout, potentials, y)
 
     def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
         """Return the share of steps predicted right.
@@ -333,97 +366,6 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         float
         """
         return self._accuracy(X, y, lengths)
-
-
-class _JointObjective:
-    """Minus the conditional log-likelihood, penalised, over all parameters in one vector.
-
-    The vector holds log-odds of initial, transitions and reference, then intercepts and
-    coefficients of L. L's own normaliser is the same for all states at a step, so it cancels.
-    """
-
-    def __init__(
-        self,
-        features: Any,
-        layout: Layout,
-        codes: Integers,
-        n_states: int,
-        l2: float,
-        *,
-        tied: bool,
-    ):
-        self.features, self.layout, self.codes = features, layout, codes
-        self.k, self.l2, self.tied = n_states, l2, tied
-        self.counts = label_counts(codes, layout, n_states)
-        # A sparse transpose in rows of its own: products with it are then one pass.
-        self._transposed = features.T.tocsr() if hasattr(features, "tocsr") else features.T
-
-    def vector(self, initial: Floats, transitions: Floats, reference: Floats) -> Floats:
-        nothing = np.zeros(self.k * self.features.shape[1])
-        parts = (initial, transitions.ravel(), reference, reference, nothing)
-        return np.concatenate(parts)
-
-    def parts(self, vector: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        k = self.k
-        cuts = np.cumsum([k, k * k, k, k])
-        initial, transitions, reference, intercept, coef = np.split(vector, cuts)
-        if self.tied:
-            initial = reference
-        return initial, transitions.reshape(k, k), reference, intercept, coef.reshape(k, -1)
-
-    @property
-    def n_rows(self) -> float:
-        """Return the number of steps, to which gradients are compared."""
-        return float(self.layout.n_steps)
-
-    def curvature(self, vector: Floats) -> Floats:
-        """Return a rough curvature of each parameter: how often it is used."""
-        features = self.features
-        sparse = hasattr(features, "multiply")
-        squares = features.multiply(features) if sparse else features**2
-        used = np.asarray(squares.sum(axis=0)).ravel() / self.k
-        total = np.bincount(self.codes, minlength=self.k).astype(np.float64)
-        moves = self.counts.transitions.ravel()
-        sizes = (self.counts.initial, moves, total, total, np.tile(used, self.k))
-        return np.concatenate(sizes) + 1.0 + 2.0 * self.l2
-
-    def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
-        """Return minus the penalised conditional log-likelihood, and its gradient."""
-        odds = self.parts(vector)
-        initial, transitions = log_softmax(odds[0]), log_softmax(odds[1], axis=1)
-        reference = log_softmax(odds[2])
-        values = np.asarray(self.features @ odds[4].T) + (odds[3] - reference)
-        values = np.ascontiguousarray(values)
-        zero = np.zeros(self.k)
-        found = recursions.forward_backward(values, self.layout.offsets, initial, transitions)
-        chain = (initial, transitions, zero)
-        along = path_scores(values, self.layout, self.codes, chain)
-        value = float(found.log_partition.sum() - along.sum())
-        excess = found.marginals
-        excess[np.arange(len(self.codes)), self.codes] -= 1.0
-        by_state = excess.sum(axis=0)
-        first = found.initial_sums - self.counts.initial
-        moves = found.transition_sums - self.counts.transitions
-        gradient = np.concatenate(
-            [
-                first - np.exp(initial) * first.sum(),
-                (moves - np.exp(transitions) * moves.sum(axis=1, keepdims=True)).ravel(),
-                np.exp(reference) * by_state.sum() - by_state,
-                by_state,
-                np.asarray(self._transposed @ excess).T.ravel(),
-            ]
-        )
-        k = self.k
-        if self.tied:
-            start = slice(k + k * k, 2 * k + k * k)
-            gradient[start] += gradient[:k]
-            gradient[:k] = 0.0
-        penalised = vector.copy()
-        penalised[2 * k + k * k : 3 * k + k * k] = 0.0
-        if self.tied:
-            penalised[:k] = 0.0
-        value += self.l2 * float(penalised @ penalised)
-        return value, gradient + 2.0 * self.l2 * penalised
 
 
 def _are_matrices(X: Any) -> bool:
@@ -442,15 +384,17 @@ def _is_matrix(part: Any) -> bool:
 
 
 def _stacked(parts: list[Any]) -> Any:
-    if not parts:
+    widths = [part.shape[1] if part.shape[0] else None for part in parts]
+    width = next((width for width in widths if width is not None), None)
+    if width is None:
         return np.zeros((0, 0))
-    widths = [part.shape[1] for part in parts]
-    if len(set(widths)) > 1:
-        odd = next(n for n, width in enumerate(widths) if width != widths[0])
+    odd = next((n for n, found in enumerate(widths) if found not in (None, width)), None)
+    if odd is not None:
         raise DataError(
-            f"X: expected {widths[0]} columns in every sequence, got {widths[odd]} in another; "
+            f"X: expected {width} columns in every sequence, got {widths[odd]} in sequence {odd}; "
             "give all sequences the same columns"
         )
+    parts = [part for part in parts if part.shape[0]]
     if any(scipy.sparse.issparse(part) for part in parts):
         matrix: Any = scipy.sparse.vstack(parts, format="csr")
         finite = np.isfinite(matrix.data).all()

@@ -6,6 +6,7 @@ The form of the CoNLL shared tasks. The last column is usually the label.
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,12 +14,16 @@ from crossfade.errors import DataError
 
 __all__ = ["read_columns", "write_columns"]
 
+#: What stands between columns without tabs; str.split would cut at a no-break space as well.
+_SPACES = re.compile("[ \t]+")
+
 
 def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
     """Read a column file, plain or compressed by gzip (``.gz``).
 
     Columns are apart by tabs if the first line of data has one (cells may then hold spaces), else
-    by any run of spaces. Lines of white space alone end a sentence.
+    by any run of spaces and tabs; a no-break space is part of a word. Lines of spaces and tabs
+    alone end a sentence. Lines end as on any system: LF, CR LF or CR.
 
     Parameters
     ----------
@@ -48,17 +53,17 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
     """
     sentences: list[list[tuple[str, ...]]] = []
     sentence: list[tuple[str, ...]] = []
-    separator: str | None = None
+    tabs = False
     width = 0
     for number, line in enumerate(_lines(Path(path)), start=1):
-        if not line.strip():
+        if not line.strip(" \t"):
             if sentence:
                 sentences.append(sentence)
                 sentence = []
             continue
         if not width and "\t" in line:
-            separator = "\t"
-        cells = tuple(line.split(separator))
+            tabs = True
+        cells = tuple(line.split("\t") if tabs else _SPACES.split(line.strip(" \t")))
         width = width or len(cells)
         if len(cells) != width or not all(cells):
             raise DataError(
@@ -92,7 +97,7 @@ def _lines(path: Path) -> list[str]:
             f"{content[error.start : error.start + 1]!r}; convert the file to UTF-8"
         ) from error
     # Not splitlines: a word may hold a form feed or another of Unicode's line breaks.
-    return text.replace("\r\n", "\n").split("\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def write_columns(sentences: Iterable[Sequence[Sequence[str]]], separator: str = "\t") -> str:

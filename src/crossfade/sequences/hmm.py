@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,23 +11,24 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.densities import Density
-from crossfade.densities.base import Floats, Integers
+from crossfade.densities.base import Floats
 from crossfade.errors import DataError
-from crossfade.sequences import baum_welch, chain_tradeoff, recursions
-from crossfade.sequences.chain_objective import LabelledChain, labelled_chain
+from crossfade.sequences import chain_tradeoff, recursions
+from crossfade.sequences.block_recursions import StepScorer
+from crossfade.sequences.checks import check_number
 from crossfade.sequences.decoding import ChainDecoding, ChainLogs, Potentials
 from crossfade.sequences.density_emission import DensityEmission
-from crossfade.sequences.emission import Emission, by_step, score_steps
+from crossfade.sequences.emission import by_step, score_steps
 from crossfade.sequences.emissions import emission_for, emission_from, gaussian_moments
-from crossfade.sequences.input import Labels, Layout, layout_of, read_labels
-from crossfade.sequences.markov import ChainParameters, path_scores, stationary
-from crossfade.sequences.recursions import StepScorer
+from crossfade.sequences.hmm_training import HiddenMarkovTraining
+from crossfade.sequences.input import Layout, layout_of, names_array, read_labels
+from crossfade.sequences.markov import ChainParameters, probabilities, sampled_path, stationary
 from crossfade.sequences.symbol_emission import SymbolEmission
 
 __all__ = ["HiddenMarkovModel"]
 
 
-class HiddenMarkovModel(ChainDecoding, BaseEstimator):
+class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
     """A chain of hidden states, each of which emits an observation.
 
     Without labels it is trained by Baum-Welch (or Viterbi training); with labels by counts; with
@@ -81,7 +82,8 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
     symbols_ : ndarray of shape (n_symbols,)
     means_, covars_ : ndarray
         Gaussian emissions only: (n_states, n_features), and variances of the same shape or
-        covariances (n_states, n_features, n_features). Poisson emission: ``means_``.
+        covariances (n_states, n_features, n_features). Poisson emission: ``means_``. There are
+        none where a discriminative fit left no density.
     log_likelihood_history_ : ndarray of shape (n_iter_,)
         Log-likelihood at each iteration, plus the log prior density of the smoothing, which
         together never fall. With all labels known: one entry, λ joint + (1 - λ) conditional
@@ -198,164 +200,26 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             raise DataError(
                 f"algorithm: expected 'baum-welch' or 'viterbi', got {self.algorithm!r}"
             )
-        for name, least in (("alpha", 0.0), ("tol", 0.0), ("l2", 0.0), ("n_init", 1)):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= least):
-                raise DataError(f"{name}: expected a finite number >= {least:g}, got {value!r}")
-        if self.max_iter < 1 or int(self.max_iter) != self.max_iter:
-            raise DataError(f"max_iter: expected a whole number >= 1, got {self.max_iter!r}")
-        if self.n_states is not None and (self.n_states < 1 or int(self.n_states) != self.n_states):
-            raise DataError(f"n_states: expected a whole number >= 1, got {self.n_states!r}")
+        for name in ("alpha", "tol", "l2"):
+            check_number(name, getattr(self, name), 0.0)
+        for name in ("n_init", "max_iter"):
+            check_number(name, getattr(self, name), 1, whole=True)
+        if self.n_states is not None:
+            check_number("n_states", self.n_states, 1, whole=True)
         if self.model_end not in (True, False, "auto"):
             raise DataError(f"model_end: expected True, False or 'auto', got {self.model_end!r}")
-
-    def _states_of(self, labels: Labels | None) -> NDArray[Any]:
-        if labels is None:
-            if self.n_states is None:
-                raise DataError(
-                    "n_states: expected the number of hidden states where there are no labels, "
-                    "got None; try 2"
-                )
-            return np.arange(self.n_states)
-        found = len(labels.classes)
-        if found == 0:
-            raise DataError("y: expected some labels, got hidden ones only; leave y out")
-        if self.n_states not in (None, found):
-            raise DataError(
-                f"n_states: expected the number of labels, {found}, or None, got "
-                f"{self.n_states!r}; states that no label names need training without labels"
-            )
-        return labels.classes
-
-    def _fit_counts(self, named: Emission, raw: Any, layout: Layout, labels: Labels) -> None:
-        self.classes_ = self._states_of(labels)
-        n_states = len(self.classes_)
-        with_end = self.tradeoff != 1.0 if self.model_end == "auto" else bool(self.model_end)
-        if self.tradeoff != 1.0 and not with_end:
-            raise DataError(
-                f"model_end: expected True or 'auto' for tradeoff={self.tradeoff!r}, got False; "
-                "between joint and conditional likelihood the end of a sequence is modelled"
-            )
-        data = labelled_chain(named, raw, layout, labels.codes, n_states, alpha=self.alpha)
-        self.emission_ = data.emission
-        self.tradeoff_ = 1.0
-        self.converged_, self.n_iter_ = True, 1
-        if self.tradeoff == 1.0:
-            self.parameters_ = data.from_counts(stop=with_end)
-            self.weights_ = None
-        else:
-            fitted = self._cross(named, raw, layout, labels, data)
-            self.weights_, self.parameters_ = fitted.weights, fitted.parameters
-            self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
-        self.log_likelihood_history_ = np.array([self._reached(data)])
-
-    def _cross(
-        self,
-        named: Emission,
-        raw: Any,
-        layout: Layout,
-        labels: Labels,
-        data: LabelledChain,
-    ) -> chain_tradeoff.Crossing:
-        settings = chain_tradeoff.Settings(self.l2, self.max_iter, self.tol)
-        if self.tradeoff == "auto":
-            self.tradeoff_scores_ = chain_tradeoff.held_out_scores(
-                named,
-                raw,
-                layout,
-                labels.codes,
-                len(self.classes_),
-                alpha=self.alpha,
-                settings=settings,
-                rng=self._generator(),
-            )
-            self.tradeoff_ = max(self.tradeoff_scores_, key=self.tradeoff_scores_.__getitem__)
-        else:
-            self.tradeoff_ = float(cast(float, self.tradeoff))
-        return chain_tradeoff.follow(data, self.tradeoff_, settings)
-
-    def _reached(self, data: LabelledChain) -> float:
-        """Return λ joint + (1 - λ) conditional log-likelihood of the training data."""
-        observations, layout, codes = data.observations, data.layout, data.codes
-        value, lam = 0.0, self.tradeoff_
-        if lam > 0.0:
-            value += lam * float(self._joint(observations, layout, codes).sum())
-        if self.weights_ is not None:
-            conditional = chain_tradeoff.conditional_log_likelihood(
-                self.weights_, data.emission, observations, layout, codes
-            )
-            value += (1.0 - lam) * float(conditional.sum())
-        return value
-
-    def _fit_em(
-        self,
-        named: Emission,
-        raw: Any,
-        layout: Layout,
-        labels: Labels | None,
-        start: HiddenMarkovModel | None,
-    ) -> None:
-        if layout.n_steps == 0:
-            raise DataError("X: expected at least one step, got none; pass non-empty sequences")
-        self.classes_ = self._states_of(labels)
-        n_states = len(self.classes_)
-        codes = None if labels is None else labels.codes
-        if start is not None:
-            check_is_fitted(start)
-            emission, starts = start.emission_, [start.parameters_]
-            if len(start.classes_) != n_states:
-                raise DataError(
-                    f"start: expected a model of {n_states} states, got {len(start.classes_)}"
-                )
-            observations = emission.observe(raw)
-        else:
-            emission = named.bind(raw, codes, n_states)
-            observations = emission.observe(raw)
-            rng = self._generator()
-            n_starts = self.n_init if codes is None else 1
-            starts = [
-                baum_welch.first_parameters(
-                    emission, observations, layout, codes, n_states, self.alpha, rng
-                )
-                for _ in range(n_starts)
-            ]
-        trained = [
-            baum_welch.expectation_maximisation(
-                emission,
-                observations,
-                layout,
-                first,
-                codes=codes,
-                alpha=self.alpha,
-                viterbi_training=self.algorithm == "viterbi",
-                max_iter=self.max_iter,
-                tol=self.tol,
-            )
-            for first in starts
-        ]
-        best = max(trained, key=lambda training: training.history[-1])
-        parameters = best.parameters
-        if labels is None and start is None:
-            parameters = parameters.permuted(emission.order(parameters.theta))
-        self.emission_, self.parameters_, self.weights_ = emission, parameters, None
-        self.tradeoff_ = 1.0
-        self.log_likelihood_history_ = np.array(best.history)
-        self.converged_, self.n_iter_ = best.converged, len(best.history)
-
-    def _generator(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
 
     def _publish(self) -> None:
         """Set the attributes that show the parameters in the usual terms."""
         parameters = self.parameters_
+        for name in ("emissionprob_", "unseenprob_", "symbols_", "means_", "covars_"):
+            self.__dict__.pop(name, None)  # an earlier fit's, of another emission
         self.startprob_, self.transmat_ = parameters.start, parameters.transitions
         self.stopprob_ = parameters.stop
         if isinstance(self.emission_, SymbolEmission):
             table = np.exp(parameters.theta)
             self.emissionprob_, self.unseenprob_ = table[:, :-1], table[:, -1]
-            self.symbols_ = np.array(self.emission_.symbols)
+            self.symbols_ = names_array(self.emission_.symbols)
         elif isinstance(self.emission_, DensityEmission):
             moments = gaussian_moments(self.emission_, parameters.theta)
             if moments is not None:
@@ -410,7 +274,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         >>> model.predict([[[0.1], [0.2], [2.9]]])
         [array([0, 0, 1])]
         """
-        start, transitions = _probabilities(startprob, transmat)
+        start, transitions = probabilities(startprob, transmat)
         n_states = len(start)
         density, emission, theta = emission_from(
             emissionprob, symbols, means, covars, rates, settings.get("alpha", 0.01)
@@ -420,7 +284,7 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
                 f"startprob: expected {len(theta)} states as the emission has, got {n_states}"
             )
         model = cls(n_states=n_states, emission=density, **settings)
-        model.classes_ = np.arange(n_states) if classes is None else np.array(classes)
+        model.classes_ = np.arange(n_states) if classes is None else names_array(classes)
         model.emission_ = emission
         model.parameters_ = ChainParameters(start, transitions, None, theta)
         model.weights_, model.tradeoff_ = None, 1.0
@@ -478,11 +342,6 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         values = score_steps(by_step(scorer, observations), layout.n_steps, len(self.classes_))
         return recursions.log_partition(values, layout.offsets, *self.parameters_.logs())
 
-    def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
-        scorer = self.emission_.log_likelihoods(self.parameters_.theta)
-        values = score_steps(by_step(scorer, observations), layout.n_steps, len(self.classes_))
-        return path_scores(values, layout, codes, self.parameters_.logs())
-
     def score(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> float:
         """Return the total log-likelihood, or with labels the share of steps predicted right.
 
@@ -523,13 +382,22 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
         if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
             raise DataError(f"lengths: expected whole numbers >= 0, got {lengths!r}")
         layout = Layout(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), listed=True)
-        codes = _sampled_path(self.parameters_, layout, rng)
+        codes = sampled_path(self.parameters_, layout, rng)
         observations = self.emission_.sample(self.parameters_.theta, codes, rng)
         return layout.restore(observations), layout.restore(self.classes_[codes])
 
     def stationary_distribution(self) -> Floats:
-        """Return the long-run share of each state, shape (n_states,): π with π a = π."""
+        """Return the long-run share of each state, shape (n_states,): π with π a = π.
+
+        Raises
+        ------
+        DataError
+            If there are several, the chain falling into parts.
+        NotADensityError
+            If the discriminative end of the tradeoff left no transition probabilities.
+        """
         check_is_fitted(self, "parameters_")
+        chain_tradeoff.refuse_without_density(self.emission_, self.parameters_)
         return stationary(self.transmat_)
 
     def n_free_parameters(self) -> int:
@@ -579,36 +447,5 @@ class HiddenMarkovModel(ChainDecoding, BaseEstimator):
             )
         new: HiddenMarkovModel = type(self)(**self.get_params(deep=False))
         new.__dict__.update(self.__dict__)
-        new.classes_ = np.array(names)
+        new.classes_ = names_array(names)
         return new
-
-
-def _probabilities(startprob: ArrayLike, transmat: ArrayLike) -> tuple[Floats, Floats]:
-    start = np.array(startprob, dtype=np.float64)
-    transitions = np.array(transmat, dtype=np.float64)
-    if start.ndim != 1 or transitions.shape != (len(start), len(start)):
-        raise DataError(
-            f"transmat: expected shape (n_states, n_states) to go with startprob, got "
-            f"{transitions.shape!r} and {start.shape!r}"
-        )
-    for name, rows in (("startprob", start[None]), ("transmat", transitions)):
-        if (rows < 0).any() or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-8):
-            raise DataError(f"{name}: expected probabilities that sum to 1, got {rows!r}")
-    return start, transitions
-
-
-def _sampled_path(
-    parameters: ChainParameters, layout: Layout, rng: np.random.Generator
-) -> Integers:
-    """Draw the hidden path of every sequence, all sequences' next steps at once."""
-    starts = np.cumsum(parameters.start)
-    rows = np.cumsum(parameters.transitions, axis=1)
-    last = parameters.n_states - 1
-    codes = np.zeros(layout.n_steps, dtype=np.int64)
-    draws = rng.random(layout.n_steps)
-    lengths = np.diff(layout.offsets)
-    for t in range(int(lengths.max(initial=0))):
-        steps = layout.offsets[:-1][lengths > t] + t
-        edges = starts[None] if t == 0 else rows[codes[steps - 1]]
-        codes[steps] = np.minimum((edges <= draws[steps][:, None]).sum(axis=1), last)
-    return codes

@@ -26,6 +26,7 @@ __all__ = [
     "encode",
     "is_missing",
     "layout_of",
+    "names_array",
     "read_labels",
     "stack_numbers",
     "stack_symbols",
@@ -95,6 +96,39 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, Real) and value != value)
 
 
+def names_array(names: Iterable[Any]) -> NDArray[Any]:
+    """Return names (symbols, labels) as one row, each as it is.
+
+    NumPy would make one string of ``"1"`` and ``1`` and of ``"a"`` and ``"a\\0"``, and rows of
+    tuples; such names stay objects.
+
+    Parameters
+    ----------
+    names : iterable of hashable
+
+    Returns
+    -------
+    ndarray of shape (n_names,)
+
+    Examples
+    --------
+    >>> from crossfade.sequences.input import names_array
+    >>> names_array(["a", "b"])
+    array(['a', 'b'], dtype='<U1')
+    >>> names_array(["1", 1])
+    array(['1', 1], dtype=object)
+    """
+    given = list(names)
+    if given:
+        try:
+            array = np.array(given)
+        except ValueError:  # tuples of several lengths
+            array = np.empty(0)
+        if array.ndim == 1 and array.tolist() == given:
+            return array
+    return np.fromiter(given, dtype=object, count=len(given))
+
+
 def layout_of(X: Any, lengths: ArrayLike | None = None, *, name: str = "X") -> Layout:
     """Return the layout of sequences given as a list, or as one array with lengths.
 
@@ -144,6 +178,8 @@ def _count(values: Any) -> int:
 
 def _offsets(lengths: ArrayLike, n_steps: int, name: str) -> Integers:
     given = np.asarray(lengths)
+    if given.size == 0:
+        given = given.astype(np.int64)
     whole = given.ndim == 1 and given.dtype.kind in "iu" and bool((given >= 0).all())
     if not whole or int(given.sum()) != n_steps:
         raise DataError(
@@ -243,7 +279,7 @@ def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any] |
     for part in parts:
         symbols.extend(_symbols(part))
     for step, symbol in enumerate(symbols):
-        if isinstance(symbol, list | dict | set | np.ndarray):
+        if type(symbol).__hash__ is None:
             number = int(np.searchsorted(layout.offsets, step, side="right")) - 1
             raise DataError(
                 f"X: expected one symbol a step, got {symbol!r} at step "
@@ -351,6 +387,8 @@ def read_labels(
     DataError
         If a sequence of y differs in length from X's, naming it, or a label is missing.
     """
+    if y is None:
+        raise DataError("y: expected labels, got None; pass a label for every step of X")
     flat = _flat_labels(y, layout)
     numeric = all(isinstance(v, Integral) or is_missing(v) for v in flat)
     missing = np.array([is_missing(v) or (numeric and v == -1) for v in flat], dtype=bool)
@@ -369,11 +407,15 @@ def read_labels(
                 "y: expected labels of one kind, got "
                 f"{sorted({type(v).__name__ for v in seen})!r}; make them all strings or integers"
             ) from error
-        classes = np.array(ordered) if ordered else np.empty(0, dtype=object)
+        classes = names_array(ordered)
     known = {label: code for code, label in enumerate(classes.tolist())}
     codes = np.array([known.get(v, len(known)) for v in flat], dtype=np.int64)
     codes[missing] = -1
     return Labels(classes, codes)
+
+
+def _is_sequence(part: Any) -> bool:
+    return hasattr(part, "__len__") and not isinstance(part, str | bytes)
 
 
 def _flat_labels(y: Any, layout: Layout) -> list[Any]:
@@ -381,7 +423,8 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
     if isinstance(y, np.ndarray) and y.dtype != object:
         listed = y.ndim == 2 and y.shape[1] != 1
     else:
-        listed = layout.listed if not len(y) else isinstance(y[0], list | tuple | np.ndarray)
+        first = next(iter(y), None)
+        listed = layout.listed if not len(y) else _is_sequence(first)
     if not listed:
         labels = np.asarray(y).ravel().tolist() if isinstance(y, np.ndarray) else list(y)
         if len(labels) != layout.n_steps:
@@ -395,10 +438,10 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
         )
     labels = []
     for number, (part, length) in enumerate(zip(y, np.diff(layout.offsets), strict=True)):
-        if isinstance(part, str | bytes) or not hasattr(part, "__len__") or len(part) != length:
+        if not _is_sequence(part) or len(part) != length:
             raise DataError(
                 f"y: expected {length} labels in sequence {number}, as many as X has steps there, "
                 f"got {len(part) if hasattr(part, '__len__') else part!r}"
             )
-        labels.extend(part.tolist() if isinstance(part, np.ndarray) else part)
+        labels.extend(part.tolist() if hasattr(part, "tolist") else part)
     return labels

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
@@ -17,6 +19,8 @@ __all__ = [
     "estimate_chain",
     "label_counts",
     "path_scores",
+    "probabilities",
+    "sampled_path",
     "stationary",
 ]
 
@@ -183,5 +187,39 @@ def path_scores(
     before = layout.followed()
     steps[before] += transitions[safe[before], safe[before + 1]]
     sequence = np.repeat(np.arange(layout.n_sequences), np.diff(layout.offsets))
-    totals: Any = np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
-    return totals
+    totals = np.bincount(sequence, weights=steps, minlength=layout.n_sequences)
+    return totals.astype(np.float64, copy=False)  # NumPy counts nothing in integers
+
+
+def probabilities(startprob: ArrayLike, transmat: ArrayLike) -> tuple[Floats, Floats]:
+    """Return start and transition probabilities, refused where they are none."""
+    start = np.array(startprob, dtype=np.float64)
+    transitions = np.array(transmat, dtype=np.float64)
+    if start.ndim != 1 or transitions.shape != (len(start), len(start)):
+        raise DataError(
+            f"transmat: expected shape (n_states, n_states) to go with startprob, got "
+            f"{transitions.shape!r} and {start.shape!r}"
+        )
+    for name, rows in (("startprob", start[None]), ("transmat", transitions)):
+        if (rows < 0).any() or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-8):
+            raise DataError(f"{name}: expected probabilities that sum to 1, got {rows!r}")
+    return start, transitions
+
+
+def sampled_path(parameters: ChainParameters, layout: Layout, rng: np.random.Generator) -> Integers:
+    """Draw the hidden path of every sequence.
+
+    Each step needs the one before, and a search in a list takes less time than NumPy's call.
+    """
+    start = np.cumsum(parameters.start).tolist()
+    rows = np.cumsum(parameters.transitions, axis=1).tolist()
+    last = parameters.n_states - 1
+    draws = rng.random(layout.n_steps).tolist()
+    codes: list[int] = []
+    for first, end in pairwise(layout.offsets.tolist()):
+        running = start
+        for draw in draws[first:end]:
+            state = min(bisect_right(running, draw), last)
+            running = rows[state]
+            codes.append(state)
+    return np.array(codes, dtype=np.int64)

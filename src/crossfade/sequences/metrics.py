@@ -108,12 +108,14 @@ def _row(counts: Counts) -> dict[str, Any]:
 
 
 def _table(heading: str, rows: Sequence[Counts]) -> list[str]:
-    width = max([len(heading), *(len(row.name) for row in rows)])
+    # Names are data: control characters are shown, not sent to the terminal.
+    names = [row.name if row.name.isprintable() else repr(row.name)[1:-1] for row in rows]
+    width = max(map(len, [heading, *names]))
     lines = [f"{heading:<{width}}  precision  recall     F1    true   found"]
     lines += [
-        f"{row.name:<{width}}  {row.precision:>8.2%} {row.recall:>8.2%} {row.f1:>7.2%} "
+        f"{name:<{width}}  {row.precision:>8.2%} {row.recall:>8.2%} {row.f1:>7.2%} "
         f"{row.true:>6} {row.found:>7}"
-        for row in rows
+        for name, row in zip(names, rows, strict=True)
     ]
     return lines
 

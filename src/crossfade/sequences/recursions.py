@@ -20,32 +20,23 @@ depend on how many.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.blocks import block_sum, for_each_block, workspace
+from crossfade.blocks import for_each_block
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.sequences.block_recursions import (
+    best_paths,
+    expectations,
+    prepare,
+    rows_of,
+    sequence_blocks,
+)
 
-__all__ = [
-    "Expectations",
-    "ForwardBackward",
-    "Lookup",
-    "StepScorer",
-    "best_paths",
-    "edge_marginals",
-    "expectations",
-    "forward_backward",
-    "log_partition",
-    "viterbi",
-]
-
-#: Numbers in one block's potentials: 65,536 doubles and their posteriors stay in cache.
-_BLOCK_NUMBERS = 65_536
+__all__ = ["ForwardBackward", "edge_marginals", "forward_backward", "log_partition", "viterbi"]
 
 
 @dataclass(frozen=True)
@@ -69,49 +60,6 @@ class ForwardBackward:
     transition_sums: Floats
     initial_sums: Floats
     final_sums: Floats
-
-
-@dataclass(frozen=True)
-class Expectations:
-    """What :func:`expectations` gives: as :class:`ForwardBackward`, the marginals consumed.
-
-    Attributes
-    ----------
-    log_partition, transition_sums, initial_sums, final_sums : ndarray
-        As in :class:`ForwardBackward`.
-    consumed : Any
-        The sum over blocks of what ``consume`` returned.
-    """
-
-    log_partition: Floats
-    transition_sums: Floats
-    initial_sums: Floats
-    final_sums: Floats
-    consumed: Any
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """Potentials of steps that share rows, as those with one symbol do: each row is worked on once.
-
-    Attributes
-    ----------
-    table : ndarray of shape (n_rows, n_states)
-        C order.
-    rows : ndarray of shape (n_steps,), int64
-        The row of each step; -1 is the last one.
-    """
-
-    table: Floats
-    rows: Integers
-
-    def __call__(self, steps: slice) -> Floats:
-        """Return the log-potentials of these steps, (n_rows, n_states)."""
-        return np.take(self.table, self.rows[steps], axis=0, mode="wrap")
-
-
-#: From a slice of steps to their log-potentials (n_rows, n_states), C order.
-StepScorer = Callable[[slice], Floats] | Lookup
 
 
 @dataclass(frozen=True)
@@ -191,78 +139,6 @@ def forward_backward(
     )
 
 
-def expectations(
-    potentials: StepScorer,
-    offsets: Integers,
-    log_initial: Floats,
-    log_transitions: Floats,
-    log_final: Floats,
-    *,
-    consume: Callable[[slice, Floats], Any] | None = None,
-    marginals: Floats | None = None,
-    transitions: bool = True,
-) -> Expectations:
-    """Run :func:`forward_backward` block by block, never holding all steps' potentials.
-
-    For fitting: a model computes a block's potentials, and sums what it needs from the block's
-    marginals, while both are in cache. Arguments are not checked, and a NaN among the potentials
-    shows as a NaN log-partition.
-
-    Parameters
-    ----------
-    potentials : callable or Lookup
-        Takes a slice of steps, returns their log-potentials (n_rows, n_states), C order. Called
-        on several threads.
-    offsets, log_initial, log_transitions, log_final : ndarray
-        As in :func:`forward_backward`, contiguous.
-    consume : callable, optional
-        Takes the slice of steps and their marginals (which it must not keep); returns None, or
-        sums (an array, a number or a tuple of these) to be added over blocks. Called on threads.
-    marginals : ndarray of shape (n_steps, n_states), optional
-        All marginals are written there.
-    transitions : bool, default=True
-        Whether expected transitions are wanted; they are zero otherwise.
-
-    Returns
-    -------
-    Expectations
-    """
-    from crossfade.sequences import block_kernels, kernels
-
-    chain = kernels.make_chain(log_initial, log_transitions, log_final)
-    n_states = log_initial.shape[0]
-    partition = np.zeros(len(offsets) - 1)
-    blocks = sequence_blocks(offsets, n_states)
-    prepared = _prepared(potentials, int(offsets[-1]))
-
-    def work(which: slice) -> tuple[Any, ...]:
-        outer, direct = np.zeros((2, n_states, n_states))
-        initial, final = np.zeros((2, n_states))
-        # Without sequences there is one call all the same, so that the sums have their shapes.
-        sequences = slice(blocks[which.start], blocks[min(which.stop, len(blocks) - 1)])
-        steps, local = _rows(offsets, sequences)
-        if marginals is None:
-            block = workspace("marginals", steps.stop - steps.start, n_states)
-        else:
-            block = marginals[steps]
-        block_kernels.forward_backward_block(
-            *prepared(steps),
-            local,
-            chain,
-            block,
-            partition[sequences],
-            outer if transitions else outer[:0],
-            direct,
-            initial,
-            final,
-        )
-        consumed = None if consume is None else consume(steps, block)
-        return outer, direct, initial, final, 0.0 if consumed is None else consumed
-
-    outer, direct, initial, final, consumed = block_sum(work, len(blocks) - 1, block_rows=1)
-    return Expectations(partition, outer * chain.transitions + direct, initial, final, consumed)
-
-
 def log_partition(
     log_emissions: ArrayLike,
     offsets: ArrayLike,
@@ -280,12 +156,12 @@ def log_partition(
     chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
     partition = np.zeros(len(inputs.offsets) - 1)
     blocks = sequence_blocks(inputs.offsets, inputs.log_initial.shape[0])
-    prepared = _prepared(inputs.log_emissions.__getitem__, len(inputs.log_emissions))
+    prepared = prepare(inputs.log_emissions.__getitem__, len(inputs.log_emissions))
 
     def work(which: slice) -> None:
         for number in range(which.start, which.stop):
             sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = _rows(inputs.offsets, sequences)
+            steps, local = rows_of(inputs.offsets, sequences)
             block_kernels.forward_block(*prepared(steps), local, chain, partition[sequences])
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
@@ -332,45 +208,6 @@ def viterbi(
     return paths, scores
 
 
-def best_paths(
-    potentials: StepScorer,
-    offsets: Integers,
-    log_initial: Floats,
-    log_transitions: Floats,
-    log_final: Floats,
-) -> tuple[Integers, Floats]:
-    """Run :func:`viterbi` block by block, never holding all steps' potentials.
-
-    Arguments are those of :func:`expectations`, and are not checked; a NaN among the potentials
-    shows as a NaN score.
-    """
-    from crossfade.sequences import block_kernels, kernels
-
-    chain = kernels.make_chain(log_initial, log_transitions, log_final)
-    scores = np.zeros(len(offsets) - 1)
-    paths = np.zeros(int(offsets[-1]), dtype=np.int64)
-    blocks = sequence_blocks(offsets, log_initial.shape[0])
-    shared = potentials.table if isinstance(potentials, Lookup) else None
-
-    def work(which: slice) -> None:
-        for number in range(which.start, which.stop):
-            sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = _rows(offsets, sequences)
-            if isinstance(potentials, Lookup):
-                log_b, at = potentials.table, potentials.rows[steps]
-            else:
-                log_b, at = potentials(steps), np.arange(steps.stop - steps.start)
-            block_kernels.viterbi_block(log_b, at, local, chain, paths[steps], scores[sequences])
-            # A NaN loses every comparison, so it would go unseen in the scores.
-            if shared is None and not log_b.sum() < np.inf:
-                scores[sequences.start] = np.nan
-
-    for_each_block(work, len(blocks) - 1, block_rows=1)
-    if shared is not None and not shared.sum() < np.inf:
-        scores[:] = np.nan
-    return paths, scores
-
-
 def edge_marginals(
     log_emissions: ArrayLike,
     offsets: ArrayLike,
@@ -401,68 +238,12 @@ def edge_marginals(
     def work(which: slice) -> None:
         for number in range(which.start, which.stop):
             sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = _rows(inputs.offsets, sequences)
+            steps, local = rows_of(inputs.offsets, sequences)
             starts = edge_offsets[sequences.start : sequences.stop + 1]
             block_kernels.log_edges_block(inputs.log_emissions[steps], local, starts, chain, edges)
 
     for_each_block(work, len(blocks) - 1, block_rows=1)
     return edges
-
-
-def sequence_blocks(offsets: Integers, n_states: int) -> Integers:
-    """Cut sequences into blocks of about equal numbers of steps.
-
-    Parameters
-    ----------
-    offsets : ndarray of shape (n_sequences + 1,)
-    n_states : int
-
-    Returns
-    -------
-    ndarray of shape (n_blocks + 1,), int64
-        First sequence of each block, and the number of sequences. It depends on the sequences and
-        the number of states alone, so sums over blocks do not depend on the number of threads.
-    """
-    n_sequences = len(offsets) - 1
-    if n_sequences == 0:
-        return np.zeros(1, dtype=np.int64)
-    target = max(64, _BLOCK_NUMBERS // max(n_states, 1))
-    changes = np.flatnonzero(np.diff(offsets[:-1] // target)) + 1
-    return np.concatenate([[0], changes, [n_sequences]]).astype(np.int64)
-
-
-def _rows(offsets: Integers, sequences: slice) -> tuple[slice, Integers]:
-    local = offsets[sequences.start : sequences.stop + 1]
-    return slice(int(local[0]), int(local[-1])), local - local[0]
-
-
-#: Log-potentials, their exponentials, shifts, and each step's row, as the block kernels have them.
-_Prepared = tuple[Floats, Floats, Floats, Integers]
-
-
-def _prepared(potentials: StepScorer, n_steps: int) -> Callable[[slice], _Prepared]:
-    """Return the function from steps to what the block kernels take of them."""
-    if isinstance(potentials, Lookup) and len(potentials.table) <= n_steps:
-        table, rows = potentials.table, potentials.rows
-        exponentials = _exponentials(table, np.empty_like(table), np.empty(len(table)))
-        return lambda steps: (table, *exponentials, rows[steps])
-
-    def dense(steps: slice) -> _Prepared:
-        log_b = potentials(steps)
-        n_rows, n_states = log_b.shape
-        b = workspace("exponentials", n_rows, n_states)
-        return log_b, *_exponentials(log_b, b, workspace("shifts", n_rows)), np.arange(n_rows)
-
-    return dense
-
-
-def _exponentials(log_b: Floats, b: Floats, shift: Floats) -> tuple[Floats, Floats]:
-    """Return exp(log_b - row maximum) and the row maxima; NumPy's exp is a vector one."""
-    from crossfade.sequences import block_kernels
-
-    block_kernels.shift_rows(log_b, b, shift)
-    np.exp(b, out=b)
-    return b, shift
 
 
 def _checked(

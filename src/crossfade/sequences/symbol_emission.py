@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.emission import Emission, Scorer, TableScorer
-from crossfade.sequences.input import Layout, encode, is_missing, stack_symbols
+from crossfade.sequences.input import Layout, encode, is_missing, names_array, stack_symbols
 
 __all__ = ["SymbolEmission"]
 
@@ -132,7 +132,7 @@ class SymbolEmission(Emission):
         for state in range(len(theta)):
             steps = codes == state
             chosen[steps] = np.searchsorted(running[state], draws[steps], side="right")
-        symbols = np.array(self.symbols)
+        symbols = names_array(self.symbols)
         return symbols[np.minimum(chosen, len(symbols) - 1)]
 
     def n_free(self, n_states: int) -> int:

@@ -1,0 +1,195 @@
+"""How a hidden Markov model is trained: by counts, between the likelihoods, or by EM.
+
+What :class:`~crossfade.sequences.HiddenMarkovModel` does in ``fit`` once its input is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.densities.base import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.sequences import baum_welch, chain_tradeoff
+from crossfade.sequences.chain_objective import ChainWeights, LabelledChain, labelled_chain
+from crossfade.sequences.emission import Emission, by_step, score_steps
+from crossfade.sequences.input import Labels, Layout
+from crossfade.sequences.markov import ChainParameters, path_scores
+
+__all__ = ["HiddenMarkovTraining"]
+
+
+class HiddenMarkovTraining:
+    """The training of :class:`~crossfade.sequences.HiddenMarkovModel`, whose parameters it reads.
+
+    It sets ``classes_``, ``emission_``, ``parameters_``, ``weights_`` (None where the parameters
+    say all), ``tradeoff_`` and how training went.
+    """
+
+    n_states: int | None
+    tradeoff: float | str
+    alpha: float
+    algorithm: str
+    n_init: int
+    max_iter: int
+    tol: float
+    l2: float
+    model_end: bool | str
+    random_state: Any
+
+    classes_: NDArray[Any]
+    emission_: Emission
+    parameters_: ChainParameters
+    weights_: ChainWeights | None
+    tradeoff_: float
+    tradeoff_scores_: dict[float, float]
+    log_likelihood_history_: Floats
+    converged_: bool
+    n_iter_: int
+
+    def _states_of(self, labels: Labels | None) -> NDArray[Any]:
+        if labels is None:
+            if self.n_states is None:
+                raise DataError(
+                    "n_states: expected the number of hidden states where there are no labels, "
+                    "got None; try 2"
+                )
+            return np.arange(int(self.n_states))
+        found = len(labels.classes)
+        if found == 0:
+            raise DataError("y: expected some labels, got hidden ones only; leave y out")
+        if self.n_states not in (None, found):
+            raise DataError(
+                f"n_states: expected the number of labels, {found}, or None, got "
+                f"{self.n_states!r}; states that no label names need training without labels"
+            )
+        return labels.classes
+
+    def _fit_counts(self, named: Emission, raw: Any, layout: Layout, labels: Labels) -> None:
+        self.classes_ = self._states_of(labels)
+        n_states = len(self.classes_)
+        with_end = self.tradeoff != 1.0 if self.model_end == "auto" else bool(self.model_end)
+        if self.tradeoff != 1.0 and not with_end:
+            raise DataError(
+                f"model_end: expected True or 'auto' for tradeoff={self.tradeoff!r}, got False; "
+                "between joint and conditional likelihood the end of a sequence is modelled"
+            )
+        data = labelled_chain(named, raw, layout, labels.codes, n_states, alpha=self.alpha)
+        self.emission_ = data.emission
+        self.tradeoff_ = 1.0
+        self.converged_, self.n_iter_ = True, 1
+        if self.tradeoff == 1.0:
+            self.parameters_ = data.from_counts(stop=with_end)
+            self.weights_ = None
+        else:
+            fitted = self._cross(named, raw, layout, labels, data)
+            self.weights_, self.parameters_ = fitted.weights, fitted.parameters
+            self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
+        self.log_likelihood_history_ = np.array([self._reached(data)])
+
+    def _cross(
+        self,
+        named: Emission,
+        raw: Any,
+        layout: Layout,
+        labels: Labels,
+        data: LabelledChain,
+    ) -> chain_tradeoff.Crossing:
+        self.__dict__.pop("tradeoff_scores_", None)
+        settings = chain_tradeoff.Settings(self.l2, int(self.max_iter), self.tol)
+        if self.tradeoff == "auto":
+            self.tradeoff_scores_ = chain_tradeoff.held_out_scores(
+                named,
+                raw,
+                layout,
+                labels.codes,
+                len(self.classes_),
+                alpha=self.alpha,
+                settings=settings,
+                rng=self._generator(),
+            )
+            self.tradeoff_ = max(self.tradeoff_scores_, key=self.tradeoff_scores_.__getitem__)
+        else:
+            self.tradeoff_ = float(cast(float, self.tradeoff))
+        return chain_tradeoff.follow(data, self.tradeoff_, settings)
+
+    def _reached(self, data: LabelledChain) -> float:
+        """Return λ joint + (1 - λ) conditional log-likelihood of the training data."""
+        observations, layout, codes = data.observations, data.layout, data.codes
+        value, lam = 0.0, self.tradeoff_
+        if lam > 0.0:
+            value += lam * float(self._joint(observations, layout, codes).sum())
+        if self.weights_ is not None:
+            conditional = chain_tradeoff.conditional_log_likelihood(
+                self.weights_, data.emission, observations, layout, codes
+            )
+            value += (1.0 - lam) * float(conditional.sum())
+        return value
+
+    def _fit_em(
+        self,
+        named: Emission,
+        raw: Any,
+        layout: Layout,
+        labels: Labels | None,
+        start: HiddenMarkovTraining | None,
+    ) -> None:
+        if layout.n_steps == 0:
+            raise DataError("X: expected at least one step, got none; pass non-empty sequences")
+        self.classes_ = self._states_of(labels)
+        n_states = len(self.classes_)
+        codes = None if labels is None else labels.codes
+        if start is not None:
+            check_is_fitted(start)
+            emission, starts = start.emission_, [start.parameters_]
+            if len(start.classes_) != n_states:
+                raise DataError(
+                    f"start: expected a model of {n_states} states, got {len(start.classes_)}"
+                )
+            observations = emission.observe(raw)
+        else:
+            emission = named.bind(raw, codes, n_states)
+            observations = emission.observe(raw)
+            rng = self._generator()
+            n_starts = int(self.n_init) if codes is None else 1
+            starts = [
+                baum_welch.first_parameters(
+                    emission, observations, layout, codes, n_states, self.alpha, rng
+                )
+                for _ in range(n_starts)
+            ]
+        trained = [
+            baum_welch.expectation_maximisation(
+                emission,
+                observations,
+                layout,
+                first,
+                codes=codes,
+                alpha=self.alpha,
+                viterbi_training=self.algorithm == "viterbi",
+                max_iter=int(self.max_iter),
+                tol=self.tol,
+            )
+            for first in starts
+        ]
+        best = max(trained, key=lambda training: training.history[-1])
+        parameters = best.parameters
+        if labels is None and start is None:
+            parameters = parameters.permuted(emission.order(parameters.theta))
+        self.emission_, self.parameters_, self.weights_ = emission, parameters, None
+        self.tradeoff_ = 1.0
+        self.log_likelihood_history_ = np.array(best.history)
+        self.converged_, self.n_iter_ = best.converged, len(best.history)
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.RandomState):
+            return np.random.default_rng(self.random_state.randint(2**31))
+        return np.random.default_rng(self.random_state)
+
+    def _joint(self, observations: Any, layout: Layout, codes: Integers) -> Floats:
+        scorer = self.emission_.log_likelihoods(self.parameters_.theta)
+        values = score_steps(by_step(scorer, observations), layout.n_steps, len(self.classes_))
+        return path_scores(values, layout, codes, self.parameters_.logs())
