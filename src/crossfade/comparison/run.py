@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -134,7 +134,7 @@ class Run:
         self.evaluator.counts.warnings.clear()
 
     def _densities(self) -> tuple[dict[str, str], ...]:
-        """Return the densities of the columns as the naive Bayes has them that chose most of them."""
+        """Return the columns' densities as the naive Bayes has them that chose most itself."""
         data = self.problem.data
         report = [
             {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
