@@ -75,6 +75,7 @@ def test_an_experiment_is_printed_and_written_the_same_again(tmp_path, capsys):
         (("bouchard-table",), "did you mean 'bouchard-triggs-table'"),
         (("bouchard-triggs-figure", "--repeats", "0"), "--repeats: expected a positive number"),
         (("bouchard-triggs-figure", "--seed", "-1"), "--seed: expected 0 or more"),
+        (("regimes", "--zero-one"), "this classifier (ng-jordan), got 'regimes'"),
         (("bouchard-triggs-table", "--data", "/nowhere/at/all"), "data: expected a folder"),
     ],
 )
