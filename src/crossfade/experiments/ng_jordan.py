@@ -329,7 +329,7 @@ EXPERIMENT: Final = Experiment(
     question="Where naive Bayes leads with few rows and logistic regression with many.",
     repeats=1000,
     unit="splits",
-    minutes=4.0,
+    minutes=1.0,
     run=run,
     has_zero_one=True,
 )
