@@ -51,6 +51,11 @@ def test_the_interval_holds_the_crossing_and_narrows_with_less_noise():
     assert fine.high - fine.low < 0.3 * (rough.high - rough.low)
 
 
+def test_one_split_has_a_crossing_and_no_interval():
+    found = find_crossing(*_curves(33.0, 0.0, n_splits=1), SIZES, 0)
+    assert (found.status, round(found.size), found.low, found.high) == ("crossed", 33, None, None)
+
+
 def test_the_interval_covers_as_it_claims():
     # Fresh independent splits each time, which is what a bootstrap over splits can know.
     covered = [

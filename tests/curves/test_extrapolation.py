@@ -94,6 +94,7 @@ def test_a_curve_that_no_power_law_fits_promises_nothing():
     [
         (np.zeros((9, 3)), [1, 2, 3], 5, "a curve of 3 sizes"),
         (np.zeros((2, 5)), [1, 2, 3, 4, 5], 9, "2 splits cannot tell"),
+        (np.zeros((1, 5)), [1, 2, 3, 4, 5], 9, "1 split cannot tell"),
         (np.zeros((9, 5)), [1, 2, 3, 4, 5], 51, "51 rows is more than ten times the largest"),
     ],
 )

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 
 from crossfade import DataError, LearningCurve, NaiveBayes, learning_curve
 from crossfade.curves.splits import repeated_splits
-
-ROOT = Path(__file__).parents[2]
+from tests.curves.standins import Breaks, blobs
 
 
 class Watcher(ClassifierMixin, BaseEstimator):
@@ -36,12 +29,6 @@ class Watcher(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         return np.full(len(X), self.classes_[0])
-
-
-def blobs(n: int = 120, seed: int = 0) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    y = np.sort(rng.integers(0, 3, size=n))  # sorted: a class after the other
-    return rng.normal(size=(n, 2)) + y[:, None], np.array(["a", "b", "c"])[y]
 
 
 def test_larger_training_sets_hold_the_smaller_and_every_class():
@@ -96,14 +83,26 @@ def test_the_first_splits_of_a_long_run_are_those_of_a_short_one():
 
 @pytest.mark.parametrize(
     ("given", "sizes"),
-    [([0.25, 0.5, 1.0], (24, 48, 96)), ([0.01], (3,)), ([50, 20, 20], (20, 50)), ([96.0], (96,))],
+    [
+        ([0.25, 0.5, 1.0], (24, 48, 96)),
+        ((share for share in (0.25, 0.5)), (24, 48)),
+        (np.array([0.5, 1.0]), (48, 96)),
+        ([0.5, 1], (48, 96)),
+        ([0.01], (3,)),
+        ([50, 20, 20], (20, 50)),
+        (range(20, 60, 30), (20, 50)),
+        ([96.0], (96,)),
+    ],
 )
 def test_sizes_are_counts_or_fractions_of_the_training_part(given, sizes):
     X, y = blobs()
     assert learning_curve({"nb": GaussianNB()}, X, y, train_sizes=given, n_splits=1).sizes == sizes
 
 
-@pytest.mark.parametrize("given", ["linear", [], [2], [97], [0.5, 20], [np.nan], 10, [[10]]])
+@pytest.mark.parametrize(
+    "given",
+    ["linear", [], [2], [97], [0.5, 20], [np.nan], 10, [[10]], ["10"], [True], [None], None],
+)
 def test_other_sizes_are_refused(given):
     X, y = blobs()
     with pytest.raises(DataError, match="train_sizes: expected 'log', counts from 3"):
@@ -115,6 +114,7 @@ def test_other_sizes_are_refused(given):
     [
         ({"models": {}}, "models: expected a mapping"),
         ({"models": {"x": 3}}, "models: expected scikit-learn classifiers"),
+        ({"models": {"x": GaussianNB}}, "models: expected scikit-learn classifiers"),
         ({"models": {1: GaussianNB()}}, "models: expected names that are text"),
         ({"n_splits": 0}, "n_splits: expected a whole number of at least 1"),
         ({"random_state": None}, "random_state: expected a whole number"),
@@ -136,22 +136,6 @@ def test_a_run_is_the_same_again_although_a_forest_draws_numbers():
     assert forest["forest"].random_state is None
 
 
-class Breaks(ClassifierMixin, BaseEstimator):
-    """Cannot be fitted on fewer rows than it wants."""
-
-    def __init__(self, least: int = 10) -> None:
-        self.least = least
-
-    def fit(self, X: Any, y: Any) -> Breaks:
-        if len(X) < self.least:
-            raise ValueError(f"{len(X)} rows are too few")
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return np.full(len(X), self.classes_[0])
-
-
 def test_fits_that_fail_are_missing_and_noted():
     X, y = blobs()
     curve = learning_curve({"b": Breaks(20)}, X, y, train_sizes=[10, 15, 40], n_splits=3)
@@ -159,32 +143,53 @@ def test_fits_that_fail_are_missing_and_noted():
     assert np.isnan(error[:, :2]).all()
     assert np.isfinite(error[:, 2]).all()
     assert curve.notes == ("b: 6 fits failed: 10 rows are too few",)
-    with pytest.raises(DataError, match="all 6 fits failed: 10 rows are too few"):
+    with pytest.raises(DataError, match="all 6 fits of 'b' failed: 10 rows are too few"):
         learning_curve({"b": Breaks(200)}, X, y, train_sizes=[10, 40], n_splits=3)
 
 
-class Interrupts(Breaks):
-    """Ctrl-C at the given number of fits."""
-
-    fits = 0
-
-    def fit(self, X: Any, y: Any) -> Breaks:
-        Interrupts.fits += 1
-        if Interrupts.fits == self.least:
-            raise KeyboardInterrupt
-        self.classes_ = np.unique(y)
-        return self
-
-
-def test_ctrl_c_returns_what_is_done():
+def test_a_model_that_fits_nowhere_does_not_cost_the_others_their_run():
     X, y = blobs()
-    Interrupts.fits = 0
-    curve = learning_curve({"i": Interrupts(6)}, X, y, train_sizes=[10, 40], n_splits=10)
-    assert (curve.n_splits, curve.complete) == (2, False)
-    assert "(interrupted)" in repr(curve)
-    Interrupts.fits = 0
-    with pytest.raises(KeyboardInterrupt):
-        learning_curve({"i": Interrupts(1)}, X, y, train_sizes=[10, 40], n_splits=10)
+    models = {"b": Breaks(200), "g": GaussianNB(), "c": Breaks(201)}
+    curve = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=3)
+    assert curve.frame()["error"].null_count() == 12
+    assert curve.notes[0] == "b: 6 fits failed: 10 rows are too few"
+    assert curve.crossings() == {}
+    assert "a curve of 0 sizes" in curve.extrapolate(400)["b"].statement
+    assert curve.plot().to_dict()
+    del models["g"]
+    with pytest.raises(DataError, match="of 'b' failed as all others did: 10 rows are too few"):
+        learning_curve(models, X, y, train_sizes=[10, 40], n_splits=3)
+
+
+class Column(GaussianNB):
+    """Predicts a column, as some libraries do."""
+
+    def predict(self, X: Any) -> Any:
+        return super().predict(X)[:, None]
+
+
+def test_what_is_predicted_has_to_be_a_label():
+    X, y = blobs()
+    settings = {"train_sizes": [10, 40], "n_splits": 3}
+    plain = learning_curve({"g": GaussianNB()}, X, y, **settings)
+    column = learning_curve({"g": Column()}, X, y, **settings)
+    assert column.frame().equals(plain.frame())
+    # A regression's numbers are no decisions, however near they are to some label.
+    with pytest.raises(DataError, match=r"expected predictions to be labels of y, got .*\d\.\d"):
+        learning_curve({"r": LinearRegression()}, X, (y == "a").astype(int), **settings)
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_split_has_a_mean_and_no_interval():
+    X, y = blobs()
+    models = {"g": GaussianNB(), "nb": NaiveBayes(tradeoff=1)}
+    curve = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=1)
+    at = curve.summary()["g"][1]
+    assert at.mean == curve.scores["g"]["error"][0, 1]
+    assert np.isnan([at.standard_error, at.low, at.high]).all()
+    assert np.isnan(curve.difference("g", "nb")[0].low)
+    assert "a curve of 2 sizes cannot tell" in curve.extrapolate(400)["g"].statement
+    assert curve.plot().to_dict()
 
 
 def test_progress_is_told():
@@ -194,109 +199,6 @@ def test_progress_is_told():
         {"g": GaussianNB()}, X, y, n_splits=3, progress=lambda *report: told.append(report)
     )
     assert told[-1] == (3, 3, "split 3 of 3")
-
-
-# -- checkpoints -------------------------------------------------------------------------------
-
-RUN = """
-import sys, time
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-from crossfade import NaiveBayes, learning_curve
-
-class Slow(LogisticRegression):
-    def fit(self, X, y):
-        time.sleep(float(sys.argv[2]))
-        return super().fit(X, y)
-
-rng = np.random.default_rng(0)
-y = np.arange(80) % 2
-X = rng.normal(size=(80, 2)) + y[:, None]
-models = {"nb": NaiveBayes(tradeoff=1), "lr": Slow()}
-curve = learning_curve(
-    models, X, y, train_sizes=[10, 30, 60], n_splits=24, checkpoint=sys.argv[1]
-)
-curve.frame().write_csv(sys.argv[1] + ".csv")
-"""
-
-
-def start(folder: Path, name: str, pause: float) -> subprocess.Popen[bytes]:
-    script = folder / "run.py"
-    script.write_text(RUN, encoding="utf-8")
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, str(script), str(folder / name), str(pause)],
-        env={**os.environ, "PYTHONPATH": path},
-    )
-
-
-def test_a_killed_run_continues_to_the_same_bytes(tmp_path):
-    assert start(tmp_path, "whole", 0.0).wait() == 0
-    killed = start(tmp_path, "killed", 0.02)
-    file, deadline = tmp_path / "killed", time.monotonic() + 60
-    while not (file.exists() and file.read_bytes().count(b"\n") >= 6):
-        assert time.monotonic() < deadline
-        assert killed.poll() is None
-        time.sleep(0.005)
-    killed.send_signal(signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    lines = file.read_bytes().count(b"\n")
-    assert 6 <= lines < 25  # the heading and some splits, not all
-    with file.open("ab") as torn:
-        torn.write(b'{"scores": {"nb": [[0.1')  # as a kill in the middle of a write leaves it
-    assert start(tmp_path, "killed", 0.0).wait() == 0
-    assert file.read_bytes() == (tmp_path / "whole").read_bytes()
-    assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
-
-
-def test_a_checkpoint_is_continued_with_more_splits_and_read_with_fewer(tmp_path):
-    X, y = blobs()
-    models = {"b": Breaks(20), "g": GaussianNB()}
-    settings = {"train_sizes": [10, 40], "checkpoint": tmp_path / "file"}
-    learning_curve(models, X, y, n_splits=2, **settings)
-    five = learning_curve(models, X, y, n_splits=5, **settings)
-    whole = learning_curve(models, X, y, n_splits=5, train_sizes=[10, 40])
-    assert five.frame().equals(whole.frame())
-    assert five.notes == whole.notes == ("b: 5 fits failed: 10 rows are too few",)
-    assert learning_curve(models, X, y, n_splits=3, **settings).n_splits == 3
-    assert (tmp_path / "file").read_bytes().count(b"\n") == 6
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"models": {"g": GaussianNB(var_smoothing=1e-3)}}, "models"),
-        ({"train_sizes": [10, 41]}, "sizes"),
-        ({"random_state": 1}, "seed"),
-        ({"X": blobs(seed=1)[0]}, "data"),
-    ],
-)
-def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path, change, named):
-    X, y = blobs()
-    file = tmp_path / "file"
-    settings = {"models": {"g": GaussianNB()}, "X": X, "y": y, "train_sizes": [10, 40]}
-    settings |= {"n_splits": 2, "checkpoint": file}
-    learning_curve(**settings)
-    before = file.read_bytes()
-    with pytest.raises(DataError, match=f"has other {named}; repeat the run"):
-        learning_curve(**(settings | change))
-    assert file.read_bytes() == before
-
-
-@pytest.mark.parametrize("content", [b"precious\n", b"no newline", b'{"format": 1}\n', b"\xff\n"])
-def test_a_file_of_something_else_is_refused_and_kept(tmp_path, content):
-    X, y = blobs()
-    file = tmp_path / "file"
-    file.write_bytes(content)
-    with pytest.raises(DataError, match="expected a new file or one that learning_curve wrote"):
-        learning_curve({"g": GaussianNB()}, X, y, n_splits=2, checkpoint=file)
-    assert file.read_bytes() == content
-
-
-def test_a_checkpoint_in_a_folder_that_is_not_there_is_an_error(tmp_path):
-    X, y = blobs()
-    with pytest.raises(OSError, match="No such file"):
-        learning_curve({"g": GaussianNB()}, X, y, n_splits=2, checkpoint=tmp_path / "a" / "b")
 
 
 def test_the_result_says_what_it_is():

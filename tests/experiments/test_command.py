@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -10,6 +11,9 @@ from rich.cells import cell_len
 from crossfade import cli
 from crossfade.errors import DataError
 from crossfade.experiments import bouchard_triggs_figure, experiment, names
+
+#: Runs at the published repeats, which the documentation shows.
+RESULTS = Path(__file__).parents[2] / "docs" / "experiments" / "results"
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +37,14 @@ def test_every_experiment_says_where_it_is_from():
         assert one.question.endswith(".")
         assert one.repeats > 1
         assert one.minutes > 0
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_expected_time_is_about_that_of_the_run_shown(name):
+    shown = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    one = experiment(name)
+    assert shown["repeats"] == one.repeats
+    assert 0.5 <= 60 * one.minutes / shown["seconds"] <= 2.5
 
 
 def test_the_list(capsys):
@@ -75,6 +87,7 @@ def test_an_experiment_is_printed_and_written_the_same_again(tmp_path, capsys):
         (("bouchard-table",), "did you mean 'bouchard-triggs-table'"),
         (("bouchard-triggs-figure", "--repeats", "0"), "--repeats: expected a positive number"),
         (("bouchard-triggs-figure", "--seed", "-1"), "--seed: expected 0 or more"),
+        (("regimes", "--zero-one"), "this classifier (ng-jordan), got 'regimes'"),
         (("bouchard-triggs-table", "--data", "/nowhere/at/all"), "data: expected a folder"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from crossfade.blocks import threads
 from crossfade.errors import DataError
 from crossfade.experiments import Settings, ng_jordan, regimes
+from crossfade.experiments.base import short
 from crossfade.experiments.data import Table, read_source
 
 #: Rows of each class and columns, by problem, as the sources document them.
@@ -86,6 +89,22 @@ def test_curves_become_a_table(monkeypatch, shared_data):
     assert {row[2] for row in outcome.records} == {"naive Bayes", "logistic regression"}
     assert sum(map(len, outcome.facts["regimes"].values())) == 2
     assert ng_jordan.run(settings).records == outcome.records
+
+
+def test_the_classifier_of_least_training_error_takes_part_where_asked(monkeypatch, shared_data):
+    chosen = tuple(one for one in ng_jordan.PROBLEMS if one.name in ("liver", "voting"))
+    monkeypatch.setattr(ng_jordan, "PROBLEMS", chosen)
+    plain = ng_jordan.run(Settings(2, data=shared_data))
+    asked = ng_jordan.run(Settings(2, data=shared_data, zero_one=True))
+    found = [row for row in asked.records if row[2] == ng_jordan.ZERO_ONE]
+    assert len(found) == len(plain.records) // 2
+    assert [row for row in asked.records if row not in found] == list(plain.records)
+    assert asked.facts["regimes"] == plain.facts["regimes"]
+    assert asked.sections[0] == plain.sections[0]
+    assert asked.sections[1].rows[1][4] == short(found[-1][3])
+    assert json.dumps(asked.chart().to_dict()).count("least training error") > 1
+    # With many rows it is better than guessing.
+    assert 0.0 < min(row[3] for row in found) < max(row[3] for row in found[-4:]) < 0.5
 
 
 # -- growth --------------------------------------------------------------------------------------

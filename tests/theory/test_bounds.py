@@ -182,6 +182,15 @@ def test_log_odds_move_by_no_more_than_said():
         assert abs(odds(q, share) - odds(p, prior)) <= tau * n
 
 
+def test_what_is_said_is_what_the_worst_case_comes_to():
+    # All columns at the floor, and all moves in one direction: more than half of what is allowed.
+    n, epsilon, floor, prior = 6, 0.02, 0.15, 0.5
+    p, q = np.array([floor, 1 - floor]), np.array([floor - epsilon, 1 - floor + epsilon])
+    odds = [n * math.log(t[1] / t[0]) + math.log(s / (1 - s)) for t, s in ((p, 0.5), (q, 0.52))]
+    tau = log_odds_perturbation(n, epsilon, prior, floor)
+    assert 0.5 * tau * n < odds[1] - odds[0] <= tau * n
+
+
 def test_continuous_log_odds_move_by_no_more_than_said():
     rng = np.random.default_rng(0)
     n, epsilon, floor, prior = 4, 0.01, 0.05, 0.3
@@ -241,6 +250,60 @@ def test_naive_bayes_is_as_near_its_limit_as_promised():
     assert min(excess) >= -1e-9  # the columns are independent: the limit is the best there is
 
 
+def test_so_many_rows_bring_naive_bayes_so_near_to_its_limit():
+    # Corollary 6: with the number of rows it gives, the excess error is at most what was asked.
+    n, delta, epsilon = 5, 0.2, 0.02
+    p = np.array([[0.3], [0.7]]) * np.ones(n)
+    rows = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
+    share = [np.where(rows == 1, p[k], 1 - p[k]).prod(axis=1) / 2 for k in (0, 1)]
+    odds = np.log(share[1] / share[0])
+
+    def mass(tau: float) -> float:
+        right = (share[1] * ((odds >= 0) & (odds <= tau * n))).sum()
+        return float(right + (share[0] * ((odds <= 0) & (odds >= -tau * n))).sum())
+
+    m = generative_sample_size(n, epsilon, delta, 0.5, 0.3, mass)
+    assert mass(log_odds_perturbation(n, parameter_accuracy(n, m, delta, 0.5), 0.5, 0.3)) <= epsilon
+    rng = np.random.default_rng(0)
+    best = np.minimum(*share).sum()
+
+    def excess(m: int) -> np.ndarray:
+        found = []
+        for _ in range(50):
+            y = rng.integers(0, 2, size=m)
+            X = (rng.random((m, n)) < p[y]).astype(float)
+            decided = NaiveBayes("bernoulli", tradeoff=1, alpha=0.0).fit(X, y).predict(rows)
+            found.append(np.where(decided == 1, share[0], share[1]).sum() - best)
+        return np.array(found)
+
+    assert np.mean(excess(m) > epsilon) <= delta
+    assert np.mean(excess(m // 500) > epsilon) > delta  # of far fewer it is not: this could fail
+
+
+def test_naive_bayes_of_continuous_columns_is_as_near_its_limit_as_promised():
+    rng = np.random.default_rng(0)
+    n, delta, m = 2, 0.1, 1_000_000
+    # Uniform on [0, .8] and on [.2, 1]: the classes share a variance of .8²/12.
+    floor = 0.8**2 / 12
+
+    def drawn(m: int) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.integers(0, 2, size=m)
+        return 0.8 * rng.random((m, n)) + 0.2 * y[:, None], y
+
+    def fitted(m: int) -> NaiveBayes:
+        model = NaiveBayes("gaussian", tradeoff=1, shared_variance=True, var_smoothing=0)
+        return model.fit(*drawn(m))
+
+    limit = fitted(m)
+    mass = margin_mass(limit, *drawn(200_000), [0.0])
+    bound = generative_excess_error(n, m, delta, 0.5, floor, mass, kind="continuous")
+    assert bound < 0.5
+    X, y = drawn(200_000)
+    best = 1.0 - limit.score(X, y)
+    excess = np.array([1.0 - fitted(2_000).score(X, y) - best for _ in range(20)])
+    assert np.mean(excess > bound) <= delta  # of far fewer rows even
+
+
 def test_the_margin_mass_lies_in_its_band():
     n = 6
     p, limit = population(n)
@@ -298,6 +361,23 @@ def test_margins_of_independent_and_of_repeated_columns():
         assert growth.variance[-1] == pytest.approx(np.mean([v.var(ddof=1) for v in by_class]))
 
 
+@pytest.mark.parametrize("n", [8, 64])
+def test_chebyshevs_inequality_bounds_the_margin_mass(n):
+    # Proposition 5: G(τ) ≤ Var / (mean - τn)² within each class, so it falls like 1/n.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=20_000)
+    X = (rng.random((20_000, n)) < 0.3 + 0.4 * y[:, None]).astype(float)
+    model = NaiveBayes("bernoulli", tradeoff=1).fit(X[:10_000], y[:10_000])
+    growth = margin_growth(model, X[10_000:], y[10_000:])
+    mean, variance = growth.mean[-1], growth.variance[-1]
+    taus = np.array([0.0, 0.25, 0.5]) * mean / n
+    bound = 1.05 * variance / (mean - taus * n) ** 2  # classes alike but for chance
+    found = margin_mass(model, X[10_000:], y[10_000:], taus)
+    assert (found.mass <= bound).all()
+    assert (bound < 1.0).any()
+    assert growth.mean[-1] / growth.mean[0] == pytest.approx(n)
+
+
 def test_the_margin_of_some_columns_is_the_average_over_all_choices():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, size=500)
@@ -329,7 +409,10 @@ def test_the_margin_of_some_columns_is_the_average_over_all_choices():
         (lambda: parameter_sample_size(3, 0.1, 0.1, 0.5, 1, "continuous"), "smoothing: expected 0"),
         (lambda: parameter_sample_size(3, 0.1, 0.1, 0.5, 0, "mixed"), "kind: expected 'discrete'"),
         (lambda: discriminative_excess_error(3, 0, 0.1), "m: expected a positive whole number"),
+        (lambda: discriminative_excess_error(3, math.inf, 0.1), "m: expected a positive whole"),
+        (lambda: discriminative_excess_error("3", 9, 0.1), "n_features: expected a positive"),
         (lambda: log_odds_perturbation(3, 0.1, 0.5, 0.7), "parameter_floor: expected a number"),
+        (lambda: log_odds_perturbation(3, 0.1, 0.5, 0.2, "mixed"), "kind: expected 'discrete'"),
     ],
 )
 def test_arguments_out_of_range_are_refused(call, words):

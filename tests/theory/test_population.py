@@ -6,8 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes
@@ -206,6 +210,48 @@ def test_it_never_ends_worse_than_it_starts(seed):
     assert model.training_error_ == pytest.approx(1 - model.score(X, y), abs=1e-12)
     unpenalised = LogisticRegression(C=np.inf, max_iter=10_000, tol=1e-8).fit(X, y)
     assert model.start_error_ == pytest.approx(1 - unpenalised.score(X, y), abs=1e-12)
+
+
+tables = st.tuples(st.integers(4, 30), st.integers(1, 5), st.integers(0, 2**32 - 1))
+
+
+@settings(max_examples=25)
+@given(tables, st.sampled_from([1e-6, 1.0, 1e6]), st.booleans(), st.booleans())
+def test_whatever_the_rows_it_is_no_worse_than_its_start(table, scale, whole, separable):
+    n, d, seed = table
+    rng = np.random.default_rng(seed)
+    # Whole numbers of a small range: rows that repeat, ties, columns that do not vary.
+    X = scale * (
+        rng.integers(0, 3, size=(n, d)).astype(float) if whole else rng.normal(size=(n, d))
+    )
+    cut = X @ rng.normal(size=d)
+    y = cut > np.median(cut) if separable else rng.random(n) < 0.5
+    if y.all() or not y.any():
+        y[0] = not y[0]
+        separable = False
+    model = ZeroOneLinearClassifier(n_restarts=1).fit(X, y)
+    assert model.training_error_ == np.mean(model.predict(X) != y)
+    assert model.training_error_ <= model.start_error_
+    assert model.training_error_ <= min(y.mean(), 1 - y.mean())  # a plane far away guesses one
+    if separable:
+        assert model.training_error_ == 0.0
+
+
+@pytest.mark.parametrize("columns", [2, 40])
+def test_of_separating_planes_one_that_predicts_is_taken(columns):
+    # As many columns as rows: most planes that separate them say nothing of other rows.
+    rng = np.random.default_rng(0)
+    y = np.arange(1040) % 2
+    X = rng.normal(size=(1040, columns))
+    X[:, 0] += 4.0 * (y - 0.5)
+    errors, logistic = [], []
+    for start in range(0, 400, 40):
+        rows = slice(start, start + 40)
+        model = ZeroOneLinearClassifier().fit(X[rows], y[rows])
+        errors.append(1.0 - model.score(X[400:], y[400:]))
+        penalised = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[rows], y[rows])
+        logistic.append(1.0 - penalised.score(X[400:], y[400:]))
+    assert np.mean(errors) < np.mean(logistic) + 0.05
 
 
 def fewest_errors(X: np.ndarray, y: np.ndarray) -> int:

@@ -316,8 +316,8 @@ def learning_curves_chart(rows: Rows, *, columns: int = 5) -> Any:
             ),
             color=alt.Color(
                 "model:N",
-                legend=alt.Legend(title=None, columns=2),
-                scale=alt.Scale(domain=models, range=ENDS),
+                legend=alt.Legend(title=None, columns=len(models)),
+                scale=alt.Scale(domain=models, range=[*ENDS, LIGHT.best][: len(models)]),
             ),
         )
         y = alt.Scale(domain=[max(span[0], 0.0), span[1]], zero=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from crossfade.experiments import Experiment, Outcome, Section
+    from crossfade.experiments import Experiment, Outcome, Section, Settings
 
 __all__ = ["register"]
 
@@ -64,13 +65,21 @@ def reproduce(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all that is random.")] = 0,
+    zero_one: Annotated[
+        bool,
+        typer.Option(
+            "--zero-one",
+            help="ng-jordan: the linear classifier of least training error takes part. It is slow: "
+            "lower --repeats.",
+        ),
+    ] = False,
     list_: Annotated[
         bool, typer.Option("--list", help="Show the experiments, their papers and times.")
     ] = False,
 ) -> None:
     """Repeat a published experiment and set the result beside what was printed."""
     from crossfade.errors import DataError
-    from crossfade.experiments import experiment, names
+    from crossfade.experiments import Settings, experiment, names
 
     if list_:
         _print_list([experiment(one) for one in names()])
@@ -85,39 +94,42 @@ def reproduce(
         raise DataError(f"--repeats: expected a positive number, got {repeats}; 1 is the least")
     if seed < 0:
         raise DataError(f"--seed: expected 0 or more, got {seed}; 0 is the default")
+    if zero_one and not chosen.has_zero_one:
+        having = ", ".join(one for one in names() if experiment(one).has_zero_one)
+        raise DataError(
+            f"--zero-one: expected with an experiment that has this classifier ({having}), got "
+            f"{name!r}; leave it out"
+        )
     if out is not None:
         _prepare(out, chosen.name)
-    _run(chosen, data, out, repeats, seed)
+    number = chosen.repeats if repeats is None else repeats
+    _run(chosen, Settings(number, seed, data, zero_one=zero_one), out)
 
 
-def _run(
-    chosen: Experiment, data: Path | None, out: Path | None, repeats: int | None, seed: int
-) -> None:
+def _run(chosen: Experiment, settings: Settings, out: Path | None) -> None:
     from time import perf_counter
 
     from crossfade.commands.output import live_progress
-    from crossfade.experiments import Settings
 
-    number = chosen.repeats if repeats is None else repeats
     started = perf_counter()
     with live_progress(chosen.name) as progress:
-        outcome = chosen.run(Settings(number, seed, data, progress))
-    report = _report(chosen, outcome, number, seed, perf_counter() - started)
+        outcome = chosen.run(replace(settings, progress=progress))
+    report = _report(chosen, outcome, settings, perf_counter() - started)
     if out is not None:
         _write(out, chosen, outcome, report)
     _print(report)
 
 
 def _report(
-    chosen: Experiment, outcome: Outcome, repeats: int, seed: int, seconds: float
+    chosen: Experiment, outcome: Outcome, settings: Settings, seconds: float
 ) -> dict[str, Any]:
     """Return what NAME.json holds."""
     return {
         "experiment": chosen.name,
         "source": chosen.source,
         "question": chosen.question,
-        "seed": seed,
-        "repeats": repeats,
+        "seed": settings.seed,
+        "repeats": settings.repeats,
         "published_repeats": chosen.repeats,
         "unit": chosen.unit,
         "seconds": round(seconds, 1),

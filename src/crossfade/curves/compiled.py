@@ -9,6 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.curves.kinds import (
+    BERNOULLI,
+    CATEGORICAL,
+    GAUSSIAN,
+    POISSON,
+    SHARED_GAUSSIAN,
+)
 from crossfade.curves.splits import Split
 from crossfade.densities.base import Density, Floats, Integers
 from crossfade.densities.bernoulli import Bernoulli
@@ -20,9 +27,6 @@ from crossfade.densities.product import Product
 from crossfade.densities.univariate import statistic_scales
 
 __all__ = ["CompiledCurve", "compiled_curve"]
-
-#: Kinds of columns, as in the loops.
-_GAUSSIAN, _SHARED_GAUSSIAN, _BERNOULLI, _POISSON, _CATEGORICAL = range(5)
 
 #: Most cells of the statistics' matrix, and most statistics, of a discriminative curve.
 _CELLS = 50_000_000
@@ -80,28 +84,30 @@ class CompiledCurve:
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
         """Return log-loss, Brier score and error at each size, shape (n_sizes, 3)."""
-        from crossfade.curves import kernels
-
         scores = np.empty((sizes.size, 3))
         common = (self._codes, split.train, split.test, sizes, self._n_classes)
         if self._generative:
-            kernels.generative_curve(
+            from crossfade.curves.generative_kernels import generative_curve
+
+            generative_curve(
                 self._numbers, self._levels, *common, *self._plan, self._shares, scores
             )
         else:
-            kernels.discriminative_curve(
+            from crossfade.curves.discriminative_kernels import discriminative_curve
+
+            discriminative_curve(
                 self._statistics, *common, *self._plan, self._l2, self._shares, scores
             )
         return scores
 
     def _lay_out_columns(self, matrix: NDArray[Any], columns: list[_Column]) -> None:
-        numbers = [column for column in columns if column.kind != _CATEGORICAL]
+        numbers = [column for column in columns if column.kind != CATEGORICAL]
         self._numbers = np.empty((matrix.shape[0], len(numbers)))
         for j, column in enumerate(numbers):
             cells = matrix[:, column.number].astype(np.float64)
-            gaussian = column.kind in (_GAUSSIAN, _SHARED_GAUSSIAN)
+            gaussian = column.kind in (GAUSSIAN, SHARED_GAUSSIAN)
             self._numbers[:, j] = _standardised(cells)[0] if gaussian else cells
-        named = [column for column in columns if column.kind == _CATEGORICAL]
+        named = [column for column in columns if column.kind == CATEGORICAL]
         sizes = np.array([column.levels for column in named], dtype=np.int64)
         offsets = np.cumsum(sizes) - sizes
         self._levels = np.empty((matrix.shape[0], len(named)), dtype=np.int64)
@@ -125,9 +131,9 @@ class CompiledCurve:
         for column in columns:
             cells = matrix[:, column.number].astype(np.float64)
             scale = 1.0
-            if column.kind == _CATEGORICAL:
+            if column.kind == CATEGORICAL:
                 part = (cells[:, None] == np.arange(column.levels)).astype(np.float64)
-            elif column.kind == _GAUSSIAN:
+            elif column.kind == GAUSSIAN:
                 x = _standardised(cells)[0]
                 square, scale = _scaled(x * x)
                 part = np.column_stack([x, square])
@@ -170,7 +176,7 @@ def compiled_curve(
     if columns is None:
         return None
     if model.tradeoff == 0.0:
-        n_statistics = sum(max(c.levels, 2 if c.kind == _GAUSSIAN else 1) for c in columns)
+        n_statistics = sum(max(c.levels, 2 if c.kind == GAUSSIAN else 1) for c in columns)
         large = n_statistics > _STATISTICS or n_statistics * matrix.shape[0] > _CELLS
         if large or np.isnan(matrix).any():
             return None
@@ -190,18 +196,18 @@ def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column
         if type(part) is Gaussian:
             kind, smoothing = _gaussian_kind(part.shared_variance), part.var_smoothing
         elif type(part) is Bernoulli:
-            kind, smoothing = _BERNOULLI, part.alpha
+            kind, smoothing = BERNOULLI, part.alpha
         elif type(part) is Poisson:
-            kind, smoothing = _POISSON, part.alpha
+            kind, smoothing = POISSON, part.alpha
         elif type(part) is Categorical:
             columns += [
-                _Column(int(j), _CATEGORICAL, part.alpha, levels)
+                _Column(int(j), CATEGORICAL, part.alpha, levels)
                 for j, levels in zip(numbers, part.levels, strict=True)
             ]
             continue
         elif type(part) is MultivariateGaussian and part.shared and tradeoff == 0.0:
             # At λ = 0 a shared covariance has no say: the statistics are the columns.
-            kind, smoothing = _SHARED_GAUSSIAN, 0.0
+            kind, smoothing = SHARED_GAUSSIAN, 0.0
         else:
             return None
         columns += [_Column(int(j), kind, smoothing) for j in numbers]
@@ -209,7 +215,7 @@ def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column
 
 
 def _gaussian_kind(shared: bool) -> int:
-    return _SHARED_GAUSSIAN if shared else _GAUSSIAN
+    return SHARED_GAUSSIAN if shared else GAUSSIAN
 
 
 def _standardised(cells: Floats) -> tuple[Floats, float]:

@@ -32,7 +32,8 @@ class Crossing:
     size : float or None
         Training rows at the crossing, interpolated between sizes in log rows.
     low, high : float or None
-        95 % bootstrap interval over splits; None where an end lies outside the sizes tried.
+        95 % bootstrap interval over splits; None where an end lies outside the sizes tried, or
+        might, as one split alone cannot tell.
     smallest, largest : int
         The sizes tried.
     """
@@ -111,6 +112,8 @@ def find_crossing(
     weights = rng.multinomial(n_splits, np.full(n_splits, 1 / n_splits), size=_RESAMPLES)
     resampled = np.sort(_crossing_sizes(weights @ gap / n_splits, at))
     low, high = (float(resampled[round(q * (_RESAMPLES - 1))]) for q in (0.025, 0.975))
+    if n_splits == 1:
+        low, high = -np.inf, np.inf
     return Crossing(
         "crossed" if np.isfinite(found) else ("not seen" if found > 0 else "before"),
         _finite(found),

@@ -20,6 +20,7 @@ from crossfade.curves.scores import score_predictions
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.limit import posteriors_only
+from crossfade.rows.objects import show
 
 __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 
@@ -190,9 +191,23 @@ class Evaluator:
         return predicted, posterior
 
     def codes_of(self, labels: NDArray[Any]) -> Integers:
-        """Return the position of each label in `classes`."""
+        """Return the position of each label in `classes`.
+
+        Raises
+        ------
+        DataError
+            If one is not among them, as the predictions of a regression are not.
+        """
+        if labels.ndim == 2 and labels.shape[1] == 1:  # some libraries predict a column
+            labels = labels[:, 0]
         codes = np.searchsorted(self.classes, labels)
-        return np.minimum(codes, len(self.classes) - 1).astype(np.int64)
+        codes = np.minimum(codes, len(self.classes) - 1).astype(np.int64)
+        other = labels[self.classes[codes] != labels]
+        if other.size:
+            raise DataError(
+                f"expected predictions to be labels of y, got {show(other[0])}; use a classifier"
+            )
+        return codes
 
     @contextmanager
     def counted(self) -> Iterator[Counts]:

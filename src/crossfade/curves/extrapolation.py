@@ -243,7 +243,8 @@ def _too_little(scores: Floats, at: Floats, m: int, unit: str) -> str:
     if at.size < _FEWEST_SIZES:
         return f"a curve of {at.size} sizes cannot tell a power law; take at least {_FEWEST_SIZES}"
     if scores.shape[0] < 5:
-        return f"{scores.shape[0]} splits cannot tell the uncertainty; take at least 5"
+        splits = "1 split" if scores.shape[0] == 1 else f"{scores.shape[0]} splits"
+        return f"{splits} cannot tell the uncertainty; take at least 5"
     if m > _FARTHEST * at[-1]:
         return (
             f"{m:,} {unit} is more than ten times the largest training set, {int(at[-1]):,}: "

@@ -27,7 +27,8 @@ def check_models(models: Mapping[Any, Any]) -> None:
             raise DataError(
                 f"models: expected names that are text, got {name!r}; use {str(name)!r}"
             )
-        if not all(hasattr(model, method) for method in ("fit", "predict", "get_params")):
+        methods = ("fit", "predict", "get_params")
+        if isinstance(model, type) or not all(hasattr(model, method) for method in methods):
             raise DataError(
                 f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
                 "give an unfitted estimator with fit, predict and get_params"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,8 @@ def learning_curve(
     ----------
     models : mapping of str to estimator
         Any scikit-learn classifiers, unfitted; they are cloned, not changed. A `random_state` left
-        None is filled in from the seed.
+        None is filled in from the seed. Scores of a fit that fails are missing, and the result's
+        notes tell why.
     X : data frame or array-like of shape (n_samples, n_features), or list of sequences
         Not changed. With a list of sequences, sizes count sequences and scores are of steps.
     y : array-like of shape (n_samples,), or list of sequences of labels
@@ -86,7 +88,7 @@ def learning_curve(
     ------
     DataError
         If the data or a setting cannot be used, no model can be fitted, or the checkpoint is of
-        another run.
+        another run (or of models that cannot be told apart, since they cannot be pickled).
 
     Notes
     -----
@@ -140,14 +142,15 @@ def learning_curve(
 
 
 def _refuse_hopeless(curve: LearningCurve, run: CurveRun) -> None:
-    """Raise a DataError where a model could be fitted nowhere."""
-    for name in curve.models:
-        if np.isnan(curve.scores[name]["error"]).all():
-            times, reason = run.counts.failures[name]
-            raise DataError(
-                f"models: expected {name!r} to fit some training set, but all {times} fits "
-                f"failed: {reason}; leave it out or mend its parameters"
-            )
+    """Raise a DataError where no model could be fitted anywhere: there is no result to return."""
+    if any(np.isfinite(curve.scores[name]["error"]).any() for name in curve.models):
+        return
+    times, reason = run.counts.failures[curve.models[0]]
+    raise DataError(
+        f"models: expected one that fits some training set, but all {times} fits of "
+        f"{curve.models[0]!r} failed{' as all others did' * (len(curve.models) > 1)}: {reason}; "
+        "mend the table or the models' parameters"
+    )
 
 
 @dataclass(frozen=True)
@@ -234,13 +237,16 @@ def _sizes(train_sizes: Any, n_train: int, n_classes: int) -> tuple[int, ...]:
         if train_sizes != "log":
             raise _bad_sizes(train_sizes, n_train, n_classes)
         return curve_sizes(n_train, n_classes, _LOG_SIZES)
-    try:
-        given = np.asarray(list(train_sizes), dtype=np.float64)
-        whole = all(isinstance(size, (int, np.integer)) for size in train_sizes)
-    except (TypeError, ValueError):
-        raise _bad_sizes(train_sizes, n_train, n_classes) from None
-    if given.ndim != 1 or not given.size or not np.isfinite(given).all():
+    listed = list(train_sizes) if isinstance(train_sizes, Iterable) else [None]
+    numbers = [
+        size
+        for size in listed
+        if isinstance(size, (int, float, np.integer, np.floating)) and not isinstance(size, bool)
+    ]
+    given = np.asarray(numbers, dtype=np.float64)
+    if len(numbers) < len(listed) or not numbers or not np.isfinite(given).all():
         raise _bad_sizes(train_sizes, n_train, n_classes)
+    whole = all(isinstance(size, (int, np.integer)) for size in numbers)
     if not whole and (given <= 1.0).all() and (given > 0.0).all():
         given = np.maximum(np.floor(given * n_train + 1e-9), n_classes)
     if (given != np.floor(given)).any() or given.min() < n_classes or given.max() > n_train:
@@ -260,9 +266,19 @@ def _fingerprint(models: Mapping[str, Any], plan: _Plan, random_state: int) -> d
     """Return what tells one run from another, by what it is called in messages."""
     from crossfade import __version__
 
+    told_apart = {}
+    for name, model in models.items():
+        try:
+            told_apart[name] = joblib.hash(clone(model))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise DataError(
+                "checkpoint: expected models that can be pickled, so that the file of another run "
+                f"is known, got {name!r}, which cannot; replace what is defined on the spot, such "
+                "as a lambda, by a function of a module, or leave checkpoint out"
+            ) from error
     return {
         "data": joblib.hash(plan.data),
-        "models": joblib.hash([(name, clone(model)) for name, model in models.items()]),
+        "models": joblib.hash(list(told_apart.items())),
         "sizes": joblib.hash((plan.sizes, plan.splits[0].train.size)),
         "seed": str(random_state),
         "version": __version__,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 
-from crossfade.blocks import MANY_ROWS, for_each_block, single_threaded_blas
+from crossfade.blocks import MANY_ROWS, for_each_block, n_threads, single_threaded_blas
 from crossfade.curves.checkpoint import Checkpoint, SplitRecord
 from crossfade.curves.evaluation import Counts, Evaluator
 from crossfade.curves.result import LearningCurve
@@ -20,8 +23,8 @@ from crossfade.processes import map_in_order
 
 __all__ = ["CurveRun"]
 
-#: Splits whose compiled curves are shared out to the threads together.
-_BATCH = 16
+#: Splits whose compiled curves are shared out to the threads together take about so long.
+_BATCH_SECONDS = 0.5
 
 
 class CurveRun:
@@ -101,33 +104,21 @@ class CurveRun:
         return total
 
     def _work(self) -> None:
-        while (done := len(self._records)) < len(self._splits):
-            batch = self._splits[done : done + _BATCH]
-            compiled = {
-                name: self._trace_compiled(tracer, batch)
-                for name, tracer in self._tracers.items()
-                if tracer.compiled
-            }
-            if len(compiled) == len(self._tracers):
-                self._keep([SplitRecord(_one(compiled, i), Counts()) for i in range(len(batch))])
-                continue
-            others = {n: tracer for n, tracer in self._tracers.items() if n not in compiled}
-            work = partial(_trace, others, self._evaluator, self._sizes)
-            share = int(self._sizes[-1]) < MANY_ROWS
-            for i, record in enumerate(map_in_order(work, batch, share=share)):
-                scores = dict(record.scores) | _one(compiled, i)
-                in_order = {name: scores[name] for name in self._tracers}
-                self._keep([SplitRecord(in_order, record.counts)])
-
-    def _trace_compiled(self, tracer: Tracer, batch: Sequence[Split]) -> list[Floats]:
-        scores: list[Floats] = [np.empty(0)] * len(batch)
-
-        def work(block: slice) -> None:
-            for i in range(*block.indices(len(batch))):
-                scores[i] = tracer.trace(batch[i], self._sizes)
-
-        for_each_block(work, len(batch), block_rows=1)
-        return scores
+        splits = self._splits[len(self._records) :]
+        fast = {name: tracer for name, tracer in self._tracers.items() if tracer.compiled}
+        others = {name: tracer for name, tracer in self._tracers.items() if not tracer.compiled}
+        batches = _trace_compiled(fast, splits, self._sizes)
+        if not others:
+            for batch in batches:
+                self._keep([SplitRecord(scores, Counts()) for scores in batch])
+            return
+        work = partial(_trace, others, self._evaluator, self._sizes)
+        share = int(self._sizes[-1]) < MANY_ROWS
+        compiled = chain.from_iterable(batches)
+        for record, scores in zip(map_in_order(work, splits, share=share), compiled, strict=True):
+            every = dict(record.scores) | scores
+            in_order = {name: every[name] for name in self._tracers}
+            self._keep([SplitRecord(in_order, record.counts)])
 
     def _keep(self, records: list[SplitRecord]) -> None:
         if self._file is not None:
@@ -149,9 +140,33 @@ class CurveRun:
         return notes
 
 
-def _one(compiled: Mapping[str, list[Floats]], i: int) -> dict[str, Floats]:
-    """Return what was traced of one split."""
-    return {name: scores[i] for name, scores in compiled.items()}
+def _trace_compiled(
+    tracers: Mapping[str, Tracer], splits: Sequence[Split], sizes: Integers
+) -> Iterator[list[dict[str, Floats]]]:
+    """Yield what tracers give on each split, in batches that are shared out to the threads.
+
+    A batch is all that Ctrl-C can lose, and the time between two reports: it is as many splits as
+    take about half a second.
+    """
+    size = n_threads()
+    done = 0
+    while done < len(splits):
+        start = perf_counter()
+        batch = splits[done : done + size]
+        scores: list[dict[str, Floats]] = [{} for _ in batch]
+
+        def work(block: slice, batch: Any = batch, scores: Any = scores) -> None:
+            for i in range(*block.indices(len(batch))):
+                scores[i] = {name: one.trace(batch[i], sizes) for name, one in tracers.items()}
+
+        for_each_block(work, len(batch), block_rows=1)
+        seconds = perf_counter() - start
+        if seconds < 0.5 * _BATCH_SECONDS:
+            size *= 2
+        elif seconds > 2.0 * _BATCH_SECONDS:
+            size = max(size // 2, n_threads())
+        done += len(batch)
+        yield scores
 
 
 def _trace(

@@ -113,7 +113,7 @@ def estimate(values: Floats, test_to_train: float) -> Estimate:
     Parameters
     ----------
     values : ndarray of shape (n_splits,)
-        One value a split, at least two.
+        One value a split. One split alone tells no spread: all but the mean is NaN.
     test_to_train : float
         n_test/n_train; 0 gives the textbook standard error of independent values.
 
@@ -127,6 +127,8 @@ def estimate(values: Floats, test_to_train: float) -> Estimate:
     """
     n_splits = len(values)
     mean = float(np.mean(values))
+    if n_splits == 1:
+        return Estimate(mean, np.nan, np.nan, np.nan)
     spread = float(np.std(values, ddof=1))
     standard_error = spread * float(np.sqrt(1 / n_splits + test_to_train))
     half = float(stats.t.ppf(0.975, n_splits - 1)) * standard_error

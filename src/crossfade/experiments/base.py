@@ -40,12 +40,15 @@ class Settings:
     data : Path or None
         Folder of data sets; None for the environment's.
     progress : callable or None
+    zero_one : bool
+        Whether the classifier of least training error takes part, where the experiment has it.
     """
 
     repeats: int
     seed: int = 0
     data: Path | None = None
     progress: Progress | None = None
+    zero_one: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ class Experiment:
     minutes : float
         Expected on two cores.
     run : callable
+    has_zero_one : bool
+        Whether it can take the classifier of least training error in.
     """
 
     name: str
@@ -128,6 +133,7 @@ class Experiment:
     unit: str
     minutes: float
     run: Callable[[Settings], Outcome] = field(repr=False)
+    has_zero_one: bool = False
 
 
 def records(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Any, ...]:

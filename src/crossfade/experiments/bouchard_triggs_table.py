@@ -244,6 +244,6 @@ EXPERIMENT: Final = Experiment(
     question="How λ changes the test error of four densities on five data sets.",
     repeats=100,
     unit="trials",
-    minutes=2.0,
+    minutes=4.0,
     run=run,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -90,10 +92,10 @@ def read_source(source: Source, folder: Path | None) -> Table:
     DataError
         If it is in neither place; the message says how to supply it.
     """
-    if folder is not None and not folder.is_dir():
-        raise DataError(
-            f"data: expected a folder, got {str(folder)!r}; name the folder of the data sets"
-        )
+    named = os.environ.get("CROSSFADE_DATA")
+    asked, name = (named, "CROSSFADE_DATA") if folder is None else (str(folder), "data")
+    if asked and not Path(asked).is_dir():
+        raise DataError(f"{name}: expected a folder, got {asked!r}; name the folder of data sets")
     place = folder if folder is not None else data_directory()
     path = _find(source.file, place)
     return _from_file(path) if path is not None else _from_openml(source, place)
@@ -135,15 +137,18 @@ def _from_openml(source: Source, folder: Path | None) -> Table:
 
     options = {} if source.target is None else {"target_column": source.target}
     try:
-        data = fetch_openml(
-            source.openml,
-            version=source.version,
-            as_frame=False,
-            parser="liac-arff",
-            n_retries=_TRIES,
-            delay=_DELAY,
-            **options,
-        )
+        with warnings.catch_warnings():
+            # One line tells of a failure; scikit-learn would announce its second try as well.
+            warnings.filterwarnings("ignore", message="A network error occurred")
+            data = fetch_openml(
+                source.openml,
+                version=source.version,
+                as_frame=False,
+                parser="liac-arff",
+                n_retries=_TRIES,
+                delay=_DELAY,
+                **options,
+            )
     except Exception as error:  # no network, no such data set, a broken download
         searched = f"not in {str(folder)!r}" if folder is not None else "no folder is given"
         raise DataError(
@@ -153,6 +158,22 @@ def _from_openml(source: Source, folder: Path | None) -> Table:
             "and name it with --data or CROSSFADE_DATA"
         ) from error
     names = tuple(str(name) for name in data.feature_names)
-    nominal = np.array([name in (data.categories or {}) for name in names])
-    X = np.asarray(data.data, dtype=np.float64)
+    X = np.array(data.data, dtype=np.float64)
+    nominal = np.zeros(len(names), dtype=bool)
+    for name, categories in (data.categories or {}).items():
+        j = names.index(name)
+        numbers = _numbers(categories)
+        if numbers is None:
+            nominal[j] = True
+            continue
+        known = np.isfinite(X[:, j])
+        X[known, j] = numbers[X[known, j].astype(np.int64)]
     return Table(names, X, nominal, _labels(np.asarray(data.target)))
+
+
+def _numbers(categories: list[str]) -> Floats | None:
+    """Return categories that are all numbers as such, which is how a file would be read."""
+    try:
+        return np.array(categories, dtype=np.float64)
+    except ValueError:
+        return None

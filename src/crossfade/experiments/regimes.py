@@ -229,6 +229,6 @@ EXPERIMENT: Final = Experiment(
     question="How many rows each classifier needs to come near its limit, as features grow.",
     repeats=50,
     unit="runs",
-    minutes=2.0,
+    minutes=1.0,
     run=run,
 )

@@ -20,6 +20,7 @@ from crossfade.densities.base import Floats
 from crossfade.errors import DataError
 from crossfade.rows import encode_labels
 from crossfade.theory.parameters import (
+    check_kind,
     check_positive,
     check_probability,
     check_whole,
@@ -177,6 +178,7 @@ def log_odds_perturbation(
     0.1066
     """
     check_whole("n_features", n_features)
+    check_kind(kind)
     check_positive("epsilon", epsilon, "the accuracy of the parameters, for example 0.01")
     for name, floor in (("prior_floor", prior_floor), ("parameter_floor", parameter_floor)):
         if not 0.0 < floor <= 0.5:

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 
 from crossfade.errors import DataError
 
@@ -215,11 +216,7 @@ def _check(n_features: int, prior_floor: float, smoothing: float, kind: str) -> 
             f"prior_floor: expected the least share of a class, in (0, 0.5], got {prior_floor!r}; "
             "0.5 means balanced classes"
         )
-    if kind not in _KINDS:
-        raise DataError(
-            f"kind: expected 'discrete' or 'continuous', got {kind!r}; columns of 0 and 1 are "
-            "discrete, others must lie in [0, 1]"
-        )
+    check_kind(kind)
     if not (math.isfinite(smoothing) and smoothing >= 0.0):
         raise DataError(
             f"smoothing: expected a pseudo-count of at least 0, got {smoothing!r}; 1 is Laplace's"
@@ -231,9 +228,19 @@ def _check(n_features: int, prior_floor: float, smoothing: float, kind: str) -> 
         )
 
 
+def check_kind(kind: str) -> None:
+    """Refuse what is no kind of columns."""
+    if kind not in _KINDS:
+        raise DataError(
+            f"kind: expected 'discrete' or 'continuous', got {kind!r}; columns of 0 and 1 are "
+            "discrete, others must lie in [0, 1]"
+        )
+
+
 def check_whole(name: str, value: int) -> None:
     """Refuse what is no positive whole number."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or int(value) != value or value < 1:
         raise DataError(f"{name}: expected a positive whole number, got {value!r}; give 1 or more")
 
 

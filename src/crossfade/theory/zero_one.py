@@ -19,7 +19,7 @@ from crossfade.rows import encode_labels
 __all__ = ["ZeroOneLinearClassifier"]
 
 #: Penalties of the logistic regressions that searches start from, besides none.
-_PENALTIES = (1.0, 100.0)
+_PENALTIES = (0.01, 1.0, 100.0)
 
 #: Sweeps over all directions at most, in one search.
 _SWEEPS = 50
@@ -29,11 +29,12 @@ class ZeroOneLinearClassifier(ClassifierMixin, BaseEstimator):
     """A linear classifier of two classes with as few training errors as can be found.
 
     The number of errors is a step function of the weights; to find its least value is NP-hard. The
-    search starts at the logistic solutions (without penalty and with two) and moves along one
+    search starts at the logistic solutions (without penalty and with three) and moves along one
     direction at a time to the exact best point on it: the errors change only at the points where a
     row's score is zero, so that sorting these gives the number at every point. Directions are the
     columns, the intercept and random ones, until a sweep over all of them gains nothing; then it
-    starts again from the best point found, disturbed.
+    starts again from the best point found, disturbed. Of logistic solutions with as few errors the
+    most penalised is taken: where rows are separable its weights are the best determined.
 
     Parameters
     ----------
@@ -161,7 +162,9 @@ def _search_all(
     rng: np.random.Generator,
 ) -> tuple[Floats, int]:
     """Return the best weights of searches from all starts and restarts, and their errors."""
-    best, least = starts[0], _errors(design @ starts[0], sign)
+    counts = [_errors(design @ start, sign) for start in starts]
+    least = min(counts)
+    best = [start for start, errors in zip(starts, counts, strict=True) if errors == least][-1]
     for start in starts:
         if least == 0:
             break
