@@ -140,9 +140,11 @@ class Run:
             {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
             for name, kind in zip(data.column_names, data.column_kinds, strict=True)
         ]
-        found = [getattr(fitted, "density_report_", None) for fitted in self.all_rows.values()]
-        chosen = [one for one in found if one is not None]
-        return tuple(max(chosen, key=_n_chosen, default=report))
+        for fitted in self.all_rows.values():
+            own: list[dict[str, str]] = getattr(fitted, "density_report_", report)
+            if _n_chosen(own) > _n_chosen(report):
+                report = own
+        return tuple(report)
 
     def _fit_splits(self) -> None:
         remaining, n_splits = dict(self.models), len(self.splits)

@@ -200,6 +200,6 @@ EXPERIMENT: Final = Experiment(
     question="Logistic loss against λ where the assumed model is true, and where it is not.",
     repeats=200,
     unit="runs",
-    minutes=2.0,
+    minutes=1.0,
     run=run,
 )

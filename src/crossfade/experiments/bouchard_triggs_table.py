@@ -244,6 +244,6 @@ EXPERIMENT: Final = Experiment(
     question="How λ changes the test error of four densities on five data sets.",
     repeats=100,
     unit="trials",
-    minutes=4.0,
+    minutes=1.0,
     run=run,
 )

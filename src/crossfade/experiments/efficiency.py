@@ -153,6 +153,6 @@ EXPERIMENT: Final = Experiment(
     question="How many rows logistic regression wastes where discriminant analysis is true.",
     repeats=500,
     unit="runs",
-    minutes=4.0,
+    minutes=1.0,
     run=run,
 )

@@ -229,6 +229,6 @@ EXPERIMENT: Final = Experiment(
     question="How many rows each classifier needs to come near its limit, as features grow.",
     repeats=50,
     unit="runs",
-    minutes=1.0,
+    minutes=0.5,
     run=run,
 )
