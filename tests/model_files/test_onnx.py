@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, explain
-from crossfade.comparison.inputs import read_problem
 from crossfade.comparison.models import choose_model
 from crossfade.errors import DataError
 from crossfade.model_files import register_converters, to_onnx
@@ -168,7 +167,7 @@ def elsewhere(table: pl.DataFrame, n_rows: int = 300) -> pl.DataFrame:
 def test_pools_on_real_tables_with_random_and_missing_input(shared_data, name, kind):
     table = read_table(shared_data / name).drop_nulls("target")[:400]
     X, y = table.drop("target"), table["target"].to_numpy()
-    model = choose_model(kind, "auto", read_problem(X, y).table.schema)[1].fit(X, y)
+    model = choose_model(kind, "auto")[1].fit(X, y)
     last = model[-1] if isinstance(model, Pipeline) else model
     assert (last.tradeoff_path_["weight"] > 0).sum() > 1  # a pool
     for rows in (X, elsewhere(X)):

@@ -96,16 +96,14 @@ def tag(
     if decode not in ("viterbi", "posterior"):
         raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
     _refuse_unused(model, features, l1, l2, seen_transitions)
-    taken = {train.resolve(): "--train", test.resolve(): "--test"}
     for path, option in ((out, "--out"), (json, "--json")):
         if path is not None:
-            check_writable(path, option)
-            if path.resolve() in taken:
-                raise DataError(
-                    f"{option}: expected another file than that of {taken[path.resolve()]}, got "
-                    f"{str(path)!r}; it would be overwritten"
-                )
-            taken[path.resolve()] = option
+            check_writable(path, option, train, test)
+    if out is not None and json is not None and out.resolve() == json.resolve():
+        raise DataError(
+            f"--json: expected another file than that of --out, got {str(json)!r}; it would be "
+            "overwritten"
+        )
     learnt, given = read_columns(train), read_columns(test)
     width = len(learnt[0][0])
     labelled = _check_columns(width, len(given[0][0]))
