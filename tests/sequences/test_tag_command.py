@@ -109,7 +109,8 @@ def test_no_file_that_is_read_is_overwritten(files, option, victim):
     given = {"--train": files / "train.txt", "--test": files / "test.txt"}
     before = given[victim].read_bytes()
     path = files / ".." / files.name / given[victim].name
-    with pytest.raises(DataError, match=f"{option}: expected a file other than those that are read"):
+    refused = f"{option}: expected a file other than those that are read"
+    with pytest.raises(DataError, match=refused):
         run(*(word for pair in given.items() for word in pair), option, path)
     assert given[victim].read_bytes() == before
     with pytest.raises(DataError, match="--json: expected another file than that of --out"):
