@@ -181,3 +181,17 @@ def test_a_new_category_adds_nothing():
     model = NaiveBayes(tradeoff=1).fit(table, y)
     row = table[:1].with_columns(pl.lit("Paris").alias("town"))
     assert explain(model, row).contributions[0, 3].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("class_prior", ["empirical", "uniform"])
+def test_a_pool_s_baseline_is_the_prior_and_its_power_is_the_columns(class_prior):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3 // 2  # two of three rows are of the first class
+    X = np.exp(rng.normal(size=(60, 2)) + 0.5 * y[:, None])
+    model = NaiveBayes(class_prior=class_prior).fit(X, y)
+    assert abs(model.posterior_scale_ - 1.0) > 0.01
+    baseline, contributions = check_sums(model, X).log_odds(1, 0)
+    np.testing.assert_allclose(baseline, np.log(model.class_prior_[1] / model.class_prior_[0]))
+    densities = model.class_densities_
+    ratio = densities[1].log_density(X) - densities[0].log_density(X)
+    np.testing.assert_allclose(contributions.sum(axis=1), model.posterior_scale_ * ratio, atol=1e-9)

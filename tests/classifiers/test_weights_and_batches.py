@@ -151,6 +151,19 @@ def test_batches_after_a_fit_go_on_from_it():
     np.testing.assert_array_equal(again.predict_proba(X), fresh.predict_proba(X))
 
 
+@pytest.mark.parametrize("tradeoff", ["auto", "best"])
+def test_batches_after_a_choice_begin_anew(tradeoff):
+    X, y = continuous(n=60)
+    X = np.exp(X)
+    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    assert {one["density"] for one in model.density_report_} == {"johnson_su"}
+    model.set_params(tradeoff=1).partial_fit(X, y)
+    fresh = NaiveBayes(tradeoff=1).partial_fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
+    assert model.density_report_ == fresh.density_report_
+    assert fresh.density_report_ == NaiveBayes(tradeoff=1).fit(X, y).density_report_
+
+
 @pytest.mark.parametrize("tradeoff", [0.5, 0, "auto"])
 def test_only_the_generative_fit_comes_in_batches(tradeoff):
     model = NaiveBayes(tradeoff=tradeoff)

@@ -18,6 +18,7 @@ from crossfade.densities import (
     Bernoulli,
     Categorical,
     Gaussian,
+    JohnsonSU,
     MultivariateGaussian,
     Poisson,
     Univariate,
@@ -149,6 +150,14 @@ def test_supervised_gaussian_is_each_states_moments():
         np.testing.assert_allclose(model.covars_[k], flat[labels == k].var(axis=0), rtol=1e-11)
     full = HiddenMarkovModel(emission=MultivariateGaussian("full")).fit(X, y)
     np.testing.assert_allclose(full.covars_[1], np.cov(flat[labels == 1].T, bias=True), rtol=1e-10)
+
+
+def test_moments_are_shown_of_gaussians_alone():
+    X, y = gaussian().sample([200, 100], random_state=0)
+    # Gaussian in asinh of the column: those moments are not the column's.
+    model = HiddenMarkovModel(emission=JohnsonSU(1.0, 2.0)).fit(X, y)
+    assert not hasattr(model, "means_")
+    assert not hasattr(model, "covars_")
 
 
 @pytest.mark.parametrize("algorithm", ["baum-welch", "viterbi"])

@@ -87,7 +87,6 @@ class BatchClassifier(TradeoffClassifier, ABC):
             )
             self._table_library = table_library(X)
             self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
-            density, before = self._density(schema), None
         else:
             matrix, schema = read_features(self, X, reset=False, extend=True)
             known, _ = encode_labels(self.classes_)
@@ -97,9 +96,14 @@ class BatchClassifier(TradeoffClassifier, ABC):
                     f"classes: expected those of the first call, {known.tolist()!r}, got "
                     f"{np.asarray(classes).tolist()!r}; leave it out after the first call"
                 )
-            density, before = self._widened(self._started, self._summary, schema)
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        self._add_rows(LabelledRows(matrix, codes, weights, self.classes_.size), density, before)
+        rows = LabelledRows(matrix, codes, weights, self.classes_.size)
+        if first:
+            # At λ = 1 the types decide, whatever an earlier fit at another tradeoff found.
+            self._better_kinds(rows, schema, None)
+            self._add_rows(rows, self._density(schema))
+        else:
+            self._add_rows(rows, *self._widened(self._started, self._summary, schema))
         return self
 
     def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:

@@ -105,7 +105,8 @@ def explain(model: Any, X: Any) -> Explanation:
     Naive Bayes: a column adds the log of its own density, log f_k(x_j), nothing where it is
     missing, and the baseline is the log of the prior. (A posterior without densities, which the
     fit at tradeoff 0 can be: a column adds η_k·T(x_j), nothing where its statistics are all zero.)
-    Where tradeoff "auto" raised the posterior to a power, ``posterior_scale_``, all is times it.
+    Where tradeoff "auto" raised the posterior, relative to the class shares, to a power,
+    ``posterior_scale_``, what columns add is times it, and the baseline stays the log of the prior.
 
     Gaussian discriminants: the log-posterior is a polynomial a·z + z·B z in the columns centred at
     their training means (and divided by their deviations, which changes nothing). A column adds

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from crossfade.densities import (
     Density,
     Gaussian,
+    JohnsonSU,
     MultivariateGaussian,
     Poisson,
 )
@@ -105,7 +106,7 @@ def poisson_emission(rates: Floats, alpha: float) -> tuple[DensityEmission, Floa
 def gaussian_moments(emission: DensityEmission, theta: Floats) -> tuple[Floats, Floats] | None:
     """Return means and (co)variances in the columns' units; None if it is no Gaussian density."""
     density = emission.bound.density if emission.bound is not None else None
-    if not isinstance(density, Gaussian | MultivariateGaussian):
+    if not isinstance(density, Gaussian | MultivariateGaussian) or isinstance(density, JohnsonSU):
         return None
     if not np.isfinite(density.log_partition(theta)).all():
         return None
