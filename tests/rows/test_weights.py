@@ -72,9 +72,10 @@ def test_weights_that_are_refused(sample_weight: Any, sentence: str) -> None:
         ({"maybe": 2}, "class_weight: expected labels of y as keys, got 'maybe'; the labels are "
                        "'no', 'yes'"),
         ({0: 2}, "class_weight: expected labels of y as keys, got 0; the labels are 'no', 'yes'"),
-        ({"no": -1}, "class_weight: expected a finite weight of at least 0 for class 'no', got -1"),
-        ({"no": np.nan}, "class_weight: expected a finite weight of at least 0 for class 'no', go"),
-        ({"no": "x"}, "class_weight: expected a finite weight of at least 0 for class 'no', got '"),
+        ({"no": 0}, "class_weight: expected a finite weight above 0 for class 'no', got 0; use 1"),
+        ({"no": -1}, "class_weight: expected a finite weight above 0 for class 'no', got -1"),
+        ({"no": np.nan}, "class_weight: expected a finite weight above 0 for class 'no', got nan"),
+        ({"no": "x"}, "class_weight: expected a finite weight above 0 for class 'no', got 'x'"),
         ({"no": 0, "yes": 0}, "sample_weight: expected some weight above 0, got 4 zeros"),
     ],
 )  # fmt: skip

@@ -129,10 +129,10 @@ def _class_weights(
                 f"class_weight: expected labels of y as keys, got {show(label)}; the labels are "
                 f"{known}{', …' if len(classes) > 8 else ''}"
             )
-        if not isinstance(weight, (int, float, np.number)) or not 0 <= weight < np.inf:
+        if not isinstance(weight, (int, float, np.number)) or not 0 < weight < np.inf:
             raise DataError(
-                f"class_weight: expected a finite weight of at least 0 for class {show(label)}, "
-                f"got {show(weight)}; use 1 to leave the class as it is"
+                f"class_weight: expected a finite weight above 0 for class {show(label)}, got "
+                f"{show(weight)}; use 1 to leave the class as it is, or leave its rows out"
             )
         by_class[positions[label]] = float(weight)
     return by_class
