@@ -76,7 +76,6 @@ def test_weights_that_are_refused(sample_weight: Any, sentence: str) -> None:
         ({"no": -1}, "class_weight: expected a finite weight above 0 for class 'no', got -1"),
         ({"no": np.nan}, "class_weight: expected a finite weight above 0 for class 'no', got nan"),
         ({"no": "x"}, "class_weight: expected a finite weight above 0 for class 'no', got 'x'"),
-        ({"no": 0, "yes": 0}, "sample_weight: expected some weight above 0, got 4 zeros"),
     ],
 )  # fmt: skip
 def test_class_weights_that_are_refused(class_weight: Any, sentence: str) -> None:
