@@ -34,7 +34,7 @@ _ROWS_PER_PARAMETER = 10
 _FEWEST_ROWS = 400
 
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
-_MOST_ROWS = 3_000
+_MOST_ROWS = 2_000
 
 #: Share of the mean log-loss by which the approximation may err.
 _TOLERANCE = 0.02
