@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crossfade.fitting.path import cold_start, minimise
 from tests.fitting.cases import DENSITIES, make, specification, start
 
 TRADEOFFS = (1.0, 0.4, 0.0)
@@ -69,6 +70,19 @@ def test_hessian_and_its_product(name, k):
             scale = np.abs(expected).max()
             np.testing.assert_allclose(H @ v, expected, rtol=0, atol=2e-7 * scale)
             np.testing.assert_allclose(product(v), expected, rtol=0, atol=2e-7 * scale)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", [name for name, missing in CASES if missing])
+def test_hessian_at_the_optimum_of_rows_with_missing_cells(name, k):
+    for tradeoff in (0.1, 0.01, 0.001):
+        objective = make(name, k, tradeoff=tradeoff, weighted=True, missing=True)
+        theta = minimise(objective, cold_start(objective)).theta
+        H = objective.curvature(theta)
+        for v in directions(objective, theta):
+            v = unpinned(objective, v)
+            expected = slope(lambda at, o=objective: o.value_and_gradient(at)[1], theta, v)
+            np.testing.assert_allclose(H @ v, expected, rtol=0, atol=2e-7 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("name", "missing"), CASES)

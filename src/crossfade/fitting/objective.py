@@ -293,7 +293,7 @@ class TradeoffObjective(RowPasses):
     # -- curvature -------------------------------------------------------------------------------
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return the Hessian; with missing cells, a positive semidefinite stand-in for it.
+        """Return the Hessian; where missing cells make it indefinite, a semidefinite stand-in.
 
         Parameters
         ----------
