@@ -8,7 +8,12 @@ import pytest
 
 from crossfade import NaiveBayes
 from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
-from crossfade.fitting.column_evidence import column_evidence, is_candidate, tail_evidence
+from crossfade.fitting.column_evidence import (
+    column_evidence,
+    is_candidate,
+    tail_evidence,
+    varies_enough,
+)
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.out_of_fold import folds
 
@@ -183,5 +188,23 @@ def test_weights_are_repetition():
     ],
 )
 def test_candidates_hold_few_whole_numbers(x, wanted):
-    assert is_candidate(np.asarray(x, dtype=float), 1000.0) == wanted
-    assert not is_candidate(np.asarray(x, dtype=float), 50.0)
+    x = np.asarray(x, dtype=float)
+    assert is_candidate(np.tile(x, 30), None) == wanted
+    assert is_candidate(x, np.full(x.size, 30.0)) == wanted
+    assert not is_candidate(x, None)
+
+
+@pytest.mark.parametrize("start", [0, 1500])
+def test_rare_values_are_no_candidates_and_share_a_variance(start):
+    # The rows that differ stand first, or after those that are looked at first.
+    for different, candidate, varies in ((19, False, False), (20, True, True)):
+        x = np.zeros(2000)
+        x[start : start + different] = 1 + np.arange(different) % 2
+        x[-1] = np.nan
+        order = np.argsort(x, kind="stable")
+        assert is_candidate(x, None) == candidate
+        assert varies_enough(x, None) == varies
+        assert varies_enough(x[order], None) == varies
+        _, index, counts = np.unique(x, return_index=True, return_counts=True)
+        assert varies_enough(x[index], counts.astype(float)) == varies
+        assert is_candidate(x[index], counts.astype(float)) == candidate

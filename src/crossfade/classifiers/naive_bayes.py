@@ -23,7 +23,12 @@ from crossfade.densities import (
 )
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.column_evidence import column_evidence, is_candidate, tail_evidence
+from crossfade.fitting.column_evidence import (
+    column_evidence,
+    is_candidate,
+    tail_evidence,
+    varies_enough,
+)
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.out_of_fold import folds
@@ -53,6 +58,9 @@ _TAIL_ROWS = 20_000
 #: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
 _SHRINKAGE_ROWS = 2.0
 
+#: Why a column has one variance where the tradeoff is chosen.
+_ONE_VARIANCE = "hardly a row differs from the commonest value: one variance for all classes"
+
 _KIND_OF_DENSITY = {density: kind for kind, density in DENSITY_OF_KIND.items()}
 
 
@@ -66,10 +74,12 @@ default="auto"
         What a column looks like within a class. "auto" goes by the columns' types: text and
         categories are categorical, booleans Bernoulli, small whole numbers that vary as counts do
         Poisson, all else Gaussian. Where the tradeoff is chosen, too ("auto", "best"), numerical
-        columns of 3 to 12 different whole numbers, 20 rows each, get the density that predicts best
-        out of fold, and other continuous ones, up to 20,000 rows, Johnson's S_U (a Gaussian of
-        asinh of the standardised column, for which no value is too far out) unless a Gaussian
-        predicts clearly better (see `density_report_`). One name or density object for all
+        columns of 3 to 12 different whole numbers, 20 rows each and 10 even without the commonest,
+        get the density that predicts best out of fold. Other continuous ones, up to 20,000 rows,
+        get Johnson's S_U (a Gaussian of asinh of the standardised column, for which no value is
+        too far out) unless a Gaussian predicts clearly better; where fewer than 20 rows differ
+        from the commonest value, classes share one variance. `density_report_` says which and
+        why. One name or density object for all
         columns, or a mapping from column name or index to name or object (the other columns stay
         "auto").
     tradeoff : float, "auto" or "best", default="auto"
@@ -205,6 +215,7 @@ default="auto"
     ) -> Mapping[int, str] | None:
         self.density_report_ = report = _report_of_types(self.density, schema)
         self._tails: dict[int, tuple[float, float]] = {}
+        self._steady: frozenset[int] = frozenset()
         if not isinstance(self.tradeoff, str):
             return None
         open_to_choice = [
@@ -212,9 +223,13 @@ default="auto"
             for j, one in enumerate(report)
             if one["density"] in ("gaussian", "poisson") and one["reason"] == BY_TYPE
         ]
-        n_rows = float(rows.class_weights.sum())
-        few = [j for j in open_to_choice if is_candidate(rows.X[:, j], n_rows)]
+        few = [j for j in open_to_choice if is_candidate(rows.X[:, j], rows.weights)]
         tailed = [j for j in open_to_choice if report[j]["density"] == "gaussian" and j not in few]
+        if not self.shared_variance:
+            steady = [j for j in tailed if not varies_enough(rows.X[:, j], rows.weights)]
+            self._steady = frozenset(steady)
+        for j in self._steady:
+            report[j]["reason"] = _ONE_VARIANCE
         if rows.n_samples > _TAIL_ROWS:
             tailed = []
         if not few and not tailed:
@@ -236,27 +251,35 @@ default="auto"
         centre, width = _location_and_spread(rows, columns)
         varying = [i for i in range(len(columns)) if width[i] > 0.0]
         columns, centre, width = [columns[i] for i in varying], centre[varying], width[varying]
-        for i, (j, one) in enumerate(tail_evidence(rows, centre, width, columns, fold).items()):
-            self.density_report_[j] |= {"density": one.chosen, "reason": one.reason}
-            if one.chosen == "johnson_su":
-                self._tails[j] = float(centre[i]), float(width[i])
+        tested = [i for i, j in enumerate(columns) if j not in self._steady]
+        found = tail_evidence(
+            rows, centre[tested], width[tested], [columns[i] for i in tested], fold
+        )
+        for j, at, scale in zip(columns, centre, width, strict=True):
+            if j in found:
+                self.density_report_[j] |= {"density": found[j].chosen, "reason": found[j].reason}
+            else:
+                self.density_report_[j]["density"] = "johnson_su"
+            if self.density_report_[j]["density"] == "johnson_su":
+                self._tails[j] = float(at), float(scale)
 
     def _density(self, schema: Schema) -> Density:
         return self._product(schema, Gaussian(self.shared_variance, self.var_smoothing))
 
     def _densities(self, schema: Schema) -> list[Density]:
         shared = self._product(schema, Gaussian(True, self.var_smoothing))
-        named = [part for part, _ in shared.parts if isinstance(part, Gaussian)]
-        if self.shared_variance or not any(part.shared_variance for part in named):
-            return [shared]
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
-        own = Gaussian(False, self.var_smoothing, _SHRINKAGE_ROWS)
-        return [self._product(schema, own), shared]
+        own = self._product(schema, Gaussian(False, self.var_smoothing, _SHRINKAGE_ROWS))
+        if self.shared_variance or _own_variances(own) == _own_variances(shared):
+            return [shared]
+        return [own, shared]
 
     def _product(self, schema: Schema, gaussian: Gaussian) -> Product:
         """Return the density of all columns, with this one where a name says Gaussian."""
         chosen = self.density
         tails = getattr(self, "_tails", {})
+        steady: frozenset[int] = getattr(self, "_steady", frozenset())
+        one_variance = Gaussian(True, gaussian.var_smoothing)
         by_column: dict[int, str | Density] = {}
         if isinstance(chosen, Mapping):
             by_column = {
@@ -264,17 +287,19 @@ default="auto"
             }
         elif not _is_auto(chosen):
             by_column = dict.fromkeys(range(schema.n_features), chosen)
-        groups: dict[Any, tuple[str | Density, list[int]]] = {}
+        groups: dict[Any, tuple[str | Density, list[int], Gaussian]] = {}
         for j, kind in enumerate(schema.kinds):
             one = by_column.get(j, DENSITY_OF_KIND[kind])
             if j in tails and one == "gaussian":
                 one = "johnson_su"
-            key = one if isinstance(one, str) else id(one)
-            groups.setdefault(key, (one, []))[1].append(j)
+            # The order of the parts is the same in all variants: a pool adds their parameters.
+            key = (one if isinstance(one, str) else id(one), j in steady)
+            like = one_variance if j in steady else gaussian
+            groups.setdefault(key, (one, [], like))[1].append(j)
         return Product(
             [
-                (self._named(one, columns, schema, gaussian), columns)
-                for one, columns in groups.values()
+                (self._named(one, columns, schema, like), columns)
+                for one, columns, like in groups.values()
             ]
         )
 
@@ -305,6 +330,12 @@ default="auto"
         columns = [j for j, kind in enumerate(schema.kinds) if kind == "categorical"]
         levels = dict(zip(columns, _levels(columns, schema), strict=True))
         return started.widen(summary, levels)
+
+
+def _own_variances(product: Product) -> int:
+    """Return how many parts have a variance of each class."""
+    parts = [part for part, _ in product.parts if isinstance(part, Gaussian)]
+    return sum(not part.shared_variance for part in parts)
 
 
 def _report_of_types(density: Any, schema: Schema) -> list[dict[str, str]]:

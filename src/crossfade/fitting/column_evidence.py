@@ -18,13 +18,23 @@ from scipy.special import gammaln
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows
 
-__all__ = ["ColumnEvidence", "column_evidence", "is_candidate", "tail_evidence"]
+__all__ = ["ColumnEvidence", "column_evidence", "is_candidate", "tail_evidence", "varies_enough"]
 
 #: Most different values of a column whose density is put to the test.
 _MOST_VALUES = 12
 
 #: Rows a value, by weight: a few rows of a column of many whole numbers show few of them.
 _ROWS_PER_VALUE = 20
+
+#: The same, the commonest value apart: where nearly all rows are zero, each other value is rare.
+_ROWS_PER_RARE_VALUE = 10
+
+#: Rows, by weight, that must differ from the commonest value for classes to have variances of their
+#: own: where nearly all rows are zero, most classes have seen nothing else.
+_FEWEST_DIFFERENT = 20
+
+#: Rows that are looked at first.
+_LOOK = 1_000
 
 #: Fewest: of two values every family makes the same classifier, but for smoothing.
 _FEWEST_VALUES = 3
@@ -71,25 +81,53 @@ class ColumnEvidence:
         return f"out-of-fold log-loss of the column alone: {shown}; {gain}"
 
 
-def is_candidate(x: Floats, n_rows: float) -> bool:
-    """Return whether a column holds few whole numbers, missing cells apart.
+def is_candidate(x: Floats, weights: Floats | None) -> bool:
+    """Return whether a column holds few whole numbers, each of them often, missing cells apart.
 
     Parameters
     ----------
     x : ndarray of shape (n_samples,)
-    n_rows : float
-        Total weight of the rows.
+    weights : ndarray of shape (n_samples,) or None
+        Row weights.
     """
-    if x.size > 1_000 and not _few_whole(x[:1_000]):
+    if x.size > _LOOK and not _few_whole(np.unique(x[:_LOOK][~np.isnan(x[:_LOOK])])):
         return False  # a look is enough for most columns
-    values = np.unique(x[~np.isnan(x)])
-    few = _FEWEST_VALUES <= values.size <= n_rows / _ROWS_PER_VALUE
-    return bool(few and _few_whole(values))
+    values, rows = _counted(x, weights)
+    if values.size < _FEWEST_VALUES or not _few_whole(values):
+        return False
+    n_rows = x.size if weights is None else weights.sum()
+    rare = rows.sum() - rows.max()
+    return bool(
+        n_rows >= _ROWS_PER_VALUE * values.size and rare >= _ROWS_PER_RARE_VALUE * (values.size - 1)
+    )
 
 
-def _few_whole(x: Floats) -> bool:
-    values = np.unique(x[~np.isnan(x)])
+def _few_whole(values: Floats) -> bool:
     return bool(values.size <= _MOST_VALUES and (values == np.floor(values)).all())
+
+
+def _counted(x: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
+    """Return the different values, missing ones apart, and the rows of each by weight."""
+    present = ~np.isnan(x)
+    values, place = np.unique(x[present], return_inverse=True)
+    rows = np.bincount(place.ravel(), None if weights is None else weights[present])
+    return values, rows.astype(np.float64)
+
+
+def varies_enough(x: Floats, weights: Floats | None) -> bool:
+    """Return whether enough rows differ from the commonest value for a variance in each class.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_samples,)
+    weights : ndarray of shape (n_samples,) or None
+        Row weights.
+    """
+    for some in (slice(_LOOK), slice(None)):
+        _, rows = _counted(x[some], None if weights is None else weights[some])
+        if rows.size and rows.sum() - rows.max() >= _FEWEST_DIFFERENT:
+            return True
+    return False
 
 
 def column_evidence(
