@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.special import log_softmax
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from crossfade import GaussianDiscriminant, NaiveBayes
-from crossfade.densities import Gaussian
+from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
 from crossfade.fitting.criteria import losses
 from crossfade.fitting.labelled_rows import LabelledRows
@@ -80,6 +81,50 @@ def test_the_pool_is_the_weighted_mean_of_its_points(route):
     again = NaiveBayes("gaussian").fit(X, y)
     for key in KEYS:
         np.testing.assert_array_equal(path[key], again.tradeoff_path_[key])
+
+
+def test_the_pool_adds_the_same_columns_of_every_variant():
+    """Columns of all densities in turn, one of them with a variance that classes always share."""
+    rng = np.random.default_rng(0)
+    n = 300
+    y = rng.integers(2, size=n)
+    lengths = rng.normal(size=n) + y
+    mostly_zero = np.where(rng.random(n) < 0.02 + 0.04 * y, rng.normal(2.0, 1.0, n), 0.0)
+    grades = rng.integers(1, 5, size=n) + (y & (rng.random(n) < 0.5))
+    incomes = np.exp(1.5 * rng.normal(size=n) - y)
+    town = rng.choice(["a", "b", "c"], size=n)
+    table = pl.DataFrame(
+        {"length": lengths, "rare": mostly_zero, "town": town, "grade": grades, "income": incomes}
+    )
+    model = NaiveBayes().fit(table, y)
+    found = {one["column"]: one["density"] for one in model.density_report_}
+    assert found["rare"] == "johnson_su"
+    assert "one variance" in model.density_report_[1]["reason"]
+    path = model.tradeoff_path_
+    assert (path["weight"][path["variant"] == 0] > 0).any()
+    assert (path["weight"][path["variant"] == 1] > 0).any()
+
+    def density(name, shared):
+        rows = 0.0 if shared else 2.0
+        if found[name] == "gaussian":
+            return Gaussian(shared, shrinkage_rows=rows)
+        x = table[name].to_numpy()
+        return JohnsonSU(x.mean(), x.std(), shared, shrinkage_rows=rows)
+
+    log_prior = np.log(np.bincount(y) / n)
+    pooled = np.tile(log_prior, (n, 1))
+    for variant, tradeoff, l2, weight in zip(
+        path["variant"], path["tradeoff"], path["l2"], path["weight"], strict=True
+    ):
+        named = {name: density(name, bool(variant)) for name in ("length", "income")}
+        named |= {"rare": density("rare", True), "grade": found["grade"]}
+        if found["grade"] == "gaussian":
+            named["grade"] = density("grade", bool(variant))
+        part = NaiveBayes(named, tradeoff=tradeoff, l2=l2).fit(table, y)
+        pooled += weight * (part.predict_log_proba(table) - log_prior)
+    np.testing.assert_allclose(
+        model.predict_log_proba(table), log_softmax(pooled, axis=1), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("route", ROUTES)
