@@ -215,7 +215,7 @@ default="auto"
     ) -> Mapping[int, str] | None:
         self.density_report_ = report = _report_of_types(self.density, schema)
         self._tails: dict[int, tuple[float, float]] = {}
-        self._steady: frozenset[int] = frozenset()
+        self._steady: list[int] = []
         if not isinstance(self.tradeoff, str):
             return None
         open_to_choice = [
@@ -226,8 +226,7 @@ default="auto"
         few = [j for j in open_to_choice if is_candidate(rows.X[:, j], rows.weights)]
         tailed = [j for j in open_to_choice if report[j]["density"] == "gaussian" and j not in few]
         if not self.shared_variance:
-            steady = [j for j in tailed if not varies_enough(rows.X[:, j], rows.weights)]
-            self._steady = frozenset(steady)
+            self._steady = [j for j in tailed if not varies_enough(rows.X[:, j], rows.weights)]
         for j in self._steady:
             report[j]["reason"] = _ONE_VARIANCE
         if rows.n_samples > _TAIL_ROWS:
@@ -278,7 +277,7 @@ default="auto"
         """Return the density of all columns, with this one where a name says Gaussian."""
         chosen = self.density
         tails = getattr(self, "_tails", {})
-        steady: frozenset[int] = getattr(self, "_steady", frozenset())
+        steady: list[int] = getattr(self, "_steady", [])
         one_variance = Gaussian(True, gaussian.var_smoothing)
         by_column: dict[int, str | Density] = {}
         if isinstance(chosen, Mapping):
