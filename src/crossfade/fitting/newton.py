@@ -118,19 +118,21 @@ _NEGLIGIBLE = 1e-6
 def factorise(matrix: Floats) -> Factor:
     """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge that works.
 
-    A singular direction (a duplicated column, an empty cell) gets a ridge of 1e-12 times the
-    diagonal, and more only if that does not suffice.
+    A parameter without curvature (a constant column's) gets a little in any case. Another singular
+    direction (a duplicated column, an empty cell) gets a ridge of 1e-12 times the diagonal, and
+    more only if that does not suffice.
     """
     diagonal = np.diagonal(matrix)
     largest = float(diagonal.max(initial=0.0)) or 1.0
-    ridge = 0.0
+    little = np.maximum(diagonal, 1e-6 * largest)
+    ridge = np.where(diagonal > 0.0, 0.0, 1e-12)
     for _ in range(12):
         damped = matrix.copy()
-        damped[np.diag_indices_from(damped)] += ridge * np.maximum(diagonal, 1e-6 * largest)
+        damped[np.diag_indices_from(damped)] += ridge * little
         try:
             return scipy.linalg.cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError:
-            ridge = max(1e-12, 10.0 * ridge)
+            ridge = np.maximum(1e-12, 10.0 * ridge)
     raise scipy.linalg.LinAlgError("curvature matrix is not positive semidefinite")
 
 
