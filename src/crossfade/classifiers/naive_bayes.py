@@ -55,6 +55,9 @@ _EVIDENCE_ROWS = 20_000
 #: and every pass over the rows would take logarithms of all of them anew.
 _TAIL_ROWS = 20_000
 
+#: Cells whose mean and spread are taken at once: 16 MB.
+_CELLS_AT_ONCE = 2_000_000
+
 #: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
 _SHRINKAGE_ROWS = 2.0
 
@@ -356,6 +359,16 @@ def _report_of_types(density: Any, schema: Schema) -> list[dict[str, str]]:
 
 def _location_and_spread(rows: LabelledRows, columns: list[int]) -> tuple[Floats, Floats]:
     """Return the mean and the standard deviation of columns, zero where nothing varies."""
+    at_once = max(1, _CELLS_AT_ONCE // max(rows.n_samples, 1))
+    parts = [columns[start : start + at_once] for start in range(0, len(columns), at_once)]
+    found = [_of_columns(rows, part) for part in parts]
+    if not found:
+        return np.zeros(0), np.zeros(0)
+    centre, spread = (np.concatenate(part) for part in zip(*found, strict=True))
+    return centre, spread
+
+
+def _of_columns(rows: LabelledRows, columns: list[int]) -> tuple[Floats, Floats]:
     X = np.asarray(rows.X[:, columns], dtype=np.float64)
     present = ~np.isnan(X)
     weights = np.ones(len(X)) if rows.weights is None else rows.weights
