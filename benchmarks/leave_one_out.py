@@ -30,8 +30,6 @@ __all__ = ["compare", "picture"]
 
 _POINTS = ((1.0, 1.0), (0.5, 1.0), (0.0, 10.0), (0.0, 0.1))
 
-_DEFAULT = tuple(name for name in SETS if name not in ("digits", "satimage"))
-
 
 def compare(name: str, n: int, n_refits: int) -> list[dict[str, Any]]:
     """Return both mean log-losses of every point, over the same rows."""
@@ -134,7 +132,7 @@ def table(found: list[dict[str, Any]]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print the table and draw the picture."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.leave_one_out", description=__doc__)
-    parser.add_argument("--sets", nargs="+", default=list(_DEFAULT), choices=SETS, metavar="SET")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--rows", type=int, default=600, help="rows that are fitted")
     parser.add_argument("--refits", type=int, default=100, help="rows that are left out exactly")
     parser.add_argument("--picture", type=Path, metavar="FILE")
