@@ -25,7 +25,7 @@ from crossfade.fitting.newton import Solution, sample_rows
 from crossfade.fitting.objective import Parameters, TradeoffObjective
 from crossfade.fitting.out_of_fold import Member, OutOfFold, Refit, out_of_fold
 from crossfade.fitting.path import cold_start, follow, grid, is_dense, minimise
-from crossfade.fitting.pooling import pool_weights
+from crossfade.fitting.pooling import pool_in_words, pool_weights, shares_of
 
 __all__ = ["Pool", "Selection", "polish", "select"]
 
@@ -155,11 +155,7 @@ def _choose(
     if not pooled or not objectives[0].exact_labels:
         return Selection(members, each, shares, 1.0, evidence.of_point(members, values, best))
     pool = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
-    scale = float(pool.sum())
-    # A thousandth of the weight is not worth its fit to full tolerance.
-    pool[pool < 1e-3 * scale] = 0.0
-    # No weight at all is the class shares: nothing was learnt. The density then is the best's.
-    shares = pool / pool.sum() if scale > 0.0 else shares
+    shares, scale = shares_of(pool, best)
     return Selection(members, each, shares, scale, evidence.of_pool(members, values, best, pool))
 
 
@@ -243,13 +239,14 @@ class _Evidence:
     def of_pool(self, members: Sequence[Member], values: Floats, best: int, pool: Floats) -> str:
         joint = self.log_prior + np.tensordot(pool, self.scores - self.log_prior, axes=1)
         mean = float(np.average(self._losses(joint), weights=self.weights))
-        falling = np.cumsum(np.sort(pool)[::-1])
-        half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
-        holders = "1 of them holds" if half == 1 else f"{half} of them hold"
-        return (
-            f"{self.found.method}: pool of {len(members)} points, {holders} half the weight, "
-            f"posterior scale {pool.sum():.2f}, {self._name} {mean:.4g}; the best point alone, "
-            f"{self._alone(members, best)}, has {values[best]:.4g}, and {self._flat(best)}"
+        return pool_in_words(
+            self.found.method,
+            pool,
+            self._name,
+            mean,
+            self._alone(members, best),
+            values[best],
+            self._flat(best),
         )
 
     @property
