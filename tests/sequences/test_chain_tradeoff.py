@@ -9,7 +9,7 @@ import pytest
 import scipy.optimize
 
 from crossfade.densities import Gaussian
-from crossfade.errors import DataError, NotADensityError
+from crossfade.errors import NotADensityError
 from crossfade.sequences import (
     ConditionalRandomField,
     HiddenMarkovModel,
@@ -263,9 +263,10 @@ def test_along_the_path_one_likelihood_rises_as_the_other_falls(kind):
 
 def test_a_path_started_from_its_neighbour_ends_where_a_fresh_start_does():
     data = chain_of("gaussian", 0.01)
-    settings = Settings(l2=1.0, max_iter=2000, tol=1e-8)
-    along = list(chain_tradeoff.path(data, [0.9, 0.5, 0.1], settings))[-1]
-    fresh = chain_tradeoff.follow(data, 0.1, settings)
+    settings = Settings(max_iter=2000, tol=1e-8)
+    points = [(0.9, 1.0), (0.5, 1.0), (0.1, 1.0)]
+    along = list(chain_tradeoff.path(data, points, settings))[-1]
+    fresh = chain_tradeoff.follow(data, 0.1, 1.0, settings)
     objective = ChainObjective(data, 0.1, 1.0)
     values = [
         objective.value_and_gradient(objective.vector(point.weights))[0] for point in (along, fresh)
@@ -287,26 +288,6 @@ def test_posteriors_do_not_notice_what_the_penalty_ignores():
     # The gradient is orthogonal to everything that may be shifted.
     gradient = objective.value_and_gradient(vector)[1]
     np.testing.assert_allclose(objective.shortest(gradient), gradient, atol=1e-9)
-
-
-def test_auto_chooses_the_best_held_out_value():
-    X, y = labelled("gaussian", n_sequences=60, longest=20)
-    model = HiddenMarkovModel(
-        emission="gaussian", tradeoff="auto", random_state=0, max_iter=300
-    ).fit(X, y)
-    scores = model.tradeoff_scores_
-    assert sorted(scores) == sorted(chain_tradeoff.GRID)
-    assert model.tradeoff_ == max(scores, key=scores.get)
-    # The columns are no Gaussians given the state: the generative end must lose.
-    assert model.tradeoff_ < 1.0
-    again = HiddenMarkovModel(
-        emission="gaussian", tradeoff="auto", random_state=0, max_iter=300
-    ).fit(X, y)
-    assert again.tradeoff_scores_ == scores
-    with pytest.raises(DataError, match="held-out folds need at least two sequences"):
-        HiddenMarkovModel(tradeoff="auto").fit([["a", "b"]], [["u", "v"]])
-    with pytest.raises(DataError, match=r"model_end: expected True or 'auto' for tradeoff=0\.5"):
-        HiddenMarkovModel(tradeoff=0.5, model_end=False).fit([["a", "b"]], [["u", "v"]])
 
 
 def test_no_density_is_said_where_there_is_none():

@@ -24,6 +24,7 @@ __all__ = [
     "grid",
     "is_separated",
     "minimise",
+    "points",
 ]
 
 #: The grid of λ, from generative to discriminative.
@@ -206,15 +207,29 @@ def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
     At λ = 1 the penalty has no part. Where fits are dear (mixtures, a Hessian too large to be
     formed) it is not varied.
     """
-    missing = objective.rows.has_missing
-    points: list[tuple[float, float]] = []
+    cheap = objective.exact_labels and is_dense(objective)
+    last = _LAST_WITH_MISSING if objective.rows.has_missing else 0.0
+    return points(objective.l2, several=cheap, last=last)
+
+
+def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[float, float]]:
+    """Return the points (λ, l2) of every grid, λ falling, at one λ the penalty falling.
+
+    Parameters
+    ----------
+    l2 : float
+        The middle of the penalties.
+    several : bool, default=True
+        Whether the penalty is varied.
+    last : float, default=0.0
+        What stands for λ = 0.
+    """
+    found: list[tuple[float, float]] = []
     for tradeoff in TRADEOFFS:
-        cheap = objective.exact_labels and is_dense(objective)
-        several = cheap and tradeoff in _ALL_PENALTIES
-        l2s = sorted({objective.l2 * m for m in (PENALTIES if several else (1.0,))}, reverse=True)
-        at = max(tradeoff, _LAST_WITH_MISSING) if missing else tradeoff
-        points.extend((at, l2) for l2 in l2s)
-    return points
+        multiples = PENALTIES if several and tradeoff in _ALL_PENALTIES else (1.0,)
+        l2s = sorted({l2 * multiple for multiple in multiples}, reverse=True)
+        found.extend((max(tradeoff, last), penalty) for penalty in l2s)
+    return found
 
 
 def follow(

@@ -76,6 +76,11 @@ class LabelledChain:
         """Number of states."""
         return len(self.counts.initial)
 
+    @property
+    def mean_length(self) -> float:
+        """Steps a sequence."""
+        return self.layout.n_steps / max(float(self.counts.initial.sum()), 1.0)
+
     def from_counts(self, *, stop: bool) -> ChainParameters:
         """Return the (smoothed) count estimate: λ = 1."""
         theta = self.emission.estimate(self.emission_counts, self.emission_sums, None)

@@ -47,14 +47,13 @@ from typing import Any
 import numpy as np
 
 from crossfade.densities.base import Floats, Integers
-from crossfade.errors import DataError, NotADensityError
+from crossfade.errors import NotADensityError
 from crossfade.fitting.lbfgs import lbfgs
 from crossfade.sequences.chain_objective import (
     ChainObjective,
     ChainWeights,
     LabelledChain,
     everything,
-    labelled_chain,
 )
 from crossfade.sequences.emission import Emission
 from crossfade.sequences.input import Layout
@@ -65,25 +64,20 @@ from crossfade.sequences.markov import (
 from crossfade.sequences.recursions import log_partition
 
 __all__ = [
-    "GRID",
     "Crossing",
     "Settings",
     "conditional_log_likelihood",
     "follow",
-    "held_out_scores",
     "path",
+    "read_as_model",
     "refuse_without_density",
 ]
-
-#: Values of λ tried by ``tradeoff="auto"``, from the generative end down.
-GRID = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01, 0.0)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a point of the tradeoff is found: penalty, most steps, tolerance (a share of L_λ)."""
+    """How a point of the tradeoff is found: most steps, tolerance (a share of L_λ)."""
 
-    l2: float = 1.0
     max_iter: int = 500
     tol: float = 1e-6
 
@@ -94,7 +88,7 @@ class Crossing:
 
     Attributes
     ----------
-    tradeoff : float
+    tradeoff, l2 : float
     weights : ChainWeights
     parameters : ChainParameters
         The same chain read as a hidden Markov model; NaN where it is none.
@@ -104,6 +98,7 @@ class Crossing:
     """
 
     tradeoff: float
+    l2: float
     weights: ChainWeights
     parameters: ChainParameters
     converged: bool
@@ -158,18 +153,18 @@ def _shift_to(start: Floats, transitions: Floats, stop: Floats, mean_length: flo
     return low
 
 
-def path(data: LabelledChain, tradeoffs: Sequence[float], settings: Settings) -> Iterator[Crossing]:
-    """Yield the fitted point of each λ, each started from the one before; the first from counts."""
+def path(
+    data: LabelledChain, points: Sequence[tuple[float, float]], settings: Settings
+) -> Iterator[Crossing]:
+    """Yield the fit at each (λ, l2), each started from the one before; the first from counts."""
     counted = data.from_counts(stop=True)
     weights = data.weights_from(counted)
-    n_sequences = max(float(data.counts.initial.sum()), 1.0)
-    mean_length = data.layout.n_steps / n_sequences
-    for tradeoff in tradeoffs:
+    for tradeoff, l2 in points:
         if tradeoff == 1.0:
             message = "counts are the estimate in closed form"
-            yield Crossing(1.0, weights, counted, True, 0, message)
+            yield Crossing(1.0, l2, weights, counted, True, 0, message)
             continue
-        objective = ChainObjective(data, tradeoff, settings.l2)
+        objective = ChainObjective(data, tradeoff, l2)
         found = lbfgs(
             objective,
             objective.vector(weights),
@@ -180,13 +175,13 @@ def path(data: LabelledChain, tradeoffs: Sequence[float], settings: Settings) ->
         )
         at = objective.shortest(found.theta) if tradeoff == 0.0 else found.theta
         weights = objective.weights(at)
-        model = read_as_model(weights, data.emission, mean_length, shift=tradeoff == 0.0)
-        yield Crossing(tradeoff, weights, model, found.converged, found.n_iter, found.message)
+        model = read_as_model(weights, data.emission, data.mean_length, shift=tradeoff == 0.0)
+        yield Crossing(tradeoff, l2, weights, model, found.converged, found.n_iter, found.message)
 
 
-def follow(data: LabelledChain, tradeoff: float, settings: Settings) -> Crossing:
-    """Return the fitted point of one λ."""
-    return list(path(data, [tradeoff], settings))[-1]
+def follow(data: LabelledChain, tradeoff: float, l2: float, settings: Settings) -> Crossing:
+    """Return the fit at one λ."""
+    return list(path(data, [(tradeoff, l2)], settings))[-1]
 
 
 def conditional_log_likelihood(
@@ -197,69 +192,6 @@ def conditional_log_likelihood(
     chain = (weights.start, weights.transitions, weights.stop)
     scores = path_scores(values, layout, codes, chain)
     return scores - log_partition(values, layout.offsets, *chain)
-
-
-def held_out_scores(
-    named: Emission,
-    raw: Any,
-    layout: Layout,
-    codes: Integers,
-    n_states: int,
-    *,
-    alpha: float,
-    settings: Settings,
-    rng: np.random.Generator,
-    n_folds: int = 5,
-) -> dict[float, float]:
-    """Return the held-out conditional log-likelihood per step of each λ of the grid.
-
-    Parameters
-    ----------
-    named : Emission
-        Not bound: each fold's training part binds it, so that its symbols alone are known.
-    raw, layout, codes
-        Stacked observations, and labels.
-    n_states : int
-    alpha : float
-    settings : Settings
-    rng : numpy.random.Generator
-        Deals sequences to folds.
-    n_folds : int, default=5
-
-    Returns
-    -------
-    dict
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two sequences.
-    """
-    filled = np.flatnonzero(np.diff(layout.offsets) > 0)
-    if len(filled) < 2:
-        raise DataError(
-            f"tradeoff: expected a number for {len(filled)} sequence, got 'auto'; held-out folds "
-            "need at least two sequences"
-        )
-    folds = np.array_split(rng.permutation(filled), min(n_folds, len(filled)))
-    totals = dict.fromkeys(GRID, 0.0)
-    for held in folds:
-        train_steps, train = layout.take(np.setdiff1d(filled, held))
-        test_steps, test = layout.take(np.sort(held))
-        data = labelled_chain(
-            named, _take(raw, train_steps), train, codes[train_steps], n_states, alpha=alpha
-        )
-        observations = data.emission.observe(_take(raw, test_steps))
-        for point in path(data, GRID, settings):
-            scores = conditional_log_likelihood(
-                point.weights, data.emission, observations, test, codes[test_steps]
-            )
-            totals[point.tradeoff] += float(scores.sum())
-    return {tradeoff: total / layout.n_steps for tradeoff, total in totals.items()}
-
-
-def _take(raw: Any, steps: Integers) -> Any:
-    return [raw[i] for i in steps] if isinstance(raw, list) else raw[steps]
 
 
 def refuse_without_density(emission: Emission, parameters: ChainParameters) -> None:

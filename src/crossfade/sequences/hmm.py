@@ -44,9 +44,10 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
     emission : {"categorical", "gaussian", "poisson"} or Density, default="categorical"
         What a state emits: one symbol a step (words, tags, codes), independent Gaussian or
         Poisson columns, or any density of :mod:`crossfade.densities`.
-    tradeoff : float in [0, 1] or "auto", default=1.0
-        λ, the weight of the joint likelihood. "auto" takes the value with the best held-out
-        conditional likelihood. Other than 1.0 it needs a label at every step.
+    tradeoff : float in [0, 1], "auto" or "best", default=1.0
+        λ, the weight of the joint likelihood. "auto" pools a grid of λ and penalties by their
+        conditional likelihood on held-out sequences, "best" picks one point of it (as "auto" does
+        where cells are missing). Other than 1.0 it needs a label at every step.
     alpha : float, default=0.01
         Pseudo-count of each start, transition, end and symbol. A density keeps its own smoothing.
     algorithm : {"baum-welch", "viterbi"}, default="baum-welch"
@@ -59,7 +60,8 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
         `tradeoff` below 1, when no gradient entry exceeds this a step.
     l2 : float, default=1.0
         Penalty (1 - λ) · l2 · Σ weight² of a `tradeoff` below 1, on start, transition, end and
-        emission weights, as the random field has it.
+        emission weights, as the random field has it. "auto" and "best" try a tenth and ten times
+        of it, too.
     model_end : bool or "auto", default="auto"
         Whether the model knows where sequences end. "auto": only for a `tradeoff` other than 1.0,
         whose random field has end weights.
@@ -91,9 +93,15 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
     converged_ : bool
     n_iter_ : int
     tradeoff_ : float
-        λ in use.
-    tradeoff_scores_ : dict of float to float
-        Held-out conditional log-likelihood per step of each λ tried (``tradeoff="auto"``).
+        λ in use, of a pool the weighted mean.
+    tradeoff_path_ : dict of ndarray
+        Of a choice ("auto", "best"): tradeoff, l2, weight and log_loss (minus the held-out
+        conditional log-likelihood, a step), a point of the grid each.
+    posterior_scale_ : float
+        Sum of the pool's weights: the power of the posterior, relative to the states' shares.
+        ``log_likelihood`` and ``sample`` use weights that sum to one, a density.
+    selection_ : str
+        What was chosen, from what, and how flat the choice was.
     parameters_ : ChainParameters
     emission_ : Emission
 
@@ -189,11 +197,11 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        if self.tradeoff != "auto" and not (
+        if self.tradeoff not in ("auto", "best") and not (
             isinstance(self.tradeoff, int | float) and 0.0 <= self.tradeoff <= 1.0
         ):
             raise DataError(
-                f"tradeoff: expected a number in [0, 1] or 'auto', got {self.tradeoff!r}; "
+                f"tradeoff: expected a number in [0, 1], 'auto' or 'best', got {self.tradeoff!r}; "
                 "1.0 is generative, 0.0 discriminative"
             )
         if self.algorithm not in ("baum-welch", "viterbi"):

@@ -5,7 +5,7 @@ What :class:`~crossfade.sequences.HiddenMarkovModel` does in ``fit`` once its in
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff
 from crossfade.sequences.chain_objective import ChainWeights, LabelledChain, labelled_chain
+from crossfade.sequences.chain_selection import fit_selected, select_chain
 from crossfade.sequences.emission import Emission, by_step, score_steps
 from crossfade.sequences.input import Labels, Layout
 from crossfade.sequences.markov import ChainParameters, path_scores
@@ -45,7 +46,9 @@ class HiddenMarkovTraining:
     parameters_: ChainParameters
     weights_: ChainWeights | None
     tradeoff_: float
-    tradeoff_scores_: dict[float, float]
+    tradeoff_path_: dict[str, Floats]
+    posterior_scale_: float
+    selection_: str
     log_likelihood_history_: Floats
     converged_: bool
     n_iter_: int
@@ -80,6 +83,8 @@ class HiddenMarkovTraining:
         data = labelled_chain(named, raw, layout, labels.codes, n_states, alpha=self.alpha)
         self.emission_ = data.emission
         self.tradeoff_ = 1.0
+        for stale in ("tradeoff_path_", "posterior_scale_", "selection_"):
+            self.__dict__.pop(stale, None)  # an earlier choice's
         self.converged_, self.n_iter_ = True, 1
         if self.tradeoff == 1.0:
             self.parameters_ = data.from_counts(stop=with_end)
@@ -98,23 +103,25 @@ class HiddenMarkovTraining:
         labels: Labels,
         data: LabelledChain,
     ) -> chain_tradeoff.Crossing:
-        self.__dict__.pop("tradeoff_scores_", None)
-        settings = chain_tradeoff.Settings(self.l2, int(self.max_iter), self.tol)
-        if self.tradeoff == "auto":
-            self.tradeoff_scores_ = chain_tradeoff.held_out_scores(
-                named,
-                raw,
-                layout,
-                labels.codes,
-                len(self.classes_),
-                alpha=self.alpha,
-                settings=settings,
-                rng=self._generator(),
-            )
-            self.tradeoff_ = max(self.tradeoff_scores_, key=self.tradeoff_scores_.__getitem__)
-        else:
-            self.tradeoff_ = float(cast(float, self.tradeoff))
-        return chain_tradeoff.follow(data, self.tradeoff_, settings)
+        settings = chain_tradeoff.Settings(int(self.max_iter), self.tol)
+        if not isinstance(self.tradeoff, str):
+            self.tradeoff_ = float(self.tradeoff)
+            return chain_tradeoff.follow(data, self.tradeoff_, self.l2, settings)
+        chosen = select_chain(
+            named,
+            raw,
+            layout,
+            labels.codes,
+            len(self.classes_),
+            pooled=self.tradeoff == "auto",
+            alpha=self.alpha,
+            l2=self.l2,
+            settings=settings,
+            rng=self._generator(),
+        )
+        self.tradeoff_, self.tradeoff_path_ = chosen.tradeoff, chosen.path()
+        self.posterior_scale_, self.selection_ = chosen.scale, chosen.method
+        return fit_selected(data, chosen, settings)
 
     def _reached(self, data: LabelledChain) -> float:
         """Return λ joint + (1 - λ) conditional log-likelihood of the training data."""

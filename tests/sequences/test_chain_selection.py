@@ -1,0 +1,226 @@
+"""The choice of λ and penalty for chains: the pool is what its members' scores say."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from crossfade.errors import DataError
+from crossfade.fitting.path import points
+from crossfade.fitting.pooling import least_loss
+from crossfade.sequences import HiddenMarkovModel
+from crossfade.sequences.chain_objective import labelled_chain
+from crossfade.sequences.chain_selection import (
+    ChainSelection,
+    _HeldOut,
+    _SequencesLoss,
+    fit_selected,
+)
+from crossfade.sequences.chain_tradeoff import Settings, path
+from crossfade.sequences.emissions import emission_for
+from crossfade.sequences.input import read_labels
+
+KINDS = ["categorical", "gaussian"]
+
+
+def labelled(kind, seed=0, n_sequences=40, longest=7, heavy=False):
+    """Sequences of three states, with symbols or two columns."""
+    rng = np.random.default_rng(seed)
+    truth = HiddenMarkovModel.from_parameters(
+        [0.6, 0.3, 0.1],
+        rng.dirichlet(np.ones(3), size=3),
+        emissionprob=rng.dirichlet(np.ones(5), size=3),
+    )
+    X, y = truth.sample(rng.integers(1, longest, size=n_sequences), random_state=seed)
+    if kind == "gaussian":
+
+        def noise(n):
+            return rng.standard_t(2, size=n) if heavy else rng.normal(size=n)
+
+        X = [np.column_stack([x + noise(len(x)), (x - 2.0) ** 2 + noise(len(x))]) for x in X]
+    return X, y
+
+
+def read(kind, X, y):
+    named = emission_for(kind, 0.1)
+    raw, layout = named.read(X, None)
+    return named, raw, layout, read_labels(y, layout).codes
+
+
+def held_out(kind, **settings):
+    """Return a loss of the pool, of the fits' own sequences."""
+    named, raw, layout, codes = read(kind, *labelled(kind, **settings))
+    data = labelled_chain(named, raw, layout, codes, 3, alpha=0.1)
+    fits = list(path(data, points(1.0)[::2], Settings()))
+    log_prior = np.log(np.bincount(codes) / codes.size)
+    weights = [fit.weights for fit in fits]
+    part = _HeldOut.of(weights, data.emission, data.observations, layout, codes)
+    return data, fits, part, _SequencesLoss([part, part], log_prior)
+
+
+def by_hand(part, log_prior, w):
+    """Return each path's pooled score, a dictionary a sequence."""
+    found = []
+    for first, end in itertools.pairwise(part.layout.offsets):
+        scores = {}
+        for states in itertools.product(range(3), repeat=int(end - first)):
+            base = log_prior[list(states)].sum()
+            total = base
+            for g in range(len(w)):
+                s = sum(part.scores[g, first + t, k] for t, k in enumerate(states))
+                s += part.start[g, states[0]] + part.stop[g, states[-1]]
+                s += sum(part.transitions[g, i, j] for i, j in itertools.pairwise(states))
+                total += w[g] * (s - base)
+            scores[states] = total
+        found.append(scores)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_that_of_all_paths(kind):
+    data, fits, part, loss = held_out(kind, n_sequences=12, longest=5)
+    w = np.random.default_rng(0).dirichlet(np.ones(len(fits))) * 0.8
+    total = 0.0
+    for scores, (first, end) in zip(
+        by_hand(part, loss.log_prior, w), itertools.pairwise(data.layout.offsets), strict=True
+    ):
+        own = tuple(data.codes[first:end])
+        total += logsumexp(list(scores.values())) - scores[own]
+    assert loss.mean(w) == pytest.approx(total / data.layout.n_steps, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_are_the_spread_over_all_paths(kind):
+    data, fits, part, loss = held_out(kind, n_sequences=6, longest=5)
+    sizes = part.sizes(loss.log_prior)
+    for g in range(len(fits)):
+        one = np.eye(len(fits))[g]
+        spread = 0.0
+        for scores, n in zip(
+            by_hand(part, loss.log_prior, one), np.diff(data.layout.offsets), strict=True
+        ):
+            # Scores relative to π, about their mean over paths; k times the mean square of a step.
+            relative = [
+                value - loss.log_prior[list(states)].sum() for states, value in scores.items()
+            ]
+            spread += 3.0 * np.var(relative) if n else 0.0
+        assert sizes[g] == pytest.approx(spread, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_hessian_and_minimum(kind):
+    _, fits, _, loss = held_out(kind)
+    w = np.full(len(fits), 0.15)
+    value, seen = loss.evaluate(w)
+    gradient, H = loss.model(w, seen)
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        direction = rng.normal(size=w.size)
+        step = 1e-5 * direction
+        above, below = loss.evaluate(w + step)[0], loss.evaluate(w - step)[0]
+        assert (above - below) / 2e-5 == pytest.approx(gradient @ direction, rel=1e-6, abs=1e-6)
+        curved = (above + below - 2.0 * value) / 1e-10
+        assert curved == pytest.approx(direction @ H @ direction, rel=2e-2)
+    found = least_loss(loss, np.zeros(w.size))
+    least = loss.evaluate(found)[0]
+    for _ in range(50):
+        other = np.maximum(found + 0.02 * rng.normal(size=w.size), 0.0)
+        assert loss.evaluate(other)[0] > least
+    at, _ = loss.model(found, loss.evaluate(found)[1])
+    assert (at > -1e-5 * loss.n_steps).all()
+    assert np.abs(at[found > 0]).max() < 1e-5 * loss.n_steps
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [0.5, 1.0, 1.3])
+def test_the_fitted_pool_has_the_posterior_of_its_members(kind, scale):
+    data, _, _, _ = held_out(kind, n_sequences=30, longest=5)
+    log_prior = np.log(np.bincount(data.codes) / data.codes.size)
+    grid = points(1.0)
+    shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
+    chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, log_prior, "")
+    pool = fit_selected(data, chosen, Settings())
+    fits = list(path(data, grid, Settings()))
+    parts = _HeldOut.of(
+        [fit.weights for fit in fits], data.emission, data.observations, data.layout, data.codes
+    )
+    one = _HeldOut.of([pool.weights], data.emission, data.observations, data.layout, data.codes)
+    members = by_hand(parts, log_prior, scale * shares)
+    for scores, own in zip(members, by_hand(one, log_prior, np.ones(1)), strict=True):
+        together = np.array([[scores[p], own[p]] for p in scores])
+        together -= logsumexp(together, axis=0)
+        np.testing.assert_allclose(together[:, 0], together[:, 1], atol=1e-8)
+    # The density is the mean's: with weights that sum to one its posterior is the pool's.
+    assert np.isfinite(pool.parameters.transitions).all()
+    np.testing.assert_allclose(pool.parameters.transitions.sum(axis=1), 1.0)
+    assert pool.tradeoff == pytest.approx(shares @ [tradeoff for tradeoff, _ in grid])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_auto_pools_and_best_picks(kind):
+    X, y = labelled(kind, n_sequences=60, longest=20, heavy=True)
+    settings = {"emission": kind, "random_state": 0, "max_iter": 300}
+    model = HiddenMarkovModel(tradeoff="auto", **settings).fit(X, y)
+    at = model.tradeoff_path_
+    assert [*zip(at["tradeoff"], at["l2"], strict=True)] == points(1.0)
+    assert model.posterior_scale_ == pytest.approx(at["weight"].sum(), rel=2e-3)
+    assert model.tradeoff_ == pytest.approx(np.average(at["tradeoff"], weights=at["weight"]))
+    assert model.selection_.startswith("refits on 5 folds of 60 sequences: pool of 9 points, ")
+    again = HiddenMarkovModel(tradeoff="auto", **settings).fit(X, y)
+    for name in at:
+        np.testing.assert_array_equal(again.tradeoff_path_[name], at[name])
+    assert all(np.isfinite(p).all() for p in model.predict_proba(X))
+    assert np.isfinite(model.log_likelihood_history_).all()
+    best = HiddenMarkovModel(tradeoff="best", **settings).fit(X, y)
+    place = best.tradeoff_path_["log_loss"].argmin()
+    np.testing.assert_array_equal(best.tradeoff_path_["log_loss"], at["log_loss"])
+    np.testing.assert_array_equal(np.flatnonzero(best.tradeoff_path_["weight"]), [place])
+    assert best.tradeoff_ == at["tradeoff"][place]
+    given = HiddenMarkovModel(
+        tradeoff=float(best.tradeoff_), l2=at["l2"][place], model_end=True, **settings
+    ).fit(X, y)
+    for one, other in zip(best.predict_proba(X), given.predict_proba(X), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+    # Nothing of a choice is left by a fit without one.
+    model.set_params(tradeoff=1.0).fit(X, y)
+    assert not hasattr(model, "tradeoff_path_")
+
+
+def test_the_pool_is_no_worse_than_the_best_point_on_new_sequences():
+    """Few sequences with heavy tails: the conditional loss on many others, over some draws."""
+    gaps = []
+    for seed in range(8):
+        X, y = labelled("gaussian", seed=seed, n_sequences=220, longest=15, heavy=True)
+        losses = []
+        for tradeoff in ("auto", "best"):
+            model = HiddenMarkovModel(emission="gaussian", tradeoff=tradeoff, random_state=0)
+            model.fit(X[:20], y[:20])
+            own = [
+                np.log(np.maximum(p[np.arange(len(s)), s], 1e-300)).mean()
+                for p, s in zip(model.predict_proba(X[20:]), y[20:], strict=True)
+            ]
+            losses.append(-np.mean(own))
+        gaps.append(losses[0] - losses[1])
+    assert np.mean(gaps) < 0.0
+
+
+def test_where_cells_are_missing_a_point_is_picked():
+    X, y = labelled("gaussian", longest=12)
+    rng = np.random.default_rng(0)
+    X = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in X]
+    model = HiddenMarkovModel(emission="gaussian", tradeoff="auto", random_state=0).fit(X, y)
+    assert "best of 9 points" in model.selection_
+    assert (model.tradeoff_path_["weight"] > 0).sum() == 1
+    assert model.posterior_scale_ == 1.0
+
+
+def test_what_cannot_be_chosen_is_refused():
+    with pytest.raises(DataError, match="held-out folds need at least two sequences"):
+        HiddenMarkovModel(tradeoff="auto").fit([["a", "b"]], [["u", "v"]])
+    with pytest.raises(DataError, match=r"model_end: expected True or 'auto' for tradeoff=0\.5"):
+        HiddenMarkovModel(tradeoff=0.5, model_end=False).fit([["a", "b"]], [["u", "v"]])
+    with pytest.raises(DataError, match="tradeoff: expected a number"):
+        HiddenMarkovModel(tradeoff="worst").fit([["a", "b"]], [["u", "v"]])
