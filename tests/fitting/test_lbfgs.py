@@ -6,7 +6,7 @@ import scipy.optimize
 from scipy.special import expit
 
 from crossfade.errors import DataError
-from crossfade.fitting.lbfgs import lbfgs
+from crossfade.fitting.lbfgs import _between, lbfgs
 
 
 class Function:
@@ -170,3 +170,10 @@ def test_a_wall_is_not_walked_into_from_near_or_far(start):
     found = lbfgs(wall, np.array([start]), diagonal=np.ones_like, tol=1e-9)
     assert found.converged
     assert found.theta[0] == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_the_minimum_of_a_cubic_at_any_size(size):
+    # x³ - x between 0 and 1 has its minimum at √⅓.
+    found = _between((0.0, 0.0, -size), (1.0, 0.0, 2.0 * size))
+    assert found == pytest.approx(np.sqrt(1.0 / 3.0), rel=1e-12)

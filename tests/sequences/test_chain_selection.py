@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from crossfade.densities import Gaussian
 from crossfade.errors import DataError
 from crossfade.fitting.path import points
 from crossfade.fitting.pooling import least_loss
@@ -54,7 +55,7 @@ def held_out(kind, **settings):
     """Return a loss of the pool, of the fits' own sequences."""
     named, raw, layout, codes = read(kind, *labelled(kind, **settings))
     data = labelled_chain(named, raw, layout, codes, 3, alpha=0.1)
-    fits = list(path(data, points(1.0)[::2], Settings()))
+    fits = list(path(data, points(1.0, last=0.01)[::2], Settings()))
     log_prior = np.log(np.bincount(codes) / codes.size)
     weights = [fit.weights for fit in fits]
     part = _HeldOut.of(weights, data.emission, data.observations, layout, codes)
@@ -139,7 +140,7 @@ def test_gradient_hessian_and_minimum(kind):
 def test_the_fitted_pool_has_the_posterior_of_its_members(kind, scale):
     data, _, _, _ = held_out(kind, n_sequences=30, longest=5)
     log_prior = np.log(np.bincount(data.codes) / data.codes.size)
-    grid = points(1.0)
+    grid = points(1.0, last=0.01)
     shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
     chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, log_prior, "")
     pool = fit_selected(data, chosen, Settings())
@@ -165,7 +166,7 @@ def test_auto_pools_and_best_picks(kind):
     settings = {"emission": kind, "random_state": 0, "max_iter": 300}
     model = HiddenMarkovModel(tradeoff="auto", **settings).fit(X, y)
     at = model.tradeoff_path_
-    assert [*zip(at["tradeoff"], at["l2"], strict=True)] == points(1.0)
+    assert [*zip(at["tradeoff"], at["l2"], strict=True)] == points(1.0, last=0.01)
     assert model.posterior_scale_ == pytest.approx(at["weight"].sum(), rel=2e-3)
     assert model.tradeoff_ == pytest.approx(np.average(at["tradeoff"], weights=at["weight"]))
     assert model.selection_.startswith("refits on 5 folds of 60 sequences: pool of 9 points, ")
@@ -179,8 +180,12 @@ def test_auto_pools_and_best_picks(kind):
     np.testing.assert_array_equal(best.tradeoff_path_["log_loss"], at["log_loss"])
     np.testing.assert_array_equal(np.flatnonzero(best.tradeoff_path_["weight"]), [place])
     assert best.tradeoff_ == at["tradeoff"][place]
+    named = Gaussian(shrinkage_rows=2.0) if kind == "gaussian" else kind
     given = HiddenMarkovModel(
-        tradeoff=float(best.tradeoff_), l2=at["l2"][place], model_end=True, **settings
+        tradeoff=float(best.tradeoff_),
+        l2=at["l2"][place],
+        model_end=True,
+        **settings | {"emission": named},
     ).fit(X, y)
     for one, other in zip(best.predict_proba(X), given.predict_proba(X), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
@@ -205,6 +210,28 @@ def test_the_pool_is_no_worse_than_the_best_point_on_new_sequences():
             losses.append(-np.mean(own))
         gaps.append(losses[0] - losses[1])
     assert np.mean(gaps) < 0.0
+
+
+def test_a_state_of_one_step_is_never_held_out_and_leaves_a_density():
+    X, y = labelled("gaussian", n_sequences=12, longest=9)
+    y = [np.minimum(states, 1) for states in y]
+    y[np.argmax([len(states) for states in y])][2] = 2
+    model = HiddenMarkovModel(emission="gaussian", tradeoff="auto", random_state=0).fit(X, y)
+    assert np.isfinite(model.tradeoff_path_["log_loss"]).all()
+    assert np.isfinite(model.log_likelihood(X)).all()
+    holes = [np.where(np.arange(len(x))[:, None] % 2 == 0, np.nan, x) for x in X]
+    for posterior in model.predict_proba(holes):
+        np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
+
+
+def test_noise_returns_the_shares_of_the_states():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(10, 3)) for _ in range(30)]
+    y = [(rng.random(10) < 0.3).astype(int) for _ in range(30)]
+    model = HiddenMarkovModel(emission="gaussian", tradeoff="auto", random_state=0).fit(X, y)
+    assert model.posterior_scale_ < 0.3
+    posterior = np.vstack(model.predict_proba(X))[:, 1]
+    assert np.abs(posterior - np.concatenate(y).mean()).mean() < 0.05
 
 
 def test_where_cells_are_missing_a_point_is_picked():

@@ -304,6 +304,9 @@ def test_no_density_is_said_where_there_is_none():
     for use in (lambda: model.log_likelihood(X), lambda: model.sample([3])):
         with pytest.raises(NotADensityError, match="fit with tradeoff > 0"):
             use()
+    holes = [np.where(np.arange(len(x))[:, None] == 4, np.nan, x) for x in X]
+    with pytest.raises(NotADensityError, match="expected no missing cell"):
+        model.predict_proba(holes)
     between = HiddenMarkovModel(emission="gaussian", tradeoff=0.1, l2=1e-3).fit(X, y)
     assert np.isfinite(between.log_likelihood(X)).all()
 

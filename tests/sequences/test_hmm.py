@@ -454,7 +454,7 @@ def test_conventions_of_scikit_learn():
     [
         ({"n_states": 0}, "n_states: expected a whole number >= 1, got 0"),
         ({"n_states": None}, "n_states: expected the number of hidden states"),
-        ({"tradeoff": 1.5}, r"tradeoff: expected a number in \[0, 1\] or 'auto', got 1.5"),
+        ({"tradeoff": 1.5}, r"tradeoff: expected a number in \[0, 1\], 'auto' or 'best', got 1.5"),
         ({"tradeoff": 0.5}, "tradeoff: expected 1.0 where labels are missing, got 0.5"),
         ({"algorithm": "em"}, "algorithm: expected 'baum-welch' or 'viterbi', got 'em'"),
         ({"alpha": -1.0}, "alpha: expected a finite number >= 0, got -1.0"),

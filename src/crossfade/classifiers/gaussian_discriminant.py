@@ -16,13 +16,10 @@ from crossfade.errors import DataError
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.mixture import MixtureObjective
 from crossfade.fitting.objective import TradeoffObjective
+from crossfade.fitting.path import SHRINKAGE_ROWS
 from crossfade.rows import Schema
 
 __all__ = ["GaussianDiscriminant"]
-
-#: Pseudo-rows with the variances of all and no correlations, where the tradeoff is chosen: for each
-#: covariance of a class, and for one that all share.
-_SHRINKAGE_ROWS = 2.0
 
 
 class GaussianDiscriminant(BatchClassifier):
@@ -168,10 +165,10 @@ feature_names_in_
         # Of few rows a covariance may be singular, and its posterior then certainty.
         one_for_all = self.covariance.startswith("shared")
         name = self.covariance if one_for_all else f"shared_{self.covariance}"
-        shared = self._gaussian(name, _SHRINKAGE_ROWS / self.classes_.size)
+        shared = self._gaussian(name, SHRINKAGE_ROWS / self.classes_.size)
         if one_for_all:
             return [shared]
-        return [self._gaussian(self.covariance, _SHRINKAGE_ROWS), shared]
+        return [self._gaussian(self.covariance, SHRINKAGE_ROWS), shared]
 
     def _gaussian(self, covariance: str, shrinkage_rows: float) -> MultivariateGaussian:
         return MultivariateGaussian(

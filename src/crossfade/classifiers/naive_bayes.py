@@ -32,6 +32,7 @@ from crossfade.fitting.column_evidence import (
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.newton import sample_rows
 from crossfade.fitting.out_of_fold import folds
+from crossfade.fitting.path import SHRINKAGE_ROWS
 from crossfade.rows import Schema
 
 __all__ = ["BY_TYPE", "DENSITY_OF_KIND", "NaiveBayes"]
@@ -57,9 +58,6 @@ _TAIL_ROWS = 20_000
 
 #: Cells whose mean and spread are taken at once: 16 MB.
 _CELLS_AT_ONCE = 2_000_000
-
-#: Pseudo-rows a class with the variance of all classes, where the variance's sharing is chosen too.
-_SHRINKAGE_ROWS = 2.0
 
 #: Why a column has one variance where the tradeoff is chosen.
 _ONE_VARIANCE = "hardly a row differs from the commonest value: one variance for all classes"
@@ -271,7 +269,7 @@ default="auto"
     def _densities(self, schema: Schema) -> list[Density]:
         shared = self._product(schema, Gaussian(True, self.var_smoothing))
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
-        own = self._product(schema, Gaussian(False, self.var_smoothing, _SHRINKAGE_ROWS))
+        own = self._product(schema, Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS))
         if self.shared_variance or _own_variances(own) == _own_variances(shared):
             return [shared]
         return [own, shared]

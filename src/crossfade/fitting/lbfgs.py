@@ -308,6 +308,9 @@ def _between(below: tuple[float, float, float], above: tuple[float, float, float
     share = 0.5
     if np.isfinite(fb):
         bend = da + db - 3.0 * (fb - fa) / width
+        # In units of the largest, since squares of large slopes are no numbers.
+        size = max(abs(da), abs(db), abs(bend), 1e-300)
+        da, db, bend = da / size, db / size, bend / size
         root = bend * bend - da * db
         if root >= 0.0:
             denominator = db - da + 2.0 * np.sqrt(root)

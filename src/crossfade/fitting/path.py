@@ -16,6 +16,7 @@ from crossfade.fitting.objective import TradeoffObjective
 
 __all__ = [
     "PENALTIES",
+    "SHRINKAGE_ROWS",
     "TRADEOFFS",
     "PathPoint",
     "cold_start",
@@ -33,6 +34,10 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 #: Multiples of the penalty that are tried, and at which λ they are all tried; elsewhere only 1 is.
 PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
 _ALL_PENALTIES = (0.5, 0.0)
+
+#: Pseudo-rows a class with the variance of all classes, where the tradeoff is chosen: of few rows a
+#: class's own variance may be nothing, and its posterior then certainty.
+SHRINKAGE_ROWS = 2.0
 
 #: The last λ of the grid where cells are missing: further down the function is hardly convex.
 _LAST_WITH_MISSING = 0.01

@@ -48,6 +48,10 @@ _N_FOLDS = 5
 #: Scores of steps, states and points that are kept for weighing the points: 160 MB.
 _MOST_SCORES = 20_000_000
 
+#: What stands for λ = 0 in the grid: next to the random field, but a density of the observations,
+#: so that the pool is one, and can leave out what is missing.
+_LAST = 0.01
+
 #: Step of the differences of gradients that make the Hessian, for scores of one.
 _DIFFERENCE = 1e-4
 
@@ -141,22 +145,23 @@ def select_chain(
             f"tradeoff: expected a number for {len(filled)} sequence, got 'auto' or 'best'; "
             "held-out folds need at least two sequences"
         )
-    grid = points(l2)
-    dealt = np.array_split(rng.permutation(filled), min(_N_FOLDS, len(filled)))
+    grid = points(l2, last=_LAST)
+    dealt = _folds(filled, layout, codes, n_states, rng)
     share = min(1.0, _MOST_SCORES / (len(grid) * n_states * layout.n_steps))
     each = np.zeros((len(grid), layout.n_sequences))
     kept: list[_HeldOut] = []
-    for fold in dealt:
-        held, rest = np.sort(fold), np.setdiff1d(filled, fold)
+    for held in dealt:
+        rest = np.setdiff1d(filled, held)
         steps, train = layout.take(rest)
         data = labelled_chain(named, _take(raw, steps), train, codes[steps], n_states, alpha=alpha)
         fits = list(path(data, grid, settings))
         test_steps, test = layout.take(held)
         observations = data.emission.observe(_take(raw, test_steps))
         for number, fit in enumerate(fits):
-            each[number, held] = -conditional_log_likelihood(
+            sure = conditional_log_likelihood(
                 fit.weights, data.emission, observations, test, codes[test_steps]
             )
+            each[number, held] = np.maximum(-sure, 0.0)  # but for rounding it is
         pooled = pooled and data.missing is None
         if pooled:
             some = held[sample_rows(held.size, share)]
@@ -164,13 +169,14 @@ def select_chain(
             observed = data.emission.observe(_take(raw, some_steps))
             weights = [fit.weights for fit in fits]
             kept.append(_HeldOut.of(weights, data.emission, observed, part, codes[some_steps]))
-    log_loss = each.sum(axis=1) / layout.n_steps
+    scored = np.sort(np.concatenate(dealt))
+    log_loss = each.sum(axis=1) / max(np.diff(layout.offsets)[scored].sum(), 1)
     best = int(log_loss.argmin())
     counts = np.bincount(codes, minlength=n_states).astype(np.float64)
     log_prior = np.log(np.maximum(counts / counts.sum(), 1e-300))
     method = f"refits on {len(dealt)} folds of {len(filled)} sequences"
     alone = f"tradeoff {grid[best][0]:g} with l2 {grid[best][1]:g}"
-    flat = _flat(each[:, filled], best)
+    flat = _flat(each[:, scored], best)
     if not pooled:
         words = f"{method}: best of {len(grid)} points is {alone}, log-loss {log_loss[best]:.4g}"
         shares = np.eye(len(grid))[best]
@@ -184,11 +190,25 @@ def select_chain(
     return ChainSelection(grid, log_loss, shares, scale, log_prior, words)
 
 
+def _folds(
+    filled: Integers, layout: Layout, codes: Integers, n_states: int, rng: np.random.Generator
+) -> list[Integers]:
+    """Deal sequences to folds; where a fold has all steps of a state, those are never held out."""
+    steps = np.zeros((layout.n_sequences, n_states))
+    sequence = np.repeat(np.arange(layout.n_sequences), np.diff(layout.offsets))
+    np.add.at(steps, (sequence, codes), 1.0)
+    found = []
+    for fold in np.array_split(rng.permutation(filled), min(_N_FOLDS, len(filled))):
+        alone = steps[fold].sum(axis=0) == steps.sum(axis=0)
+        found.append(np.sort(fold[~(steps[fold][:, alone] > 0).any(axis=1)]))
+    return [held for held in found if held.size]
+
+
 def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: Settings) -> Crossing:
     """Return the chosen point, or the pool, fitted on all sequences.
 
     Its weights are the pool's. Its parameters are those of the weighted mean of the points' chains,
-    with weights that sum to one: a density of the observations, where the points have one.
+    with weights that sum to one: a density of the observations, since log Z is convex.
 
     Parameters
     ----------
@@ -206,14 +226,12 @@ def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: Settings
         return fits[0]
     shares = chosen.shares[kept]
     mean = _mean(shares, [fit.weights for fit in fits])
-    # Weights at λ = 0 say nothing of how long sequences are.
-    shift = any(fit.tradeoff == 0.0 for fit in fits)
     worst = next((fit for fit in fits if not fit.converged), fits[-1])
     return Crossing(
         chosen.tradeoff,
         float(shares @ [fit.l2 for fit in fits]),
         _relative(mean, chosen.scale, chosen.log_prior),
-        read_as_model(mean, data.emission, data.mean_length, shift=shift),
+        read_as_model(mean, data.emission, data.mean_length, shift=False),
         all(fit.converged for fit in fits),
         sum(fit.n_iter for fit in fits),
         f"pool of {len(fits)} fits, of which the least exact: {worst.message}",
@@ -356,8 +374,9 @@ class _SequencesLoss:
         self.labels = (1.0 - pseudo) * self.own + pseudo * self.spread
         self.labels_prior = (1.0 - pseudo) * self.own_prior + pseudo * self.spread_prior
         self.ridge = Ridge(np.sum([fold.sizes(log_prior) for fold in folds], axis=0))
-        largest = max(float(np.abs(fold.scores).max(initial=0.0)) for fold in folds)
-        self.difference = _DIFFERENCE / (1.0 + largest)
+        # Scores of 1e9 (a state that was seen once) next to scores of one.
+        largest = np.max([np.abs(f.scores).max(axis=(1, 2), initial=0.0) for f in folds], axis=0)
+        self.differences = _DIFFERENCE / (1.0 + largest)
 
     def _log_partition(self, w: Floats) -> tuple[float, Floats]:
         """Return Σ log Z(x) of the pool and its gradient."""
@@ -396,10 +415,14 @@ class _SequencesLoss:
     def model(self, w: Floats, gradient: Floats) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian, by differences of gradients."""
         H = np.empty((w.size, w.size))
-        for g in range(w.size):
+        for g, difference in enumerate(self.differences):
             moved = w.copy()
-            moved[g] += self.difference
-            H[g] = (self.evaluate(moved)[1] - gradient) / self.difference
-        H = 0.5 * (H + H.T)
+            moved[g] += difference
+            H[g] = (self.evaluate(moved)[1] - gradient) / difference
+        # Differences are not exact; a log-sum-exp is convex.
+        size = 1.0 / np.sqrt(np.maximum(np.diagonal(H), 1e-300))
+        values, vectors = np.linalg.eigh(0.5 * (H + H.T) * size * size[:, None])
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) / size[:, None]
+        H = root @ root.T
         H[np.diag_indices(w.size)] += self.ridge.strength
         return gradient + self.ridge.gradient(w), H

@@ -45,6 +45,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from crossfade.densities.base import Floats, Integers
 from crossfade.errors import NotADensityError
@@ -131,10 +132,11 @@ def read_as_model(
     if found is None:
         return ChainParameters(nowhere[0], nowhere, nowhere[0], weights.theta)
     ending = np.exp(weights.stop - weights.stop.max()) / found.onward
-    moving = np.exp(transitions + constant) * found.onward / found.onward[:, None]
+    # Of a state that hardly occurs, what it moves to may be less than any number.
+    moving = softmax(transitions + np.log(found.onward), axis=1)
     return ChainParameters(
         found.initial / found.initial.sum(),
-        moving / moving.sum(axis=1, keepdims=True),
+        moving,
         np.minimum(ending, 1.0),
         emission.normalised(weights.theta),
     )

@@ -17,7 +17,7 @@ from crossfade.densities import (
     reference_rows,
 )
 from crossfade.densities.base import Bound, Floats, Integers
-from crossfade.errors import DataError
+from crossfade.errors import DataError, NotADensityError
 from crossfade.sequences.emission import Emission, Scorer
 from crossfade.sequences.input import Layout, stack_numbers
 
@@ -100,11 +100,17 @@ class DensityEmission(Emission):
     def potentials(self, theta: Floats) -> Scorer:
         density = self._ready.density
         partition = density.log_partition(theta)
+        is_density = bool(np.isfinite(partition).all())
 
         def scorer(observations: Floats) -> Floats:
             rows, gone = self._filled(observations)
             values = density.scores(rows, theta)
             absent = density.missing_factors(rows)
+            if not is_density and (absent is not None or gone is not None):
+                raise NotADensityError(
+                    "X: expected no missing cell, since the fit left no density to integrate it "
+                    "out of (a variance that is not positive), got one; fit with tradeoff > 0"
+                )
             if absent is not None:
                 values += absent.astype(np.float64) @ partition.T
             if gone is not None:

@@ -25,7 +25,7 @@ from crossfade.sequences.symbol_emission import SymbolEmission
 __all__ = ["emission_for", "emission_from", "gaussian_moments"]
 
 
-def emission_for(emission: Any, alpha: float) -> Emission:
+def emission_for(emission: Any, alpha: float, shrinkage_rows: float = 0.0) -> Emission:
     """Return the emission a user named.
 
     Parameters
@@ -33,6 +33,8 @@ def emission_for(emission: Any, alpha: float) -> Emission:
     emission : {"categorical", "gaussian", "poisson"} or Density
     alpha : float
         Smoothing of the named kinds; a density keeps its own.
+    shrinkage_rows : float, default=0.0
+        Pseudo-rows of "gaussian" with the variance of all states.
 
     Raises
     ------
@@ -44,7 +46,7 @@ def emission_for(emission: Any, alpha: float) -> Emission:
     if emission == "categorical":
         return SymbolEmission(alpha)
     if emission == "gaussian":
-        return DensityEmission(Gaussian())
+        return DensityEmission(Gaussian(shrinkage_rows=shrinkage_rows))
     if emission == "poisson":
         return DensityEmission(Poisson(alpha))
     raise DataError(

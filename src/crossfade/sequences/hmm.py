@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade.densities import Density
 from crossfade.densities.base import Floats
 from crossfade.errors import DataError
+from crossfade.fitting.path import SHRINKAGE_ROWS
 from crossfade.sequences import chain_tradeoff, recursions
 from crossfade.sequences.block_recursions import StepScorer
 from crossfade.sequences.checks import check_number
@@ -43,7 +44,8 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
         Number of hidden states K; needed without labels, and else their number.
     emission : {"categorical", "gaussian", "poisson"} or Density, default="categorical"
         What a state emits: one symbol a step (words, tags, codes), independent Gaussian or
-        Poisson columns, or any density of :mod:`crossfade.densities`.
+        Poisson columns, or any density of :mod:`crossfade.densities`. Where the tradeoff is chosen
+        the variances of "gaussian" get two pseudo-rows with that of all states.
     tradeoff : float in [0, 1], "auto" or "best", default=1.0
         λ, the weight of the joint likelihood. "auto" pools a grid of λ and penalties by their
         conditional likelihood on held-out sequences, "best" picks one point of it (as "auto" does
@@ -181,7 +183,8 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
             Itself.
         """
         self._check_parameters()
-        named = emission_for(self.emission, self.alpha) if start is None else start.emission_
+        rows = SHRINKAGE_ROWS if isinstance(self.tradeoff, str) else 0.0
+        named = emission_for(self.emission, self.alpha, rows) if start is None else start.emission_
         raw, layout = named.read(X, lengths)
         labels = None if y is None else read_labels(y, layout, hidden=True)
         if labels is not None and labels.complete and layout.n_steps:
