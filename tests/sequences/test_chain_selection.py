@@ -224,6 +224,15 @@ def test_a_state_of_one_step_is_never_held_out_and_leaves_a_density():
         np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
 
 
+def test_states_of_one_sequence_each_leave_nothing_to_score():
+    X, y = [["a", "b"], ["c", "d"]], [["u", "v"], ["w", "z"]]
+    model = HiddenMarkovModel(tradeoff="auto", random_state=0).fit(X, y)
+    assert model.tradeoff_ == 1.0
+    assert np.isnan(model.tradeoff_path_["log_loss"]).all()
+    assert "unscored" in model.selection_
+    assert model.score(X, y) == 1.0
+
+
 def test_noise_returns_the_shares_of_the_states():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(10, 3)) for _ in range(30)]

@@ -146,37 +146,32 @@ def select_chain(
             "held-out folds need at least two sequences"
         )
     grid = points(l2, last=_LAST)
-    dealt = _folds(filled, layout, codes, n_states, rng)
-    share = min(1.0, _MOST_SCORES / (len(grid) * n_states * layout.n_steps))
-    each = np.zeros((len(grid), layout.n_sequences))
-    kept: list[_HeldOut] = []
-    for held in dealt:
-        rest = np.setdiff1d(filled, held)
-        steps, train = layout.take(rest)
-        data = labelled_chain(named, _take(raw, steps), train, codes[steps], n_states, alpha=alpha)
-        fits = list(path(data, grid, settings))
-        test_steps, test = layout.take(held)
-        observations = data.emission.observe(_take(raw, test_steps))
-        for number, fit in enumerate(fits):
-            sure = conditional_log_likelihood(
-                fit.weights, data.emission, observations, test, codes[test_steps]
-            )
-            each[number, held] = np.maximum(-sure, 0.0)  # but for rounding it is
-        pooled = pooled and data.missing is None
-        if pooled:
-            some = held[sample_rows(held.size, share)]
-            some_steps, part = layout.take(some)
-            observed = data.emission.observe(_take(raw, some_steps))
-            weights = [fit.weights for fit in fits]
-            kept.append(_HeldOut.of(weights, data.emission, observed, part, codes[some_steps]))
-    scored = np.sort(np.concatenate(dealt))
-    log_loss = each.sum(axis=1) / max(np.diff(layout.offsets)[scored].sum(), 1)
-    best = int(log_loss.argmin())
     counts = np.bincount(codes, minlength=n_states).astype(np.float64)
     log_prior = np.log(np.maximum(counts / counts.sum(), 1e-300))
+    dealt = _folds(filled, layout, codes, n_states, rng)
+    if not dealt:
+        words = "no state is in two folds of sequences: the first tradeoff, unscored"
+        nothing = np.full(len(grid), np.nan)
+        return ChainSelection(grid, nothing, np.eye(len(grid))[0], 1.0, log_prior, words)
+    share = min(1.0, _MOST_SCORES / (len(grid) * n_states * layout.n_steps))
+    losses, kept = [], []
+    for held in dealt:
+        steps, train = layout.take(np.setdiff1d(filled, held))
+        data = labelled_chain(named, _take(raw, steps), train, codes[steps], n_states, alpha=alpha)
+        pooled = pooled and data.missing is None
+        fits = list(path(data, grid, settings))
+        losses.append(_losses(fits, data.emission, raw, codes, layout, held))
+        if pooled:
+            steps, part = layout.take(held[sample_rows(held.size, share)])
+            observed = data.emission.observe(_take(raw, steps))
+            weights = [fit.weights for fit in fits]
+            kept.append(_HeldOut.of(weights, data.emission, observed, part, codes[steps]))
+    each = np.concatenate(losses, axis=1)
+    log_loss = each.sum(axis=1) / np.diff(layout.offsets)[np.concatenate(dealt)].sum()
+    best = int(log_loss.argmin())
     method = f"refits on {len(dealt)} folds of {len(filled)} sequences"
     alone = f"tradeoff {grid[best][0]:g} with l2 {grid[best][1]:g}"
-    flat = _flat(each[:, scored], best)
+    flat = _flat(each, best)
     if not pooled:
         words = f"{method}: best of {len(grid)} points is {alone}, log-loss {log_loss[best]:.4g}"
         shares = np.eye(len(grid))[best]
@@ -188,6 +183,23 @@ def select_chain(
         method, pool, "log-loss a step", loss.mean(pool), alone, log_loss[best], flat
     )
     return ChainSelection(grid, log_loss, shares, scale, log_prior, words)
+
+
+def _losses(
+    fits: Sequence[Crossing],
+    emission: Emission,
+    raw: Any,
+    codes: Integers,
+    layout: Layout,
+    held: Integers,
+) -> Floats:
+    """Return minus the conditional log-likelihood of held-out sequences, (n_fits, n_held)."""
+    steps, part = layout.take(held)
+    observed, own = emission.observe(_take(raw, steps)), codes[steps]
+    found = [
+        -conditional_log_likelihood(fit.weights, emission, observed, part, own) for fit in fits
+    ]
+    return np.maximum(found, 0.0)  # but for rounding they are
 
 
 def _folds(
