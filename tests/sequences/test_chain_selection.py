@@ -23,26 +23,9 @@ from crossfade.sequences.chain_selection import (
 from crossfade.sequences.chain_tradeoff import Settings, path
 from crossfade.sequences.emissions import emission_for
 from crossfade.sequences.input import read_labels
+from tests.sequences.cases import labelled
 
 KINDS = ["categorical", "gaussian"]
-
-
-def labelled(kind, seed=0, n_sequences=40, longest=7, heavy=False):
-    """Sequences of three states, with symbols or two columns."""
-    rng = np.random.default_rng(seed)
-    truth = HiddenMarkovModel.from_parameters(
-        [0.6, 0.3, 0.1],
-        rng.dirichlet(np.ones(3), size=3),
-        emissionprob=rng.dirichlet(np.ones(5), size=3),
-    )
-    X, y = truth.sample(rng.integers(1, longest, size=n_sequences), random_state=seed)
-    if kind == "gaussian":
-
-        def noise(n):
-            return rng.standard_t(2, size=n) if heavy else rng.normal(size=n)
-
-        X = [np.column_stack([x + noise(len(x)), (x - 2.0) ** 2 + noise(len(x))]) for x in X]
-    return X, y
 
 
 def read(kind, X, y):

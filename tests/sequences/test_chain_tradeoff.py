@@ -21,27 +21,7 @@ from crossfade.sequences.chain_tradeoff import Settings
 from crossfade.sequences.density_emission import DensityEmission
 from crossfade.sequences.emissions import emission_for
 from crossfade.sequences.input import read_labels
-
-
-def labelled(kind, seed=0, n_sequences=40, longest=9):
-    """Sequences of three states: symbols, or two columns with (perhaps) missing cells."""
-    rng = np.random.default_rng(seed)
-    truth = HiddenMarkovModel.from_parameters(
-        [0.6, 0.3, 0.1],
-        rng.dirichlet(np.ones(3), size=3),
-        emissionprob=rng.dirichlet(np.ones(5), size=3),
-    )
-    X, y = truth.sample(rng.integers(1, longest, size=n_sequences), random_state=seed)
-    if kind != "categorical":
-        X = [
-            np.column_stack(
-                [x + 0.3 * rng.normal(size=len(x)), (x - 2.0) ** 2 + rng.normal(size=len(x))]
-            )
-            for x in X
-        ]
-    if kind == "missing":
-        X = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in X]
-    return X, y
+from tests.sequences.cases import labelled
 
 
 def chain_of(kind, alpha, **settings):
