@@ -10,9 +10,9 @@ from crossfade import NaiveBayes
 from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
 from crossfade.fitting.column_evidence import (
     column_evidence,
+    hardly_varies,
     is_candidate,
     tail_evidence,
-    varies_enough,
 )
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.out_of_fold import folds
@@ -197,14 +197,20 @@ def test_candidates_hold_few_whole_numbers(x, wanted):
 @pytest.mark.parametrize("start", [0, 1500])
 def test_rare_values_are_no_candidates_and_share_a_variance(start):
     # The rows that differ stand first, or after those that are looked at first.
-    for different, candidate, varies in ((19, False, False), (20, True, True)):
+    for different, candidate, hardly in ((19, False, True), (20, True, False)):
         x = np.zeros(2000)
         x[start : start + different] = 1 + np.arange(different) % 2
         x[-1] = np.nan
         order = np.argsort(x, kind="stable")
         assert is_candidate(x, None) == candidate
-        assert varies_enough(x, None) == varies
-        assert varies_enough(x[order], None) == varies
+        assert hardly_varies(x, None) == hardly
+        assert hardly_varies(x[order], None) == hardly
         _, index, counts = np.unique(x, return_index=True, return_counts=True)
-        assert varies_enough(x[index], counts.astype(float)) == varies
+        assert hardly_varies(x[index], counts.astype(float)) == hardly
         assert is_candidate(x[index], counts.astype(float)) == candidate
+
+
+@pytest.mark.parametrize("x", [np.full(50, 3.0), np.full(50, np.nan), np.zeros(0)])
+def test_columns_that_say_nothing_are_not_said_to_vary(x):
+    assert not hardly_varies(x, None)
+    assert not hardly_varies(x, np.ones(x.size))

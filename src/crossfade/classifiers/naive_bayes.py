@@ -25,9 +25,9 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.column_evidence import (
     column_evidence,
+    hardly_varies,
     is_candidate,
     tail_evidence,
-    varies_enough,
 )
 from crossfade.fitting.labelled_rows import LabelledRows
 from crossfade.fitting.newton import sample_rows
@@ -227,7 +227,7 @@ default="auto"
         few = [j for j in open_to_choice if is_candidate(rows.X[:, j], rows.weights)]
         tailed = [j for j in open_to_choice if report[j]["density"] == "gaussian" and j not in few]
         if not self.shared_variance:
-            self._steady = [j for j in tailed if not varies_enough(rows.X[:, j], rows.weights)]
+            self._steady = [j for j in tailed if hardly_varies(rows.X[:, j], rows.weights)]
         for j in self._steady:
             report[j]["reason"] = _ONE_VARIANCE
         if rows.n_samples > _TAIL_ROWS:

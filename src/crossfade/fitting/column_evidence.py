@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows
 
-__all__ = ["ColumnEvidence", "column_evidence", "is_candidate", "tail_evidence", "varies_enough"]
+__all__ = ["ColumnEvidence", "column_evidence", "hardly_varies", "is_candidate", "tail_evidence"]
 
 #: Most different values of a column whose density is put to the test.
 _MOST_VALUES = 12
@@ -114,8 +114,10 @@ def _counted(x: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     return values, rows.astype(np.float64)
 
 
-def varies_enough(x: Floats, weights: Floats | None) -> bool:
-    """Return whether enough rows differ from the commonest value for a variance in each class.
+def hardly_varies(x: Floats, weights: Floats | None) -> bool:
+    """Return whether so few rows differ from the commonest value that classes share a variance.
+
+    A constant column, or one without any cell, says nothing in any case.
 
     Parameters
     ----------
@@ -123,11 +125,13 @@ def varies_enough(x: Floats, weights: Floats | None) -> bool:
     weights : ndarray of shape (n_samples,) or None
         Row weights.
     """
+    different = 0.0
     for some in (slice(_LOOK), slice(None)):
         _, rows = _counted(x[some], None if weights is None else weights[some])
-        if rows.size and rows.sum() - rows.max() >= _FEWEST_DIFFERENT:
-            return True
-    return False
+        different = float(rows.sum() - rows.max(initial=0.0))
+        if different >= _FEWEST_DIFFERENT:
+            return False
+    return different > 0.0
 
 
 def column_evidence(
