@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from crossfade.densities import Gaussian
+from crossfade.densities import Gaussian, MultivariateGaussian
 from crossfade.errors import DataError
 from crossfade.fitting.path import points
 from crossfade.fitting.pooling import least_loss
-from crossfade.sequences import HiddenMarkovModel
+from crossfade.sequences import HiddenMarkovModel, hmm_training
 from crossfade.sequences.chain_objective import labelled_chain
 from crossfade.sequences.chain_selection import (
     ChainSelection,
@@ -143,6 +144,44 @@ def test_the_fitted_pool_has_the_posterior_of_its_members(kind, scale):
     assert pool.tradeoff == pytest.approx(shares @ [tradeoff for tradeoff, _ in grid])
 
 
+def mean_length(model):
+    """Return the steps of a sequence of the chain with its end, in the mean."""
+    at = model.parameters_
+    onward = at.transitions * (1.0 - at.stop)[:, None]
+    return at.start @ np.linalg.solve(np.eye(len(onward)) - onward, np.ones(len(onward)))
+
+
+@pytest.mark.parametrize("emission", ["categorical", "gaussian", "full"])
+@pytest.mark.parametrize("scale", [0.0, 0.4, 1.0, 1.3])
+def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, scale, monkeypatch):
+    X, y = labelled("categorical" if emission == "categorical" else "gaussian", longest=5)
+    grid, pi = points(1.0, last=0.01), np.array([0.5, 0.3, 0.2])
+    shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
+    chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, np.log(pi), "")
+    monkeypatch.setattr(hmm_training, "select_chain", lambda *_, **__: chosen)
+    density = MultivariateGaussian("full") if emission == "full" else emission
+    model = HiddenMarkovModel(emission=density, tradeoff="auto", alpha=0.1).fit(X, y)
+    assert mean_length(model) == pytest.approx(np.mean([len(x) for x in X]), rel=1e-9)
+    holes = [x for x in X if len(x) > 2][:5]
+    if emission == "categorical":
+        holes = [[None, *x[1:-1], None] for x in holes] + [[None], [None, "never seen"]]
+    else:
+        holes = [np.array(x) for x in holes] + [np.zeros((1, 2))]
+        for x in holes:
+            x[[0, -1]] = np.nan
+            if emission == "gaussian" and len(x) > 1:
+                x[1, 0] = np.nan
+    for x, posterior in zip(holes, model.predict_proba(holes), strict=True):
+        paths = [*itertools.product(range(3), repeat=len(x))]
+        joint = model.log_likelihood([x] * len(paths), paths)
+        assert logsumexp(joint) == pytest.approx(model.log_likelihood([x])[0], abs=1e-9)
+        of_path = scale * joint + (1.0 - scale) * np.log(pi)[np.array(paths)].sum(axis=1)
+        expected = np.zeros((len(x), 3))
+        for states, share in zip(paths, np.exp(of_path - logsumexp(of_path)), strict=True):
+            expected[np.arange(len(x)), states] += share
+        np.testing.assert_allclose(posterior, expected, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_auto_pools_and_best_picks(kind):
     X, y = labelled(kind, n_sequences=60, longest=20, heavy=True)
@@ -172,9 +211,31 @@ def test_auto_pools_and_best_picks(kind):
     ).fit(X, y)
     for one, other in zip(best.predict_proba(X), given.predict_proba(X), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
-    # Nothing of a choice is left by a fit without one.
-    model.set_params(tradeoff=1.0).fit(X, y)
-    assert not hasattr(model, "tradeoff_path_")
+    # Nothing of a choice is left by a fit without one, with labels or without.
+    for tags in (y, None):
+        again = copy.deepcopy(model).set_params(tradeoff=1.0, n_states=3).fit(X, tags)
+        for name in ("tradeoff_path_", "posterior_scale_", "selection_"):
+            assert not hasattr(again, name)
+
+
+@pytest.mark.parametrize("settings", [{"tradeoff": "auto"}, {"tradeoff": 0.5}, {"n_states": 2}])
+def test_a_fit_that_is_broken_off_leaves_the_one_before(settings, monkeypatch):
+    X, y = labelled("categorical")
+    model = HiddenMarkovModel(alpha=0.1).fit(X, y)
+    before = model.predict_proba(X)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hmm_training, "select_chain", interrupted)
+    monkeypatch.setattr(hmm_training.chain_tradeoff, "follow", interrupted)
+    monkeypatch.setattr(hmm_training.baum_welch, "expectation_maximisation", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(**settings).fit(
+            [["x", "y"]] * 4, None if "n_states" in settings else [["u", "v"]] * 4
+        )
+    for one, other in zip(model.predict_proba(X), before, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_pool_is_no_worse_than_the_best_point_on_new_sequences():
@@ -234,6 +295,13 @@ def test_where_cells_are_missing_a_point_is_picked():
     assert "best of 9 points" in model.selection_
     assert (model.tradeoff_path_["weight"] > 0).sum() == 1
     assert model.posterior_scale_ == 1.0
+
+
+def test_cells_missing_in_the_only_fold_that_is_held_out():
+    X = [np.arange(6.0)[:, None], np.array([[0.5], [np.nan], [4.0], [1.0]])]
+    y = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 0]]  # state 2 has one sequence, which is never held out
+    model = HiddenMarkovModel(emission="gaussian", tradeoff="auto", random_state=0).fit(X, y)
+    assert "on 1 folds of 2 sequences: best of 9 points" in model.selection_
 
 
 def test_what_cannot_be_chosen_is_refused():

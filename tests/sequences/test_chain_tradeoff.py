@@ -296,3 +296,14 @@ def test_counts_of_zero_can_be_the_start():
     model = HiddenMarkovModel(tradeoff=0.5, alpha=0.0).fit(X, y)
     assert model.score(X, y) == 1.0
     assert np.isfinite(model.log_likelihood(X)).all()
+
+
+@pytest.mark.parametrize("length", [2, 3, 6])
+def test_the_random_field_of_a_path_without_cycles_has_the_mean_length_of_the_data(length):
+    states = [f"s{t}" for t in range(length)]
+    X, y = [states] * 20, [states] * 20
+    model = HiddenMarkovModel(tradeoff=0.0, l2=1e-3).fit(X, y)
+    at = model.parameters_
+    onward = at.transitions * (1.0 - at.stop)[:, None]
+    steps = np.linalg.solve(np.eye(length) - onward, np.ones(length))
+    assert at.start @ steps == pytest.approx(length, rel=1e-6)

@@ -34,12 +34,15 @@ class ChainWeights:
     stop : ndarray of shape (n_states,)
     theta : ndarray
         The emission's parameters, a row a state.
+    absent : ndarray of shape (n_states, n_factors) or None
+        What a missing factor adds; None stands for A(θ).
     """
 
     start: Floats
     transitions: Floats
     stop: Floats
     theta: Floats
+    absent: Floats | None = None
 
 
 @dataclass(frozen=True)

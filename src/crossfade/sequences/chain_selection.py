@@ -13,7 +13,7 @@ Scores are linear in the weights of a chain, so that this is one chain of the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,8 +121,8 @@ def select_chain(
         Stacked observations, and labels.
     n_states : int
     pooled : bool
-        Whether to pool. Where cells are missing a point is picked: what a missing factor adds is
-        not linear in the weights.
+        Whether to pool. Where cells are missing a point is to be picked: what a missing factor adds
+        is not linear in the weights.
     alpha : float
     l2 : float
         The middle of the penalties.
@@ -158,7 +158,6 @@ def select_chain(
     for held in dealt:
         steps, train = layout.take(np.setdiff1d(filled, held))
         data = labelled_chain(named, _take(raw, steps), train, codes[steps], n_states, alpha=alpha)
-        pooled = pooled and data.missing is None
         fits = list(path(data, grid, settings))
         losses.append(_losses(fits, data.emission, raw, codes, layout, held))
         if pooled:
@@ -220,7 +219,10 @@ def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: Settings
     """Return the chosen point, or the pool, fitted on all sequences.
 
     Its weights are the pool's. Its parameters are those of the weighted mean of the points' chains,
-    with weights that sum to one: a density of the observations, since log Z is convex.
+    with weights that sum to one: a density of the observations, since log Z is convex. A mean of
+    logarithms leaves less of every step, so that sequences would be short: a constant a step, which
+    no posterior notices, gives them the mean length of those that were seen. What is missing is
+    integrated out of this density, and only then is the posterior raised to the pool's power.
 
     Parameters
     ----------
@@ -237,13 +239,17 @@ def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: Settings
     if len(fits) == 1 and chosen.scale == 1.0:
         return fits[0]
     shares = chosen.shares[kept]
-    mean = _mean(shares, [fit.weights for fit in fits])
+    mean, model = fits[0].weights, fits[0].parameters
+    if len(fits) > 1:
+        mean = _mean(shares, [fit.weights for fit in fits])
+        model = read_as_model(mean, data.emission, data.mean_length, shift=True)
+    absent = chosen.scale * data.emission.partition(mean.theta)
     worst = next((fit for fit in fits if not fit.converged), fits[-1])
     return Crossing(
         chosen.tradeoff,
         float(shares @ [fit.l2 for fit in fits]),
-        _relative(mean, chosen.scale, chosen.log_prior),
-        read_as_model(mean, data.emission, data.mean_length, shift=False),
+        replace(_relative(mean, chosen.scale, chosen.log_prior), absent=absent),
+        model,
         all(fit.converged for fit in fits),
         sum(fit.n_iter for fit in fits),
         f"pool of {len(fits)} fits, of which the least exact: {worst.message}",

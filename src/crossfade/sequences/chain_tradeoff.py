@@ -74,6 +74,9 @@ __all__ = [
     "refuse_without_density",
 ]
 
+#: Nats a step within which the constant that gives sequences their mean length is sought.
+_WIDEST = 1e7
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -144,11 +147,22 @@ def read_as_model(
 
 def _shift_to(start: Floats, transitions: Floats, stop: Floats, mean_length: float) -> float:
     """Return the constant a step with which sequences have this mean length, by bisection."""
-    low, high = -float(transitions.max()) - np.log(len(start)) - 50.0, -float(transitions.max())
+
+    def too_long(constant: float) -> bool:
+        found = everything(start, transitions + constant, stop)
+        return found is None or bool(found.visits.sum() > mean_length)
+
+    # The largest weight need not be one of a cycle: it tells the place alone.
+    low = high = -float(transitions.max())
+    width = 1.0
+    while too_long(low) and width < _WIDEST:
+        low, width = low - width, 2.0 * width
+    width = 1.0
+    while not too_long(high) and width < _WIDEST:
+        high, width = high + width, 2.0 * width
     for _ in range(200):
         middle = 0.5 * (low + high)
-        found = everything(start, transitions + middle, stop)
-        if found is None or found.visits.sum() > mean_length:
+        if too_long(middle):
             high = middle
         else:
             low = middle
@@ -190,7 +204,7 @@ def conditional_log_likelihood(
     weights: ChainWeights, emission: Emission, observations: Any, layout: Layout, codes: Integers
 ) -> Floats:
     """Return log p(y | x) of each sequence."""
-    values = emission.potentials(weights.theta)(observations)
+    values = emission.potentials(weights.theta, weights.absent)(observations)
     chain = (weights.start, weights.transitions, weights.stop)
     scores = path_scores(values, layout, codes, chain)
     return scores - log_partition(values, layout.offsets, *chain)

@@ -97,22 +97,22 @@ class DensityEmission(Emission):
         assert self.bound is not None
         return self.bound
 
-    def potentials(self, theta: Floats) -> Scorer:
+    def potentials(self, theta: Floats, absent: Floats | None = None) -> Scorer:
         density = self._ready.density
-        partition = density.log_partition(theta)
+        partition = density.log_partition(theta) if absent is None else absent
         is_density = bool(np.isfinite(partition).all())
 
         def scorer(observations: Floats) -> Floats:
             rows, gone = self._filled(observations)
             values = density.scores(rows, theta)
-            absent = density.missing_factors(rows)
-            if not is_density and (absent is not None or gone is not None):
+            missing = density.missing_factors(rows)
+            if not is_density and (missing is not None or gone is not None):
                 raise NotADensityError(
                     "X: expected no missing cell, since the fit left no density to integrate it "
                     "out of (a variance that is not positive), got one; fit with tradeoff > 0"
                 )
-            if absent is not None:
-                values += absent.astype(np.float64) @ partition.T
+            if missing is not None:
+                values += missing.astype(np.float64) @ partition.T
             if gone is not None:
                 values[gone] = partition.sum(axis=1)  # all a state emits
             return np.ascontiguousarray(values)

@@ -55,11 +55,12 @@ class Emission(ABC):
         """Return raw observations as the other methods want them (bound emissions)."""
 
     @abstractmethod
-    def potentials(self, theta: Floats) -> Scorer:
+    def potentials(self, theta: Floats, absent: Floats | None = None) -> Scorer:
         """Return the function from observations to log-potentials (n_steps, n_states).
 
         They are not normalised: what a state emits has log-weight b in all, which is also the
-        potential of a missing step.
+        potential of a missing step, unless `absent`, of the shape of A, says what a missing factor
+        adds.
         """
 
     @abstractmethod

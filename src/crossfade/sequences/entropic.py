@@ -132,7 +132,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         Parameters
         ----------
         model : HiddenMarkovModel
-            Fitted.
+            Fitted. Of a pool (``tradeoff="auto"``) its density, raised to no power, is taken.
         reference : array-like of shape (n_states,), optional
             π, positive; the model's start distribution mixed with an even one by default. The
             posteriors do not depend on it.

@@ -314,7 +314,7 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
             scorer = self.emission_.log_likelihoods(self.parameters_.theta)
             chain = self.parameters_.logs()
         else:
-            scorer = self.emission_.potentials(self.weights_.theta)
+            scorer = self.emission_.potentials(self.weights_.theta, self.weights_.absent)
             chain = (self.weights_.start, self.weights_.transitions, self.weights_.stop)
         start, transitions, stop = (np.ascontiguousarray(part) for part in chain)
         return layout, by_step(scorer, observations), (start, transitions, stop)

@@ -15,7 +15,7 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import baum_welch, chain_tradeoff
 from crossfade.sequences.chain_objective import ChainWeights, LabelledChain, labelled_chain
-from crossfade.sequences.chain_selection import fit_selected, select_chain
+from crossfade.sequences.chain_selection import ChainSelection, fit_selected, select_chain
 from crossfade.sequences.emission import Emission, by_step, score_steps
 from crossfade.sequences.input import Labels, Layout
 from crossfade.sequences.markov import ChainParameters, path_scores
@@ -72,8 +72,8 @@ class HiddenMarkovTraining:
         return labels.classes
 
     def _fit_counts(self, named: Emission, raw: Any, layout: Layout, labels: Labels) -> None:
-        self.classes_ = self._states_of(labels)
-        n_states = len(self.classes_)
+        classes = self._states_of(labels)
+        n_states = len(classes)
         with_end = self.tradeoff != 1.0 if self.model_end == "auto" else bool(self.model_end)
         if self.tradeoff != 1.0 and not with_end:
             raise DataError(
@@ -81,17 +81,18 @@ class HiddenMarkovTraining:
                 "between joint and conditional likelihood the end of a sequence is modelled"
             )
         data = labelled_chain(named, raw, layout, labels.codes, n_states, alpha=self.alpha)
-        self.emission_ = data.emission
-        self.tradeoff_ = 1.0
-        for stale in ("tradeoff_path_", "posterior_scale_", "selection_"):
-            self.__dict__.pop(stale, None)  # an earlier choice's
-        self.converged_, self.n_iter_ = True, 1
-        if self.tradeoff == 1.0:
-            self.parameters_ = data.from_counts(stop=with_end)
-            self.weights_ = None
+        chosen = fitted = None
+        if self.tradeoff != 1.0:
+            chosen, fitted = self._cross(named, raw, layout, labels, data)
+        # Only now: a fit that is broken off leaves the one before as it was.
+        self.classes_, self.emission_ = classes, data.emission
+        self._set_choice(chosen)
+        if fitted is None:
+            self.parameters_, self.weights_ = data.from_counts(stop=with_end), None
+            self.tradeoff_, self.converged_, self.n_iter_ = 1.0, True, 1
         else:
-            fitted = self._cross(named, raw, layout, labels, data)
-            self.weights_, self.parameters_ = fitted.weights, fitted.parameters
+            self.parameters_, self.weights_ = fitted.parameters, fitted.weights
+            self.tradeoff_ = fitted.tradeoff
             self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.log_likelihood_history_ = np.array([self._reached(data)])
 
@@ -102,26 +103,32 @@ class HiddenMarkovTraining:
         layout: Layout,
         labels: Labels,
         data: LabelledChain,
-    ) -> chain_tradeoff.Crossing:
+    ) -> tuple[ChainSelection | None, chain_tradeoff.Crossing]:
         settings = chain_tradeoff.Settings(int(self.max_iter), self.tol)
         if not isinstance(self.tradeoff, str):
-            self.tradeoff_ = float(self.tradeoff)
-            return chain_tradeoff.follow(data, self.tradeoff_, self.l2, settings)
+            return None, chain_tradeoff.follow(data, float(self.tradeoff), self.l2, settings)
         chosen = select_chain(
             named,
             raw,
             layout,
             labels.codes,
-            len(self.classes_),
-            pooled=self.tradeoff == "auto",
+            data.n_states,
+            pooled=self.tradeoff == "auto" and data.missing is None,
             alpha=self.alpha,
             l2=self.l2,
             settings=settings,
             rng=self._generator(),
         )
-        self.tradeoff_, self.tradeoff_path_ = chosen.tradeoff, chosen.path()
-        self.posterior_scale_, self.selection_ = chosen.scale, chosen.method
-        return fit_selected(data, chosen, settings)
+        return chosen, fit_selected(data, chosen, settings)
+
+    def _set_choice(self, chosen: ChainSelection | None) -> None:
+        """Set what is known of a choice, or forget an earlier one's."""
+        if chosen is not None:
+            self.tradeoff_path_, self.selection_ = chosen.path(), chosen.method
+            self.posterior_scale_ = chosen.scale
+            return
+        for stale in ("tradeoff_path_", "posterior_scale_", "selection_"):
+            self.__dict__.pop(stale, None)
 
     def _reached(self, data: LabelledChain) -> float:
         """Return λ joint + (1 - λ) conditional log-likelihood of the training data."""
@@ -146,8 +153,8 @@ class HiddenMarkovTraining:
     ) -> None:
         if layout.n_steps == 0:
             raise DataError("X: expected at least one step, got none; pass non-empty sequences")
-        self.classes_ = self._states_of(labels)
-        n_states = len(self.classes_)
+        classes = self._states_of(labels)
+        n_states = len(classes)
         codes = None if labels is None else labels.codes
         if start is not None:
             check_is_fitted(start)
@@ -186,7 +193,9 @@ class HiddenMarkovTraining:
         parameters = best.parameters
         if labels is None and start is None:
             parameters = parameters.permuted(emission.order(parameters.theta))
+        self.classes_ = classes
         self.emission_, self.parameters_, self.weights_ = emission, parameters, None
+        self._set_choice(None)
         self.tradeoff_ = 1.0
         self.log_likelihood_history_ = np.array(best.history)
         self.converged_, self.n_iter_ = best.converged, len(best.history)

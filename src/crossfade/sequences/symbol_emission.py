@@ -68,8 +68,8 @@ class SymbolEmission(Emission):
         """Return a copy that knows these symbols."""
         return SymbolEmission(self.alpha, symbols, {s: code for code, s in enumerate(symbols)})
 
-    def potentials(self, theta: Floats) -> Scorer:
-        return _looked_up(theta, self.partition(theta)[:, 0])
+    def potentials(self, theta: Floats, absent: Floats | None = None) -> Scorer:
+        return _looked_up(theta, (self.partition(theta) if absent is None else absent)[:, 0])
 
     def log_likelihoods(self, theta: Floats) -> Scorer:
         return _looked_up(theta, np.zeros(len(theta)))
