@@ -194,7 +194,8 @@ def report(store: Path) -> str:
         whole = [at for _, at in sorted(by_split.items()) if all(m in at for m in names)]
         if whole:
             cells[cell] = np.array([[at[m] for m in names] for at in whole])
-    return "\n\n".join([_means(names, cells), _by_cell(names, cells), _shortfalls(names, cells)])
+    tables = [_by_cell(names, cells, metric) for metric in range(len(METRICS))]
+    return "\n\n".join([_means(names, cells), _shortfalls(names, cells), *tables])
 
 
 def _head(*columns: str) -> list[str]:
@@ -221,11 +222,25 @@ def _means(names: list[str], cells: dict[tuple[str, int], Any]) -> str:
     return "\n".join(lines)
 
 
-def _by_cell(names: list[str], cells: dict[tuple[str, int], Any]) -> str:
-    lines = ["held-out log-loss by cell", "", *_head("data set", "rows", "splits", *names)]
+def _by_cell(names: list[str], cells: dict[tuple[str, int], Any], metric: int) -> str:
+    """Return one metric's means by cell, and the first model's paired differences to each."""
+    lines = [
+        f"{METRICS[metric]} by cell; in brackets the difference of {names[0]}, paired over splits, "
+        "± standard error",
+        "",
+        *_head("data set", "rows", "splits", *names),
+    ]
     for (name, n), values in sorted(cells.items()):
-        losses = values[:, :, 0].mean(axis=0)
-        shown = [f"**{v:.4f}**" if v == losses.min() else f"{v:.4f}" for v in losses]
+        losses = values[:, :, metric]
+        means, least = losses.mean(axis=0), losses.mean(axis=0).min()
+        shown = []
+        for m, mean in enumerate(means):
+            text = f"**{mean:.4f}**" if mean == least else f"{mean:.4f}"
+            if m:
+                gap = losses[:, 0] - losses[:, m]
+                error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
+                text += f" ({gap.mean():+.4f} ± {error:.4f})"
+            shown.append(text)
         lines.append(f"| {name} | {n} | {len(values)} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
