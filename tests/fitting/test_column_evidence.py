@@ -10,8 +10,8 @@ from crossfade import NaiveBayes
 from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
 from crossfade.fitting.column_evidence import (
     column_evidence,
-    hardly_varies,
     is_candidate,
+    near_zero_variance,
     tail_evidence,
 )
 from crossfade.fitting.labelled_rows import LabelledRows
@@ -203,14 +203,14 @@ def test_rare_values_are_no_candidates_and_share_a_variance(start):
         x[-1] = np.nan
         order = np.argsort(x, kind="stable")
         assert is_candidate(x, None) == candidate
-        assert hardly_varies(x, None) == hardly
-        assert hardly_varies(x[order], None) == hardly
+        assert near_zero_variance(x, None) == hardly
+        assert near_zero_variance(x[order], None) == hardly
         _, index, counts = np.unique(x, return_index=True, return_counts=True)
-        assert hardly_varies(x[index], counts.astype(float)) == hardly
+        assert near_zero_variance(x[index], counts.astype(float)) == hardly
         assert is_candidate(x[index], counts.astype(float)) == candidate
 
 
 @pytest.mark.parametrize("x", [np.full(50, 3.0), np.full(50, np.nan), np.zeros(0)])
 def test_columns_that_say_nothing_are_not_said_to_vary(x):
-    assert not hardly_varies(x, None)
-    assert not hardly_varies(x, np.ones(x.size))
+    assert not near_zero_variance(x, None)
+    assert not near_zero_variance(x, np.ones(x.size))

@@ -165,6 +165,7 @@ feature_names_in_
         # Of few rows a covariance may be singular, and its posterior then certainty.
         one_for_all = self.covariance.startswith("shared")
         name = self.covariance if one_for_all else f"shared_{self.covariance}"
+        # One covariance for all gets as many pseudo-rows in all as each class its own.
         shared = self._gaussian(name, SHRINKAGE_ROWS / self.classes_.size)
         if one_for_all:
             return [shared]

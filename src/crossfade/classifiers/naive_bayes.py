@@ -25,8 +25,8 @@ from crossfade.densities.base import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.fitting.column_evidence import (
     column_evidence,
-    hardly_varies,
     is_candidate,
+    near_zero_variance,
     tail_evidence,
 )
 from crossfade.fitting.labelled_rows import LabelledRows
@@ -80,9 +80,8 @@ default="auto"
         get Johnson's S_U (a Gaussian of asinh of the standardised column, for which no value is
         too far out) unless a Gaussian predicts clearly better; where fewer than 20 rows differ
         from the commonest value, classes share one variance. `density_report_` says which and
-        why. One name or density object for all
-        columns, or a mapping from column name or index to name or object (the other columns stay
-        "auto").
+        why. One name or density object for all columns, or a mapping from column name or index to
+        name or object (the other columns stay "auto").
     tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood (textbook naive Bayes), 0 the conditional likelihood
         (logistic regression on the same statistics). "auto" pools a grid of λ, penalties and
@@ -227,7 +226,7 @@ default="auto"
         few = [j for j in open_to_choice if is_candidate(rows.X[:, j], rows.weights)]
         tailed = [j for j in open_to_choice if report[j]["density"] == "gaussian" and j not in few]
         if not self.shared_variance:
-            self._steady = [j for j in tailed if hardly_varies(rows.X[:, j], rows.weights)]
+            self._steady = [j for j in tailed if near_zero_variance(rows.X[:, j], rows.weights)]
         for j in self._steady:
             report[j]["reason"] = _ONE_VARIANCE
         if rows.n_samples > _TAIL_ROWS:

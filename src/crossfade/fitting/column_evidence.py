@@ -18,10 +18,19 @@ from scipy.special import gammaln
 from crossfade.densities.base import Floats, Integers
 from crossfade.fitting.labelled_rows import LabelledRows
 
-__all__ = ["ColumnEvidence", "column_evidence", "hardly_varies", "is_candidate", "tail_evidence"]
+__all__ = [
+    "ColumnEvidence",
+    "column_evidence",
+    "is_candidate",
+    "near_zero_variance",
+    "tail_evidence",
+]
 
 #: Most different values of a column whose density is put to the test.
 _MOST_VALUES = 12
+
+#: Fewest: of two values every family makes the same classifier, but for smoothing.
+_FEWEST_VALUES = 3
 
 #: Rows a value, by weight: a few rows of a column of many whole numbers show few of them.
 _ROWS_PER_VALUE = 20
@@ -35,9 +44,6 @@ _FEWEST_DIFFERENT = 20
 
 #: Rows that are looked at first.
 _LOOK = 1_000
-
-#: Fewest: of two values every family makes the same classifier, but for smoothing.
-_FEWEST_VALUES = 3
 
 #: Pseudo-rows of smoothing, in every family.
 _PSEUDO_ROWS = 1.0
@@ -114,10 +120,12 @@ def _counted(x: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     return values, rows.astype(np.float64)
 
 
-def hardly_varies(x: Floats, weights: Floats | None) -> bool:
+def near_zero_variance(x: Floats, weights: Floats | None) -> bool:
     """Return whether so few rows differ from the commonest value that classes share a variance.
 
-    A constant column, or one without any cell, says nothing in any case.
+    Predictors of near-zero variance, as Kuhn & Johnson (2013, *Applied predictive modeling*) call
+    them, but by the number of rows. A constant column, or one without any cell, says nothing in any
+    case and is none.
 
     Parameters
     ----------
