@@ -26,7 +26,7 @@ import numpy as np
 import pycrfsuite
 
 from benchmarks.harness import Case
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.sequences import ConditionalRandomField
 from crossfade.sequences.crf_training import Objective
 from crossfade.sequences.features import window_features

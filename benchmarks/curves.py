@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.harness import Case
 from crossfade import NaiveBayes, learning_curve
-from crossfade.curves.splits import repeated_splits
+from crossfade.evaluation.splits import repeated_splits
 
 __all__ = ["CASES"]
 

@@ -32,7 +32,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import GaussianDiscriminant, NaiveBayes
-from crossfade.rows.preparation import Preparation
+from crossfade.table.preparation import Preparation
 
 __all__ = ["MODELS", "TITLE", "report", "run", "table", "timing"]
 

@@ -12,7 +12,7 @@ import sklearn.datasets
 
 from crossfade.datasets import bundled, data_directory, load
 from crossfade.errors import DataError
-from crossfade.rows import Schema
+from crossfade.table import Schema
 
 SHARED = data_directory()
 needs_shared_data = pytest.mark.skipif(

@@ -21,12 +21,12 @@ import pytest
 from crossfade import NaiveBayes, cli, compare
 from crossfade.commands.new_rows import NewRows
 from crossfade.comparison.models import own_models
-from crossfade.model_files import load_model
-from crossfade.rows.matching import Matcher
-from crossfade.rows.reading import read_table
-from tests.model_files.tables import mixed_table
-from tests.model_files.test_coefficients import predicted
-from tests.model_files.test_onnx import fed
+from crossfade.io import load_model
+from crossfade.table.matching import Matcher
+from crossfade.table.reading import read_table
+from tests.io.tables import mixed_table
+from tests.io.test_coefficients import predicted
+from tests.io.test_onnx import fed
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -256,7 +256,7 @@ def test_new_categories_are_taken_as_missing_and_told(model, tmp_path, capsys):
 
 
 def test_a_model_that_refuses_new_categories_says_so(table, tmp_path, capsys):
-    from crossfade.model_files import save_model
+    from crossfade.io import save_model
 
     frame = pl.read_csv(table)
     estimator = NaiveBayes(tradeoff=1, unknown="error")

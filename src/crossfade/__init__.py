@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
     from crossfade.comparison.compare import compare as compare
     from crossfade.comparison.results import ComparisonResult as ComparisonResult
-    from crossfade.curves.learning_curve import learning_curve as learning_curve
-    from crossfade.curves.result import LearningCurve as LearningCurve
+    from crossfade.evaluation.learning_curve import learning_curve as learning_curve
+    from crossfade.evaluation.result import LearningCurve as LearningCurve
     from crossfade.errors import AliasedColumnsWarning as AliasedColumnsWarning
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
@@ -49,13 +49,13 @@ _HOMES = {
     "Explanation": "crossfade.classifiers.explanation",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
     "IgnoredRowsWarning": "crossfade.errors",
-    "LearningCurve": "crossfade.curves.result",
+    "LearningCurve": "crossfade.evaluation.result",
     "MissingExtraError": "crossfade.errors",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",
-    "learning_curve": "crossfade.curves.learning_curve",
+    "learning_curve": "crossfade.evaluation.learning_curve",
     "explain": "crossfade.classifiers.explanation",
 }
 

@@ -13,7 +13,7 @@ import numpy as np
 import sklearn.datasets
 
 from crossfade.errors import DataError
-from crossfade.rows.objects import show
+from crossfade.table.objects import show
 
 __all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
 
@@ -85,12 +85,12 @@ def load(
     ----------
     name_or_path : str or Path
         A bundled data set ("breast-cancer", "digits", "iris", "wine"), a file (see
-        :func:`~crossfade.rows.reading.read_table`), or the name of a file in
+        :func:`~crossfade.table.reading.read_table`), or the name of a file in
         :func:`data_directory`, folder and suffix optional ("pima", "statlog/vehicle").
     target : str, optional
         The column of classes in a file; by default the one called "target". Not for bundled data.
     missing_values, text, separator
-        As for :func:`~crossfade.rows.reading.read_table`.
+        As for :func:`~crossfade.table.reading.read_table`.
 
     Returns
     -------
@@ -172,8 +172,8 @@ def _from_file(
     text: Collection[str],
     separator: str | None,
 ) -> Dataset:
-    from crossfade.rows.labels import encode_labels
-    from crossfade.rows.reading import read_table, split_target
+    from crossfade.table.labels import encode_labels
+    from crossfade.table.reading import read_table, split_target
 
     frame = read_table(path, missing_values=missing_values, text=text, separator=separator)
     if target is None:

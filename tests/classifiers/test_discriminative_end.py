@@ -11,10 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import GaussianDiscriminant, NaiveBayes, SeparationWarning
-from crossfade.fitting.binding import bind
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import minimise
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import minimise
 
 SETS = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
 

@@ -15,8 +15,8 @@ from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, expl
 from crossfade.densities import Gaussian
 from crossfade.densities.base import Density
 from crossfade.errors import DataError
-from crossfade.rows.preparation import Preparation
-from tests.model_files.tables import mixed_table, numbers
+from crossfade.table.preparation import Preparation
+from tests.io.tables import mixed_table, numbers
 
 COVARIANCES = ["shared", "full", "diagonal", "shared_diagonal", "spherical", "shared_spherical"]
 

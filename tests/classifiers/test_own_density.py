@@ -14,11 +14,11 @@ from sklearn.preprocessing import StandardScaler
 from crossfade import NaiveBayes
 from crossfade.densities import Univariate
 from crossfade.errors import DataError
-from crossfade.fitting.binding import bind
-from crossfade.fitting.criteria import losses
-from crossfade.fitting.leave_one_out import approximate_leave_one_out
-from crossfade.fitting.objective import LabelledRows, TradeoffObjective
-from crossfade.fitting.path import cold_start, minimise
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.criteria import losses
+from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
+from crossfade.tradeoff.objective import LabelledRows, TradeoffObjective
+from crossfade.tradeoff.path import cold_start, minimise
 from tests.classifiers.models import TRADEOFFS, posterior_scores
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from crossfade import GaussianDiscriminant, NaiveBayes
-from crossfade.fitting.limit import posteriors_only
+from crossfade.tradeoff.limit import posteriors_only
 
 MODELS = {
     "naive Bayes": lambda tradeoff: NaiveBayes("gaussian", tradeoff=tradeoff),

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from crossfade.rows.preparation import Preparation
+from crossfade.table.preparation import Preparation
 
 
 class Blend(ClassifierMixin, BaseEstimator):

@@ -24,7 +24,7 @@ from crossfade.comparison.plane import (
     posterior_surface,
     quadratic,
 )
-from crossfade.rows import Schema
+from crossfade.table import Schema
 
 
 def _scores(seed: int, n: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -189,7 +189,7 @@ def test_path_and_choice_are_those_of_the_fit_on_all_rows(found):
 
 def test_calibration_is_that_of_the_table_s_own_splits(found):
     X, y, result = found
-    from crossfade.curves.splits import repeated_splits
+    from crossfade.evaluation.splits import repeated_splits
 
     posteriors, truths = [], []
     for split in repeated_splits(y, n_splits=4, n_train=160, random_state=0):

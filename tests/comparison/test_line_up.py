@@ -13,7 +13,7 @@ from crossfade.comparison.models import (
     reference_models,
     without_dear,
 )
-from crossfade.curves.evaluation import fitted_tradeoff
+from crossfade.evaluation.evaluation import fitted_tradeoff
 from crossfade.errors import DataError
 from tests.comparison.standins import Blend, blends
 

@@ -10,9 +10,9 @@ from crossfade.densities import MultivariateGaussian
 from crossfade.densities.covariance import Full, PowerSums, fourth_moments
 from crossfade.densities.multivariate import COVARIANCES
 from crossfade.errors import DataError, DomainError, NotADensityError
-from crossfade.fitting.labelled_rows import LabelledRows, log_normalise
-from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import cold_start, minimise
+from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import cold_start, minimise
 from tests.densities.cases import N_CLASSES, bound_to, case, estimate, gaussian_columns, labels
 
 FULL = ["full", "shared_full"]

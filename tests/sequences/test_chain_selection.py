@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 
 from crossfade.densities import Gaussian, MultivariateGaussian
 from crossfade.errors import DataError
-from crossfade.fitting.path import points
-from crossfade.fitting.pooling import least_loss
+from crossfade.tradeoff.path import points
+from crossfade.tradeoff.pooling import least_loss
 from crossfade.sequences import HiddenMarkovModel, hmm_training
 from crossfade.sequences.chain_objective import labelled_chain
 from crossfade.sequences.chain_selection import (

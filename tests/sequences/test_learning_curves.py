@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crossfade import learning_curve
-from crossfade.curves.splits import random_splits
+from crossfade.evaluation.splits import random_splits
 from crossfade.sequences import ConditionalRandomField, EntropicMarkovChain, HiddenMarkovModel
 
 

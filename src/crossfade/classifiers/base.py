@@ -28,19 +28,20 @@ from crossfade.classifiers.checks import (
     prior_shift,
 )
 from crossfade.classifiers.views import FittedViews
-from crossfade.densities.base import Bound, Density, Floats, Integers
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound, Density
 from crossfade.errors import ConvergenceWarning, DataError, DomainError, SeparationWarning
-from crossfade.fitting.binding import bind, summarise
-from crossfade.fitting.criteria import check_criterion
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.limit import densities_wanted, density_limit, posteriors_only
-from crossfade.fitting.newton import Solution
-from crossfade.fitting.objective import Parameters, TradeoffObjective
-from crossfade.fitting.path import cold_start, is_dense, is_separated, minimise
-from crossfade.fitting.scoring import Scorer
-from crossfade.fitting.selection import polish, select
-from crossfade.rows import Schema, check_weights, encode_labels, read_features
-from crossfade.rows.decoding import table_library
+from crossfade.tradeoff.binding import bind, summarise
+from crossfade.tradeoff.criteria import check_criterion
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.limit import densities_wanted, density_limit, posteriors_only
+from crossfade.optim.newton import Solution
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
+from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
+from crossfade.tradeoff.scoring import Scorer
+from crossfade.tradeoff.selection import polish, select
+from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.decoding import table_library
 
 __all__ = ["TradeoffClassifier"]
 

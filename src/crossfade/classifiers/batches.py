@@ -16,11 +16,11 @@ from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.checks import has_missing, prior_shift
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
-from crossfade.fitting.binding import summarise
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.objective import generative
-from crossfade.rows import Schema, check_weights, encode_labels, read_features
-from crossfade.rows.decoding import table_library
+from crossfade.tradeoff.binding import summarise
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import generative
+from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.decoding import table_library
 
 __all__ = ["BatchClassifier"]
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.rows import encode_labels
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.table import encode_labels
 
 __all__ = [
     "check_groups",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.densities.base import Density, Floats
+from crossfade._typing import Floats
+from crossfade.densities.base import Density
 
 __all__ = ["ClassDensity"]
 

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.fitting.labelled_rows import log_normalise
-from crossfade.rows import check_finite, check_weights, encode_labels, read_features
+from crossfade.tradeoff.labelled_rows import log_normalise
+from crossfade.table import check_finite, check_weights, encode_labels, read_features
 
 __all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
 

@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.rows.objects import show
+from crossfade.table.objects import show
 
 __all__ = ["Explanation", "column_scores", "explain", "posterior_power"]
 
@@ -124,7 +124,7 @@ def explain(model: Any, X: Any) -> Explanation:
     ----------
     model : estimator
         A fitted classifier of Crossfade's, or a pipeline of a
-        :class:`~crossfade.rows.preparation.Preparation` and one.
+        :class:`~crossfade.table.preparation.Preparation` and one.
     X : data frame or array-like of shape (n_samples, n_features)
         As for its ``predict_proba``.
 

@@ -21,19 +21,19 @@ from crossfade.densities import (
     Poisson,
     Product,
 )
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.column_evidence import (
+from crossfade.tradeoff.column_evidence import (
     column_evidence,
     is_candidate,
     near_zero_variance,
     tail_evidence,
 )
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.newton import sample_rows
-from crossfade.fitting.out_of_fold import folds
-from crossfade.fitting.path import SHRINKAGE_ROWS
-from crossfade.rows import Schema
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.out_of_fold import folds
+from crossfade.tradeoff.path import SHRINKAGE_ROWS
+from crossfade.table import Schema
 
 __all__ = ["BY_TYPE", "DENSITY_OF_KIND", "NaiveBayes"]
 

@@ -1,6 +1,6 @@
 """What a fitted classifier can be asked: posteriors, densities, samples, the linear view.
 
-Everything follows from the two numeric seams of :class:`~crossfade.fitting.scoring.Scorer`.
+Everything follows from the two numeric seams of :class:`~crossfade.tradeoff.scoring.Scorer`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade.classifiers.checks import has_missing_cells
 from crossfade.classifiers.class_density import ClassDensity
-from crossfade.densities.base import Density, Floats
+from crossfade._typing import Floats
+from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
-from crossfade.fitting.criteria import check_criterion
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.objective import Parameters
-from crossfade.fitting.scoring import Scorer
-from crossfade.rows import Schema, check_finite, read_features
-from crossfade.rows.decoding import decoded_table
-from crossfade.rows.objects import show
+from crossfade.tradeoff.criteria import check_criterion
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import Parameters
+from crossfade.tradeoff.scoring import Scorer
+from crossfade.table import Schema, check_finite, read_features
+from crossfade.table.decoding import decoded_table
+from crossfade.table.objects import show
 
 __all__ = ["FittedViews"]
 

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from crossfade.commands.output import console, list_item, plain, shortened
 from crossfade.comparison.results import ComparisonResult, ModelResult
-from crossfade.curves.scores import METRIC_LABELS, Estimate
+from crossfade.evaluation.scores import METRIC_LABELS, Estimate
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable

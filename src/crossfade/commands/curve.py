@@ -79,8 +79,8 @@ def curve(
     from crossfade.commands.output import check_writable, live_progress, write_json, write_whole
     from crossfade.commands.tables import open_table
     from crossfade.comparison.models import choose_models, default_models
-    from crossfade.curves import learning_curve
-    from crossfade.curves.result import check_metric
+    from crossfade.evaluation import learning_curve
+    from crossfade.evaluation.result import check_metric
 
     check_metric(metric)
     if chart is not None:

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from crossfade.charts.files import ENDINGS, check_available, drawn
 from crossfade.commands.output import console, plain, shortened, write_whole
-from crossfade.curves.result import LearningCurve
-from crossfade.curves.scores import METRIC_LABELS
+from crossfade.evaluation.result import LearningCurve
+from crossfade.evaluation.scores import METRIC_LABELS
 from crossfade.errors import DataError
 
 if TYPE_CHECKING:

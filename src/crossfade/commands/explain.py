@@ -47,7 +47,7 @@ def explain(
     from crossfade.classifiers.explanation import explain as explained
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_writable, console, write_json
-    from crossfade.model_files import load_model
+    from crossfade.io import load_model
 
     if json is not None:
         check_writable(json, "--json", model, data)

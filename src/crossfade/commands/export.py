@@ -35,7 +35,7 @@ def export(
     from crossfade.commands.output import check_writable, write_json
     from crossfade.errors import DataError
     from crossfade.files import write_whole
-    from crossfade.model_files import coefficients, load_model, to_onnx
+    from crossfade.io import coefficients, load_model, to_onnx
 
     if onnx is None and json is None:
         raise DataError("--onnx, --json: expected at least one file to write, got none; name one")

@@ -66,9 +66,9 @@ def fit(
     from crossfade.commands.output import check_writable, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.inputs import read_problem
-    from crossfade.curves.evaluation import fitted_tradeoff
-    from crossfade.model_files import save_model
-    from crossfade.model_files.saved import import_skops
+    from crossfade.evaluation.evaluation import fitted_tradeoff
+    from crossfade.io import save_model
+    from crossfade.io.saved import import_skops
 
     import_skops()  # before hours of work and not after
     check_writable(out, "--out", data)

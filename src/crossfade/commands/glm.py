@@ -109,7 +109,7 @@ def glm(
 def _read(file: Path) -> Any:
     """Return a table file as pandas frame, which is what formulas are evaluated on."""
     from crossfade.errors import MissingExtraError
-    from crossfade.rows.reading import read_table
+    from crossfade.table.reading import read_table
 
     try:
         import pandas as pd

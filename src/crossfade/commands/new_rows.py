@@ -9,10 +9,10 @@ from crossfade import datasets
 from crossfade.commands.output import plain
 from crossfade.commands.tables import open_table
 from crossfade.errors import DataError
-from crossfade.model_files import SavedModel
-from crossfade.rows.batches import Batch, read_batches
-from crossfade.rows.matching import Matcher
-from crossfade.rows.objects import show
+from crossfade.io import SavedModel
+from crossfade.table.batches import Batch, read_batches
+from crossfade.table.matching import Matcher
+from crossfade.table.objects import show
 
 if TYPE_CHECKING:
     import polars as pl

@@ -45,7 +45,7 @@ def predict(
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_writable
     from crossfade.errors import DataError
-    from crossfade.model_files import load_model
+    from crossfade.io import load_model
 
     if not batch > 0:
         raise DataError(f"--batch: expected megabytes above 0, got {batch:g}; 16 is the default")

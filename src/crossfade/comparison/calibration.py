@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crossfade.curves.scores import Estimate, estimate
-from crossfade.densities.base import Floats, Integers
+from crossfade.evaluation.scores import Estimate, estimate
+from crossfade._typing import Floats, Integers
 
 __all__ = ["Calibration", "Ranking", "calibrate", "rank"]
 

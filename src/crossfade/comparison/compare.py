@@ -12,8 +12,8 @@ from crossfade.comparison.inputs import check_settings, read_problem
 from crossfade.comparison.models import choose_models, default_models, without_dear
 from crossfade.comparison.results import ComparisonResult
 from crossfade.comparison.run import Progress, Run
-from crossfade.curves.inputs import check_models
-from crossfade.curves.splits import repeated_splits, training_rows
+from crossfade.evaluation.inputs import check_models
+from crossfade.evaluation.splits import repeated_splits, training_rows
 from crossfade.errors import DataError
 
 __all__ = ["compare"]
@@ -34,7 +34,7 @@ def compare(
 
     All models are fitted on the same repeated stratified splits, so their differences are paired.
     Standard errors and intervals allow for splits sharing rows (Nadeau and Bengio 2003; see
-    :func:`crossfade.curves.scores.estimate`). For the best family, nested training sets of
+    :func:`crossfade.evaluation.scores.estimate`). For the best family, nested training sets of
     eight sizes tell where its discriminative end (λ=0) overtakes its generative end (λ=1), and
     what more labelled rows promise.
 

@@ -21,13 +21,13 @@ from crossfade.comparison.plane import (
     discriminant_plane,
     posterior_surface,
 )
-from crossfade.curves.evaluation import Evaluator, Failure, fitted_tradeoff
-from crossfade.curves.splits import Split, repeated_splits
-from crossfade.densities.base import Floats, Integers
+from crossfade.evaluation.evaluation import Evaluator, Failure, fitted_tradeoff
+from crossfade.evaluation.splits import Split, repeated_splits
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.processes import map_in_order
-from crossfade.rows.preparation import Preparation
-from crossfade.rows.schema import Schema
+from crossfade.table.preparation import Preparation
+from crossfade.table.schema import Schema
 
 __all__ = ["Details", "Subject", "count_steps", "find_details", "keeps_posteriors"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crossfade.densities.base import Floats, Integers
-from crossfade.rows.decoding import decoded_table, table_library
-from crossfade.rows.schema import Schema
+from crossfade._typing import Floats, Integers
+from crossfade.table.decoding import decoded_table, table_library
+from crossfade.table.schema import Schema
 
 __all__ = ["Bar", "Probes", "jackknife", "make_probes", "weights"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from crossfade.comparison.results import DataSummary
-from crossfade.curves.evaluation import Evaluator
-from crossfade.curves.inputs import LabelledTable, check_number, read_table
-from crossfade.curves.scores import METRICS
+from crossfade.evaluation.evaluation import Evaluator
+from crossfade.evaluation.inputs import LabelledTable, check_number, read_table
+from crossfade.evaluation.scores import METRICS
 from crossfade.errors import DataError
 
 __all__ = ["Problem", "check_settings", "read_problem"]

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from crossfade.errors import DataError
-from crossfade.rows.preparation import Preparation
+from crossfade.table.preparation import Preparation
 
 __all__ = [
     "MODEL_NOTES",
@@ -73,7 +73,7 @@ def default_models() -> dict[str, Any]:
     Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
     1 ("generative"), 0 ("discriminative") and "auto"; and from scikit-learn k-nearest neighbours,
     a linear SVM and the majority class. Naive Bayes takes the table as it is. All others but the
-    majority class get a :class:`~crossfade.rows.preparation.Preparation` first: 0/1 columns
+    majority class get a :class:`~crossfade.table.preparation.Preparation` first: 0/1 columns
     for text, the training median for missing numbers.
 
     Returns

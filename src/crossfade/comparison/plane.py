@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 
 __all__ = ["agreement", "class_scores", "discriminant_plane", "posterior_surface", "quadratic"]
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from crossfade.comparison.details import Details
 from crossfade.comparison.verdict import verdict
-from crossfade.curves.crossing import Crossing
-from crossfade.curves.result import LearningCurve
-from crossfade.curves.scores import METRIC_LABELS, METRICS, Estimate
-from crossfade.densities.base import Floats
+from crossfade.evaluation.crossing import Crossing
+from crossfade.evaluation.result import LearningCurve
+from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate
+from crossfade._typing import Floats
 from crossfade.errors import MissingExtraError
 from crossfade.report.numbers import figure
-from crossfade.rows.reading import import_polars
+from crossfade.table.reading import import_polars
 
 __all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
 

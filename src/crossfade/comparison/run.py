@@ -27,20 +27,20 @@ from crossfade.comparison.results import (
     ModelResult,
     TradeoffChoice,
 )
-from crossfade.curves.crossing import find_crossing, gain_per_doubling
-from crossfade.curves.evaluation import (
+from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
+from crossfade.evaluation.evaluation import (
     Counts,
     Evaluation,
     Evaluator,
     Failure,
     fitted_tradeoff,
 )
-from crossfade.curves.result import LearningCurve
-from crossfade.curves.run import CurveRun
-from crossfade.curves.scores import METRICS, Estimate, difference, estimate
-from crossfade.curves.splits import Split, curve_sizes
-from crossfade.curves.tracing import KnownEnd, row_tracers
-from crossfade.densities.base import Floats
+from crossfade.evaluation.result import LearningCurve
+from crossfade.evaluation.run import CurveRun
+from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
+from crossfade.evaluation.splits import Split, curve_sizes
+from crossfade.evaluation.tracing import KnownEnd, row_tracers
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.processes import map_in_order
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crossfade.curves.scores import METRIC_LABELS, Estimate
+from crossfade.evaluation.scores import METRIC_LABELS, Estimate
 from crossfade.report.numbers import figure, quantity
 
 if TYPE_CHECKING:
     from crossfade.comparison.results import ComparisonResult, EndsResult, ModelResult
-    from crossfade.curves.crossing import Crossing
+    from crossfade.evaluation.crossing import Crossing
 
 __all__ = ["verdict"]
 

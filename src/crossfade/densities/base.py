@@ -22,14 +22,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from crossfade._typing import Floats, Integers
 from numpy.typing import NDArray
 
 from crossfade.errors import DomainError, NotADensityError
 
 __all__ = ["Bound", "Density", "Floats", "Integers", "not_a_density", "reference_rows", "refuse"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Density(ABC):
 
     allows_missing: bool = True
 
-    #: The kind of column the density takes (see :class:`~crossfade.rows.schema.Schema`).
+    #: The kind of column the density takes (see :class:`~crossfade.table.schema.Schema`).
     kind: ClassVar[str] = "continuous"
 
     n_features: int

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.densities.univariate import Univariate
 from crossfade.errors import DataError
 

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from crossfade.densities.base import Bound, Density, Floats, Integers, refuse
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound, Density, refuse
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.univariate import safe_mean
 from crossfade.errors import DataError

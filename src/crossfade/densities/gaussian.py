@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.densities import kernels
-from crossfade.densities.base import Bound, Floats, Integers
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound
 from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 
 __all__ = [
     "compiled",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.univariate import Univariate, safe_mean
 

@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import Bound, Density, Floats, Integers
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound, Density
 from crossfade.densities.categorical import Categorical
 from crossfade.errors import DataError, DomainError
 

@@ -14,14 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import (
-    Bound,
-    Density,
-    Floats,
-    Integers,
-    not_a_density,
-    refuse,
-)
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound, Density, not_a_density, refuse
 
 __all__ = ["Univariate", "class_weights", "statistic_scales"]
 

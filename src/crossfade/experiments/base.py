@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 
 __all__ = [
     "Experiment",

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from crossfade.blocks import block_sum
 from crossfade.densities import MultivariateGaussian
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
 from crossfade.experiments.paths import fit_path
 from crossfade.experiments.trials import generator, run_trials

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.densities import MultivariateGaussian
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.experiments.base import (
     Experiment,
     Outcome,
@@ -43,7 +43,7 @@ from crossfade.experiments.data import Source, read_source
 from crossfade.experiments.discriminants import DiscriminantInputs
 from crossfade.experiments.paths import fit_path
 from crossfade.experiments.trials import generator, run_trials
-from crossfade.fitting.labelled_rows import log_normalise
+from crossfade.tradeoff.labelled_rows import log_normalise
 
 __all__ = ["EXPERIMENT", "run"]
 

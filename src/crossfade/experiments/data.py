@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.datasets import data_directory
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 
 __all__ = ["Source", "Table", "read_source"]

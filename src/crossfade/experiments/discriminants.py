@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 
 __all__ = ["DiscriminantInputs"]
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.classifiers import GaussianDiscriminant
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
 from crossfade.experiments.rules import rule_error
 from crossfade.experiments.trials import generator, run_trials

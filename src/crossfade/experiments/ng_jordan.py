@@ -28,8 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from crossfade.classifiers import NaiveBayes
-from crossfade.curves import LearningCurve, learning_curve
-from crossfade.densities.base import Floats
+from crossfade.evaluation import LearningCurve, learning_curve
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.experiments.base import (
     Experiment,
@@ -296,7 +296,7 @@ def _listed(names: list[str]) -> str:
 
 def _regime(curve: LearningCurve) -> tuple[str, dict[str, Any]]:
     """Return which regimes are seen, and the crossing."""
-    from crossfade.curves.crossing import find_crossing
+    from crossfade.evaluation.crossing import find_crossing
 
     generative, discriminative = (curve.scores[m]["error"] for m in (NAIVE_BAYES, LOGISTIC))
     found = find_crossing(generative, discriminative, curve.sizes, curve.random_state)

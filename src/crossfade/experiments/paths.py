@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfade.densities.base import Density, Floats, Integers
-from crossfade.fitting.binding import bind
-from crossfade.fitting.labelled_rows import LabelledRows
-from crossfade.fitting.mixture import MixtureObjective
-from crossfade.fitting.objective import TradeoffObjective
-from crossfade.fitting.path import PathPoint, follow
-from crossfade.fitting.scoring import held_out_scores
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Density
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.mixture import MixtureObjective
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import PathPoint, follow
+from crossfade.tradeoff.scoring import held_out_scores
 
 __all__ = ["FittedPath", "fit_path"]
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.classifiers import NaiveBayes
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import CrossfadeWarning
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
 from crossfade.experiments.rules import rule_error

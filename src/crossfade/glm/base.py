@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import (
     AliasedColumnsWarning,
     ConvergenceWarning,
@@ -27,7 +27,7 @@ from crossfade.glm.design import Data
 from crossfade.glm.fit import Fit, Settings
 from crossfade.glm.inference import TestResult
 from crossfade.glm.summary import Summary
-from crossfade.rows import encode_labels, read_features
+from crossfade.table import encode_labels, read_features
 
 __all__ = ["Regression", "Training", "check_level"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError, IgnoredRowsWarning
-from crossfade.rows import encode_labels
+from crossfade.table import encode_labels
 
 __all__ = [
     "check_counts",

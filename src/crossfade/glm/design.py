@@ -16,9 +16,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from crossfade.blocks import block_sum, workspace
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.newton import sample_rows
+from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import scale_rows
 
 __all__ = ["Data", "Design", "measure", "refuse_missing", "stacked_triangle"]

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.special
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.glm.links import Link, ProbabilityLink, RateLink, times
 
 __all__ = ["Binomial", "Family", "Poisson"]

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.glm.design import Data, Design
 from crossfade.glm.families import Family
 from crossfade.glm.irls import GlmProblem

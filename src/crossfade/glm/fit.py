@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.blocks import single_threaded_blas
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.glm.design import Data, Design, measure, refuse_missing
 from crossfade.glm.families import Family
 from crossfade.glm.firth import FirthProblem

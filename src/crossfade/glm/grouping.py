@@ -18,10 +18,10 @@ import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from crossfade.blocks import for_each_block
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.glm.checks import check_labels, check_successes, check_trials
-from crossfade.rows.columns import Columns, read_columns
+from crossfade.table.columns import Columns, read_columns
 
 __all__ = ["Collapsed", "collapse"]
 

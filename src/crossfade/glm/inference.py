@@ -18,9 +18,9 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.fitting.newton import newton, sample_rows
+from crossfade.optim.newton import newton, sample_rows
 from crossfade.glm.design import measure
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem, Likelihood, Restricted

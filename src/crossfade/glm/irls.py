@@ -2,7 +2,7 @@
 
 β ← (XᵀWX)⁻¹ XᵀW z with z = Xβ + W⁻¹(y - μ) is one Newton step with the expected information as
 curvature, β ← β + (XᵀWX)⁻¹ Xᵀ(y - μ) for a canonical link (Sarkar, Lecture 14, section 14.3.1).
-So the solver is :func:`crossfade.fitting.newton.newton`; this module states the problem as sums
+So the solver is :func:`crossfade.optim.newton.newton`; this module states the problem as sums
 over blocks of rows, and the lecture's stopping rule, ‖Δβ‖/‖β‖ < 10⁻ᶜ.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 import scipy.linalg
 
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Floats
-from crossfade.fitting.newton import (
+from crossfade._typing import Floats
+from crossfade.optim.newton import (
     Iterate,
     Solution,
     newton,

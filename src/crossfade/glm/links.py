@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.special
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.rowwise import Pass, logistic_information, logistic_loss, logistic_pass, poisson_pass
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Floats
-from crossfade.fitting.newton import sample_rows
+from crossfade._typing import Floats
+from crossfade.optim.newton import sample_rows
 from crossfade.glm.design import Data, Design
 
 __all__ = ["MultinomialProblem", "class_probabilities"]

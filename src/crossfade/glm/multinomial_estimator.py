@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.base import Regression
 from crossfade.glm.design import Data, refuse_missing
 from crossfade.glm.fit import fit_multinomial
 from crossfade.glm.multinomial import class_probabilities, top_classes
 from crossfade.glm.single import subset
-from crossfade.rows import check_weights, encode_labels
+from crossfade.table import check_weights, encode_labels
 
 __all__ = ["MultinomialRegression"]
 

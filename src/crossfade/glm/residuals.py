@@ -14,7 +14,7 @@ import scipy.linalg
 import scipy.stats
 
 from crossfade.blocks import for_each_block
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem

@@ -20,9 +20,9 @@ import scipy.optimize
 from numpy.typing import NDArray
 
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.fitting.newton import sample_rows
+from crossfade.optim.newton import sample_rows
 from crossfade.glm.design import Data, Design
 from crossfade.glm.irls import GlmProblem
 

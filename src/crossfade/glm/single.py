@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.blocks import block_sum, for_each_block
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm import inference
 from crossfade.glm import residuals as diagnostics
@@ -27,7 +27,7 @@ from crossfade.glm.inference import TestResult
 from crossfade.glm.links import Link
 from crossfade.glm.residuals import DispersionTest, Influence
 from crossfade.glm.summary import Predictions
-from crossfade.rows import check_weights
+from crossfade.table import check_weights
 
 __all__ = ["SingleResponse", "subset"]
 

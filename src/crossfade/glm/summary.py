@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.densities.base import Floats
-from crossfade.rows.reading import import_polars
+from crossfade._typing import Floats
+from crossfade.table.reading import import_polars
 
 __all__ = ["Predictions", "Summary"]
 

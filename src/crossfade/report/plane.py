@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from crossfade._typing import Floats
 from numpy.typing import NDArray
 
 __all__ = ["boundary_lines", "posterior_cells"]
 
-Floats = NDArray[np.float64]
 
 #: Cells an axis, and nodes an axis that boundaries are followed on.
 _CELLS = 36

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from crossfade._typing import Floats, Integers
 from numpy.typing import NDArray
 
 __all__ = [
@@ -37,8 +38,6 @@ __all__ = [
     "two_classes_numpy",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: A pass over a block of rows for one kind of loss, as :func:`logistic_pass` is.
 Pass = Callable[[Floats, Floats, float, Floats | None, Floats, Floats], tuple[float, float, Floats]]

@@ -9,6 +9,7 @@ with an error of two units in the last place.
 from __future__ import annotations
 
 import numpy as np
+from crossfade._typing import Floats, Integers
 from numba import njit
 from numpy.typing import NDArray
 
@@ -25,8 +26,6 @@ __all__ = [
     "two_classes",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: log 2 in two parts, the first with so few digits that its multiples by whole numbers are exact.
 _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from crossfade.blocks import single_threaded_blas
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations
 from crossfade.sequences.emission import Emission, by_step

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.kernels import (
     WORK_ROWS,
     forward_backward_sequence,

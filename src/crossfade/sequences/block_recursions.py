@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from crossfade.blocks import block_sum, for_each_block, workspace
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 
 __all__ = [
     "Expectations",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.block_recursions import expectations
 from crossfade.sequences.emission import Emission, by_step
 from crossfade.sequences.input import Layout

@@ -1,6 +1,6 @@
 """The choice of λ and penalty for labelled chains: a pool of the grid, or its best point.
 
-What :mod:`crossfade.fitting.selection` is for tables, and of the same parts: the grid, the ridge,
+What :mod:`crossfade.tradeoff.selection` is for tables, and of the same parts: the grid, the ridge,
 the minimiser and the words. A sequence takes the place of a row, a path that of a label. With
 s_g(x, y) the score of path y by point g, relative to independent steps of shares π, the pool's
 posterior is
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.newton import sample_rows
-from crossfade.fitting.path import points
-from crossfade.fitting.pooling import (
+from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.path import points
+from crossfade.tradeoff.pooling import (
     Ridge,
     least_loss,
     pool_in_words,

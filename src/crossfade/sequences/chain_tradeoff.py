@@ -47,9 +47,9 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import NotADensityError
-from crossfade.fitting.lbfgs import lbfgs
+from crossfade.optim.lbfgs import lbfgs
 from crossfade.sequences.chain_objective import (
     ChainObjective,
     ChainWeights,

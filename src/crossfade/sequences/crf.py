@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.blocks import for_each_block
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import ConvergenceWarning, DataError
 from crossfade.sequences import recursions
 from crossfade.sequences.attributes import AttributeEncoder, EncodedSequences

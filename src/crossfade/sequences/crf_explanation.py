@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import Integers
-from crossfade.rows.reading import import_polars
+from crossfade._typing import Integers
+from crossfade.table.reading import import_polars
 from crossfade.sequences import recursions
 from crossfade.sequences.attributes import Attribute, EncodedSequences
 from crossfade.sequences.decoding import Potentials

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.kernels import WORK_ROWS, forward_backward_sequence
 
 __all__ = ["expectation_block", "score_block", "stochastic_pass"]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from crossfade.blocks import for_each_block, single_threaded_blas
-from crossfade.densities.base import Floats, Integers
-from crossfade.fitting.lbfgs import lbfgs
-from crossfade.fitting.newton import Iterate, Solution
+from crossfade._typing import Floats, Integers
+from crossfade.optim.lbfgs import lbfgs
+from crossfade.optim.newton import Iterate, Solution
 from crossfade.sequences.attributes import EncodedSequences
 from crossfade.sequences.crf_weights import WeightLayout, padded
 

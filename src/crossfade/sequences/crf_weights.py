@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.attributes import EncodedSequences
 
 __all__ = ["WeightLayout", "choose_weights", "padded", "pair_layout", "without_zeros"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences import recursions
 from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations

@@ -16,7 +16,8 @@ from crossfade.densities import (
     Density,
     reference_rows,
 )
-from crossfade.densities.base import Bound, Floats, Integers
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound
 from crossfade.errors import DataError, NotADensityError
 from crossfade.sequences.emission import Emission, Scorer
 from crossfade.sequences.input import Layout, stack_numbers

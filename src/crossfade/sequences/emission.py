@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crossfade.blocks import for_each_block
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.block_recursions import Lookup, StepScorer
 from crossfade.sequences.input import Layout
 

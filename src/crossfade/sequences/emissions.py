@@ -16,7 +16,8 @@ from crossfade.densities import (
     MultivariateGaussian,
     Poisson,
 )
-from crossfade.densities.base import Bound, Floats
+from crossfade._typing import Floats
+from crossfade.densities.base import Bound
 from crossfade.errors import DataError
 from crossfade.sequences.density_emission import DensityEmission
 from crossfade.sequences.emission import Emission

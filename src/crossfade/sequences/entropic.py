@@ -23,9 +23,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.fitting.lbfgs import lbfgs
+from crossfade.optim.lbfgs import lbfgs
 from crossfade.sequences.chain_tradeoff import refuse_without_density
 from crossfade.sequences.checks import check_number
 from crossfade.sequences.decoding import ChainDecoding, Potentials

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences import recursions
 from crossfade.sequences.input import Layout
 from crossfade.sequences.markov import label_counts, path_scores

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.densities import Density
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.fitting.path import SHRINKAGE_ROWS
+from crossfade.tradeoff.path import SHRINKAGE_ROWS
 from crossfade.sequences import chain_tradeoff, recursions
 from crossfade.sequences.block_recursions import StepScorer
 from crossfade.sequences.checks import check_number

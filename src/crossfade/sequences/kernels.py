@@ -51,7 +51,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.vector_kernels import (
     add_products,
     first_origin,

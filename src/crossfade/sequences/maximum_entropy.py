@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.sequences.crf import ConditionalRandomField
 
 __all__ = ["MaximumEntropyClassifier"]

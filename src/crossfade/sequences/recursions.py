@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crossfade.blocks import for_each_block
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.block_recursions import (
     best_paths,

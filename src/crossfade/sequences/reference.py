@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.sequences.recursions import ForwardBackward
 
 __all__ = ["edge_marginals", "forward_backward", "log_partition", "viterbi"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from crossfade.densities.base import Floats, Integers
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.sequences.emission import Emission, Scorer, TableScorer
 from crossfade.sequences.input import Layout, encode, is_missing, names_array, stack_symbols

@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.theory.parameters import check_probability, check_whole
 

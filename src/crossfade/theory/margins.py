@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade.classifiers.naive_bayes import NaiveBayes
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.rows import encode_labels
+from crossfade.table import encode_labels
 from crossfade.theory.parameters import (
     check_kind,
     check_positive,

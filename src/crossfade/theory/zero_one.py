@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossfade.classifiers.checks import check_number
 from crossfade.classifiers.naive_bayes import NaiveBayes
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.errors import ConvergenceWarning, DataError, SeparationWarning
-from crossfade.rows import encode_labels
+from crossfade.table import encode_labels
 
 __all__ = ["ZeroOneLinearClassifier"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.densities.covariance.full import Full
 from crossfade.densities.covariance.moments import PowerSums, fourth_moments, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure

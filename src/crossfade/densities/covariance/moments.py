@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 
 __all__ = ["PowerSums", "fourth_moments", "mean_squared_products"]
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities.base import Floats
+from crossfade._typing import Floats
 from crossfade.densities.covariance.moments import PowerSums
 
 __all__ = ["SINGULAR", "Structure"]

@@ -1,0 +1,145 @@
+"""A file that a long run continues from: a line a finished split, whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from crossfade.evaluation.evaluation import Counts
+from crossfade._typing import Floats
+from crossfade.errors import DataError
+
+__all__ = ["Checkpoint", "SplitRecord"]
+
+_FORMAT = "crossfade learning curve 1"
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """What one split came to.
+
+    Attributes
+    ----------
+    scores : dict of str to ndarray of shape (n_sizes, 3)
+        Log-loss, Brier score and error by model.
+    counts : Counts
+        Warnings and failures of models.
+    """
+
+    scores: Mapping[str, Floats]
+    counts: Counts
+
+    def to_line(self) -> str:
+        """Return the record as a line of JSON; numbers keep every digit, NaN is null."""
+        return json.dumps(
+            {
+                "scores": {
+                    name: [[v if np.isfinite(v) else None for v in row] for row in rows.tolist()]
+                    for name, rows in self.scores.items()
+                },
+                "warnings": [[*key, *value] for key, value in self.counts.warnings.items()],
+                "failures": [[key, *value] for key, value in self.counts.failures.items()],
+            }
+        )
+
+    @classmethod
+    def from_line(cls, line: str) -> Self:
+        """Return the record that a line holds."""
+        content = json.loads(line)
+        return cls(
+            {
+                name: np.array(
+                    [[np.nan if v is None else v for v in row] for row in rows], dtype=np.float64
+                )
+                for name, rows in content["scores"].items()
+            },
+            Counts(
+                {(name, kind): (times, text) for name, kind, times, text in content["warnings"]},
+                {name: (times, text) for name, times, text in content["failures"]},
+            ),
+        )
+
+
+class Checkpoint:
+    """The finished splits of one run, in order, in a file.
+
+    The first line says which run it is: data, models, sizes and seed by a fingerprint. Each other
+    line is one split. A line that is not whole (the run was killed while it was written) is cut
+    off when the file is opened again.
+
+    Parameters
+    ----------
+    path : Path
+    fingerprint : mapping of str to str
+        What the file must agree with, by what it is called in messages.
+
+    Raises
+    ------
+    DataError
+        If the file is of another run, or not such a file at all; it is then left as it is.
+    """
+
+    def __init__(self, path: Path, fingerprint: Mapping[str, str]) -> None:
+        self._path = path
+        self._head = json.dumps({"format": _FORMAT, **fingerprint}) + "\n"
+        self.records: list[SplitRecord] = []
+        existing = path.read_bytes() if path.exists() else b""
+        if not existing.strip():
+            self._replace(self._head.encode())
+            return
+        kept = existing[: existing.rfind(b"\n") + 1]
+        lines = kept.decode("utf-8", errors="replace").splitlines()
+        self._check(lines[0] if lines else existing[:200].decode("utf-8", errors="replace"))
+        for line in lines[1:]:
+            self.records.append(self._record(line))
+        if len(kept) < len(existing):
+            with path.open("r+b") as file:
+                file.truncate(len(kept))
+
+    def _check(self, line: str) -> None:
+        try:
+            found = json.loads(line)
+            known = found["format"] == _FORMAT
+        except (ValueError, KeyError, TypeError):
+            known = False
+        if not known:
+            raise DataError(
+                f"checkpoint: expected a new file or one that learning_curve wrote, got "
+                f"{str(self._path)!r} with other content; choose another file"
+            )
+        wanted = json.loads(self._head)
+        differs = [name for name in wanted if found.get(name) != wanted[name]]
+        if differs:
+            raise DataError(
+                f"checkpoint: expected a run with the same data, models and settings, but "
+                f"{str(self._path)!r} has other {' and '.join(differs)}; "
+                "repeat the run as it was, or choose another file"
+            )
+
+    def _record(self, line: str) -> SplitRecord:
+        try:
+            return SplitRecord.from_line(line)
+        except (ValueError, KeyError, TypeError):
+            raise DataError(
+                f"checkpoint: expected a split a line in {str(self._path)!r}, got "
+                f"{line[:60]!r}; the file was changed: delete it or choose another"
+            ) from None
+
+    def _replace(self, content: bytes) -> None:
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        beside.write_bytes(content)
+        beside.replace(self._path)
+
+    def add(self, records: list[SplitRecord]) -> None:
+        """Append finished splits; they are on the disk when this returns."""
+        with self._path.open("ab") as file:
+            file.write("".join(record.to_line() + "\n" for record in records).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.records += records

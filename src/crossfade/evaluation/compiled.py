@@ -1,0 +1,233 @@
+"""Which models have a compiled learning curve, and their columns as its loops want them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.evaluation.kinds import (
+    BERNOULLI,
+    CATEGORICAL,
+    GAUSSIAN,
+    POISSON,
+    SHARED_GAUSSIAN,
+)
+from crossfade.evaluation.splits import Split
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Density
+from crossfade.densities.bernoulli import Bernoulli
+from crossfade.densities.categorical import Categorical
+from crossfade.densities.gaussian import Gaussian
+from crossfade.densities.multivariate import MultivariateGaussian
+from crossfade.densities.poisson import Poisson
+from crossfade.densities.product import Product
+from crossfade.densities.univariate import statistic_scales
+
+__all__ = ["CompiledCurve", "compiled_curve"]
+
+#: Most cells of the statistics' matrix, and most statistics, of a discriminative curve.
+_CELLS = 50_000_000
+_STATISTICS = 400
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column's number and kind, its smoothing, and its number of levels (categorical)."""
+
+    number: int
+    kind: int
+    smoothing: float
+    levels: int = 0
+
+
+class CompiledCurve:
+    """All nested fits of a model on one split, in one compiled loop.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_rows, n_features)
+        Encoded rows of all splits, NaN where missing.
+    codes : ndarray of shape (n_rows,), int64
+        Classes.
+    n_classes : int
+    columns : list of _Column
+    tradeoff : float
+        0 or 1.
+    l2 : float
+    shares : ndarray of shape (n_classes,) or (0,)
+        Class prior where it is not the training rows' own.
+    """
+
+    compiled = True
+
+    def __init__(
+        self,
+        matrix: NDArray[Any],
+        codes: Integers,
+        n_classes: int,
+        columns: list[_Column],
+        tradeoff: float,
+        l2: float,
+        shares: Floats,
+    ) -> None:
+        self._codes, self._n_classes = codes, n_classes
+        self._l2, self._shares = float(l2), shares
+        self._generative = tradeoff == 1.0
+        self._plan: tuple[NDArray[Any], ...]
+        if self._generative:
+            self._lay_out_columns(matrix, columns)
+        else:
+            self._lay_out_statistics(matrix, columns)
+
+    def trace(self, split: Split, sizes: Integers) -> Floats:
+        """Return log-loss, Brier score and error at each size, shape (n_sizes, 3)."""
+        scores = np.empty((sizes.size, 3))
+        common = (self._codes, split.train, split.test, sizes, self._n_classes)
+        if self._generative:
+            from crossfade.evaluation.generative_kernels import generative_curve
+
+            generative_curve(
+                self._numbers, self._levels, *common, *self._plan, self._shares, scores
+            )
+        else:
+            from crossfade.evaluation.discriminative_kernels import discriminative_curve
+
+            discriminative_curve(
+                self._statistics, *common, *self._plan, self._l2, self._shares, scores
+            )
+        return scores
+
+    def _lay_out_columns(self, matrix: NDArray[Any], columns: list[_Column]) -> None:
+        numbers = [column for column in columns if column.kind != CATEGORICAL]
+        self._numbers = np.empty((matrix.shape[0], len(numbers)))
+        for j, column in enumerate(numbers):
+            cells = matrix[:, column.number].astype(np.float64)
+            gaussian = column.kind in (GAUSSIAN, SHARED_GAUSSIAN)
+            self._numbers[:, j] = _standardised(cells)[0] if gaussian else cells
+        named = [column for column in columns if column.kind == CATEGORICAL]
+        sizes = np.array([column.levels for column in named], dtype=np.int64)
+        offsets = np.cumsum(sizes) - sizes
+        self._levels = np.empty((matrix.shape[0], len(named)), dtype=np.int64)
+        for j, column in enumerate(named):
+            cells = matrix[:, column.number]
+            missing = np.isnan(cells)
+            self._levels[:, j] = np.where(missing, 0, cells).astype(np.int64) + offsets[j]
+            self._levels[missing, j] = -1
+        self._plan = (
+            np.array([column.kind for column in numbers], dtype=np.int64),
+            np.array([column.smoothing for column in numbers], dtype=np.float64),
+            offsets,
+            sizes,
+            np.array([column.smoothing for column in named], dtype=np.float64),
+        )
+
+    def _lay_out_statistics(self, matrix: NDArray[Any], columns: list[_Column]) -> None:
+        parts: list[Floats] = []
+        blocks, square_scale = [], [np.ones(0)]
+        start = 0
+        for column in columns:
+            cells = matrix[:, column.number].astype(np.float64)
+            scale = 1.0
+            if column.kind == CATEGORICAL:
+                part = (cells[:, None] == np.arange(column.levels)).astype(np.float64)
+            elif column.kind == GAUSSIAN:
+                x = _standardised(cells)[0]
+                square, scale = _scaled(x * x)
+                part = np.column_stack([x, square])
+            else:
+                part = _standardised(cells)[0][:, None]
+            parts.append(part)
+            blocks.append((column.kind, start, part.shape[1]))
+            square_scale.append(np.full(part.shape[1], scale))
+            start += part.shape[1]
+        self._statistics = np.ascontiguousarray(np.hstack(parts))
+        self._plan = (np.array(blocks, dtype=np.int64), np.concatenate(square_scale))
+
+
+def compiled_curve(
+    model: Any, density: Density, matrix: NDArray[Any], codes: Integers, n_classes: int
+) -> CompiledCurve | None:
+    """Return the compiled curve of a model, None for a model that has none.
+
+    It has one if it is a classifier of this library with independent columns and tradeoff 1, or 0
+    where no cell is missing, whose decisions are those of the largest posterior.
+
+    Parameters
+    ----------
+    model : estimator
+        With checked parameters.
+    density : Density
+        Unbound, of the model's columns.
+    matrix, codes, n_classes
+        As for :class:`CompiledCurve`.
+    """
+    plain = (
+        isinstance(model, TradeoffClassifier)
+        and model._n_components == 1
+        and not isinstance(model.tradeoff, str)
+        and model.tradeoff in (0.0, 1.0)
+        and isinstance(model.selection, str)
+        and model.class_weight is None
+    )
+    columns = _columns(density, matrix.shape[1], float(model.tradeoff)) if plain else None
+    if columns is None:
+        return None
+    if model.tradeoff == 0.0:
+        n_statistics = sum(max(c.levels, 2 if c.kind == GAUSSIAN else 1) for c in columns)
+        large = n_statistics > _STATISTICS or n_statistics * matrix.shape[0] > _CELLS
+        if large or np.isnan(matrix).any():
+            return None
+    shares = np.empty(0)
+    if not isinstance(model.class_prior, str):
+        shares = np.asarray(model.class_prior, dtype=np.float64)
+    elif model.class_prior == "uniform":
+        shares = np.full(n_classes, 1.0 / n_classes)
+    return CompiledCurve(matrix, codes, n_classes, columns, float(model.tradeoff), model.l2, shares)
+
+
+def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column] | None:
+    """Return what each column is, None where a density has no compiled form."""
+    parts = density.parts if isinstance(density, Product) else ((density, np.arange(n_features)),)
+    columns: list[_Column] = []
+    for part, numbers in parts:
+        if type(part) is Gaussian:
+            kind, smoothing = _gaussian_kind(part.shared_variance), part.var_smoothing
+        elif type(part) is Bernoulli:
+            kind, smoothing = BERNOULLI, part.alpha
+        elif type(part) is Poisson:
+            kind, smoothing = POISSON, part.alpha
+        elif type(part) is Categorical:
+            columns += [
+                _Column(int(j), CATEGORICAL, part.alpha, levels)
+                for j, levels in zip(numbers, part.levels, strict=True)
+            ]
+            continue
+        elif type(part) is MultivariateGaussian and part.shared and tradeoff == 0.0:
+            # At λ = 0 a shared covariance has no say: the statistics are the columns.
+            kind, smoothing = SHARED_GAUSSIAN, 0.0
+        else:
+            return None
+        columns += [_Column(int(j), kind, smoothing) for j in numbers]
+    return columns
+
+
+def _gaussian_kind(shared: bool) -> int:
+    return SHARED_GAUSSIAN if shared else GAUSSIAN
+
+
+def _standardised(cells: Floats) -> tuple[Floats, float]:
+    """Return cells with mean 0 and standard deviation 1, missing ones left missing."""
+    if np.isnan(cells).all():
+        return cells, 1.0
+    return _scaled(cells - np.nanmean(cells))
+
+
+def _scaled(cells: Floats) -> tuple[Floats, float]:
+    """Return cells divided by their standard deviation, and this."""
+    square, mean = np.array([np.nanmean(cells * cells)]), np.array([np.nanmean(cells)])
+    scale = float(statistic_scales(square, mean)[0])
+    return cells / scale, scale

@@ -1,0 +1,159 @@
+"""Where two learning curves cross, and what more labels promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from crossfade.evaluation.scores import Estimate, estimate
+from crossfade._typing import Floats
+
+__all__ = ["Crossing", "find_crossing", "gain_per_doubling"]
+
+#: Splits drawn with replacement for the interval of a crossing.
+_RESAMPLES = 2000
+
+#: The end of the curve from which its slope is read: this many of the largest sizes.
+_SLOPE_SIZES = 3
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the discriminative fit overtakes the generative one for good.
+
+    Attributes
+    ----------
+    status : {"crossed", "not seen", "before"}
+        "not seen": the generative fit is still ahead at the largest size tried. "before": the
+        discriminative fit is ahead (or level) at every size tried.
+    size : float or None
+        Training rows at the crossing, interpolated between sizes in log rows.
+    low, high : float or None
+        95 % bootstrap interval over splits; None where an end lies outside the sizes tried, or
+        might, as one split alone cannot tell.
+    smallest, largest : int
+        The sizes tried.
+    """
+
+    status: Literal["crossed", "not seen", "before"]
+    size: float | None
+    low: float | None
+    high: float | None
+    smallest: int
+    largest: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under their names."""
+        return {
+            "status": self.status,
+            "size": self.size,
+            "low": self.low,
+            "high": self.high,
+            "smallest": self.smallest,
+            "largest": self.largest,
+        }
+
+
+def _crossing_sizes(gap: Floats, sizes: Floats) -> Floats:
+    """Return where each row of ``discriminative - generative`` falls below zero for good.
+
+    -inf where it is never above zero, +inf where it still is at the end.
+    """
+    above = gap > 0
+    last_above = above.shape[1] - 1 - np.argmax(above[:, ::-1], axis=1)
+    result = np.full(len(gap), -np.inf)
+    result[above[:, -1]] = np.inf
+    inside = above.any(axis=1) & ~above[:, -1]
+    rows, left = np.flatnonzero(inside), last_above[inside]
+    before, after = gap[rows, left], gap[rows, left + 1]
+    share = before / (before - after)
+    logs = np.log(sizes)
+    result[rows] = np.exp(logs[left] + share * (logs[left + 1] - logs[left]))
+    return result
+
+
+def find_crossing(
+    generative: Floats, discriminative: Floats, sizes: Sequence[int], random_state: int
+) -> Crossing:
+    """Find where the mean discriminative curve falls below the generative one and stays there.
+
+    Parameters
+    ----------
+    generative, discriminative : ndarray of shape (n_splits, n_sizes)
+        Scores (lower is better) on the same splits.
+    sizes : sequence of int
+        Training sizes, ascending.
+    random_state : int
+        Seed of the bootstrap over splits.
+
+    Returns
+    -------
+    Crossing
+        With a percentile interval. Splits share rows, so the interval tells the uncertainty of
+        this table's curves, not that of a fresh sample of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.evaluation.crossing import find_crossing
+    >>> generative = np.array([[0.4, 0.4, 0.4], [0.4, 0.4, 0.4]])
+    >>> discriminative = np.array([[0.6, 0.5, 0.3], [0.6, 0.5, 0.3]])
+    >>> round(find_crossing(generative, discriminative, (10, 20, 40), 0).size, 2)
+    28.28
+    """
+    gap = discriminative - generative
+    at = np.asarray(sizes, dtype=np.float64)
+    found = float(_crossing_sizes(gap.mean(axis=0, keepdims=True), at)[0])
+    rng = np.random.default_rng(random_state)
+    n_splits = len(gap)
+    weights = rng.multinomial(n_splits, np.full(n_splits, 1 / n_splits), size=_RESAMPLES)
+    resampled = np.sort(_crossing_sizes(weights @ gap / n_splits, at))
+    low, high = (float(resampled[round(q * (_RESAMPLES - 1))]) for q in (0.025, 0.975))
+    if n_splits == 1:
+        low, high = -np.inf, np.inf
+    return Crossing(
+        "crossed" if np.isfinite(found) else ("not seen" if found > 0 else "before"),
+        _finite(found),
+        _finite(low),
+        _finite(high),
+        int(sizes[0]),
+        int(sizes[-1]),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def gain_per_doubling(
+    scores: Floats, sizes: Sequence[int], test_to_train: float
+) -> Estimate | None:
+    """Return how much the score changes when the training rows double, at the curve's end.
+
+    The slope of a line through the last three sizes against log2 of the size, by split, then
+    averaged over splits (see :func:`crossfade.evaluation.scores.estimate`). Curves flatten, so a
+    straight continuation promises the most that can be hoped for.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_splits, n_sizes)
+        Scores, lower is better.
+    sizes : sequence of int
+        Training sizes, ascending.
+    test_to_train : float
+        n_test/n_train of the splits.
+
+    Returns
+    -------
+    Estimate or None
+        Change a doubling; None with fewer than two sizes.
+    """
+    if len(sizes) < 2:
+        return None
+    x = np.log2(np.asarray(sizes[-_SLOPE_SIZES:], dtype=np.float64))
+    x -= x.mean()
+    slopes = scores[:, -_SLOPE_SIZES:] @ x / (x @ x)
+    return estimate(slopes, test_to_train)

@@ -1,0 +1,256 @@
+"""One fit, scored on test rows: the unit of work of a comparison."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from crossfade.evaluation.scores import score_predictions
+from crossfade._typing import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.tradeoff.limit import posteriors_only
+from crossfade.table.objects import show
+
+__all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one fit came to.
+
+    Attributes
+    ----------
+    scores : dict of str to float
+        ``log_loss``, ``brier``, ``error`` on the test rows (NaN without probabilities).
+    seconds : float
+        Wall-clock time of ``fit``.
+    tradeoff : float or None
+        The fitted model's tradeoff, None for a model without one.
+    posterior : ndarray of shape (n_test, n_classes), or None
+        Of the test rows; None for a model without probabilities, and where it was not kept.
+    """
+
+    scores: dict[str, float]
+    seconds: float
+    tradeoff: float | None
+    posterior: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a model could not be fitted or used."""
+
+    reason: str
+
+
+@dataclass
+class Counts:
+    """What models said and where they failed.
+
+    Attributes
+    ----------
+    warnings : dict
+        (model name, warning class) → in how many fits it was raised, and the first message.
+    failures : dict
+        Model name → how many fits failed, and the first reason.
+    """
+
+    warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    failures: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, later: Counts) -> None:
+        """Add what was counted later."""
+        _add(self.warnings, later.warnings)
+        _add(self.failures, later.failures)
+
+
+def _add(counts: dict[Any, tuple[int, str]], later: dict[Any, tuple[int, str]]) -> None:
+    for key, (times, text) in later.items():
+        before, first = counts.get(key, (0, text))
+        counts[key] = (before + times, first)
+
+
+@dataclass
+class Evaluator:
+    """Fits models on some rows of a table and scores them on others.
+
+    Attributes
+    ----------
+    X : frame or ndarray of shape (n_rows, n_columns)
+        The table, in the form the models are to see.
+    y : ndarray of shape (n_rows,)
+        Labels.
+    classes : ndarray of shape (n_classes,)
+        The labels that occur, sorted.
+    codes : ndarray of shape (n_rows,), int64
+        Position of each label in `classes`.
+    counts : Counts
+        Warnings and failures so far.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    classes: NDArray[Any]
+    codes: Integers
+    counts: Counts = field(default_factory=Counts)
+
+    def afresh(self) -> Evaluator:
+        """Return an evaluator of the same rows that has seen no warnings."""
+        return Evaluator(self.X, self.y, self.classes, self.codes)
+
+    def rows(self, index: Integers) -> Any:
+        """Return some rows of the table, in its own type."""
+        frame = nw.from_native(self.X, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            return frame[index].to_native()
+        return self.X[index]
+
+    def labels(self, index: Integers) -> Any:
+        """Return their labels, as models are fitted to them."""
+        return self.y[index]
+
+    def truth(self, index: Integers) -> Integers:
+        """Return the class of everything that is predicted of these rows."""
+        return self.codes[index]
+
+    def stacked(self, predictions: Any) -> NDArray[Any]:
+        """Return a model's predictions, one after the other, as :meth:`truth` has them."""
+        return np.asarray(predictions)
+
+    def fit(self, name: str, model: Any, train: Integers) -> Any | Failure:
+        """Return a clone fitted on the training rows, or why there is none."""
+        X = self.rows(train)
+        fitted = clone(model)
+        with posteriors_only():
+            return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
+
+    def evaluate(
+        self,
+        models: dict[str, Any],
+        train: Integers,
+        test: Integers,
+        step: Callable[[str], None] = lambda name: None,
+    ) -> dict[str, Evaluation | Failure]:
+        """Fit each model on the training rows and score it on the test rows.
+
+        Parameters
+        ----------
+        models : dict of str to estimator
+            They are cloned, not changed.
+        train, test : ndarray of int64
+            Row numbers.
+        step : callable, optional
+            Called with a model's name when it is done.
+
+        Returns
+        -------
+        dict
+            Under each name what the fit came to, or why it failed.
+        """
+        X_train, y_train, X_test = self.rows(train), self.labels(train), self.rows(test)
+        truth = self.truth(test)
+
+        def run(model: Any) -> Evaluation:
+            fresh = clone(model)
+            start = perf_counter()
+            with posteriors_only():
+                fresh.fit(X_train, y_train)
+            seconds = perf_counter() - start
+            predicted, posterior = self.predict(fresh, X_test)
+            scores = score_predictions(predicted, posterior, truth)
+            return Evaluation(scores, seconds, fitted_tradeoff(fresh), posterior)
+
+        results = {}
+        for name, model in models.items():
+            results[name] = self.guarded(name, partial(run, model))
+            step(name)
+        return results
+
+    def predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
+        """Return predicted codes and the posterior over all classes, None for a model without."""
+        predicted = self.codes_of(self.stacked(fitted.predict(X)))
+        if not hasattr(fitted, "predict_proba"):
+            return predicted, None
+        posterior = np.zeros((len(predicted), len(self.classes)))
+        posterior[:, self.codes_of(np.asarray(fitted.classes_))] = self.stacked(
+            fitted.predict_proba(X)
+        )
+        if not np.isfinite(posterior).all():
+            raise DataError("predict_proba returned values that are not finite")
+        return predicted, posterior
+
+    def codes_of(self, labels: NDArray[Any]) -> Integers:
+        """Return the position of each label in `classes`.
+
+        Raises
+        ------
+        DataError
+            If one is not among them, as the predictions of a regression are not.
+        """
+        if labels.ndim == 2 and labels.shape[1] == 1:  # some libraries predict a column
+            labels = labels[:, 0]
+        codes = np.searchsorted(self.classes, labels)
+        codes = np.minimum(codes, len(self.classes) - 1).astype(np.int64)
+        other = labels[self.classes[codes] != labels]
+        if other.size:
+            raise DataError(
+                f"expected predictions to be labels of y, got {show(other[0])}; use a classifier"
+            )
+        return codes
+
+    @contextmanager
+    def counted(self) -> Iterator[Counts]:
+        """Yield the counts of what happens inside; they are added to the others at the end."""
+        before, self.counts = self.counts, Counts()
+        try:
+            yield self.counts
+        finally:
+            before.add(self.counts)
+            self.counts = before
+
+    def guarded(self, name: str, work: Callable[[], Any]) -> Any:
+        """Run the work; return a Failure in place of an exception, and count warnings."""
+        found = Counts()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                result = work()
+            except Exception as error:  # whatever a model does, the others go on
+                result = Failure(_first_line(error))
+                found.failures[name] = (1, result.reason)
+        for warning in reversed(caught):
+            found.warnings[name, warning.category.__name__] = (
+                1,
+                _shorten(str(warning.message)),
+            )
+        self.counts.add(found)
+        return result
+
+
+def _first_line(error: Exception) -> str:
+    text = _shorten(str(error)) or "no message"
+    # Errors of input explain themselves; for others the class is part of the explanation.
+    return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
+
+
+def _shorten(text: str, longest: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def fitted_tradeoff(model: Any) -> float | None:
+    """Return the tradeoff of a fitted model, chosen or given; None for a model without one."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    value = getattr(last, "tradeoff_", None)
+    return None if value is None else float(value)

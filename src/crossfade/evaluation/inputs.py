@@ -1,0 +1,158 @@
+"""A table with labels, read once: what splits, models and fast curves start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.evaluation.evaluation import Evaluator
+from crossfade.errors import DataError
+from crossfade.table import Schema, check_finite, encode_labels
+from crossfade.table.columns import Columns, read_columns
+from crossfade.table.factorise import is_missing
+from crossfade.table.objects import show
+
+__all__ = ["LabelledTable", "check_models", "check_number", "read_table"]
+
+
+def check_models(models: Mapping[Any, Any]) -> None:
+    """Raise a DataError where a name is not text, or a model no classifier."""
+    for name, model in models.items():
+        if not isinstance(name, str):
+            raise DataError(
+                f"models: expected names that are text, got {name!r}; use {str(name)!r}"
+            )
+        methods = ("fit", "predict", "get_params")
+        if isinstance(model, type) or not all(hasattr(model, method) for method in methods):
+            raise DataError(
+                f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
+                "give an unfitted estimator with fit, predict and get_params"
+            )
+
+
+def check_number(name: str, value: Any, least: int, *, example: int = 0) -> None:
+    """Raise a DataError where a setting is not a whole number, or too small."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise DataError(
+            f"{name}: expected a whole number of at least {least}, got {value!r}; "
+            f"use for example {example}"
+        )
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """A checked table with labels.
+
+    Attributes
+    ----------
+    evaluator : Evaluator
+        Holds the rows that have a label.
+    columns : Columns
+        The same rows, column by column.
+    schema : Schema
+        What each column is, decided once, on all rows.
+    n_dropped : int
+        Rows left out because they have no label.
+    """
+
+    evaluator: Evaluator
+    columns: Columns
+    schema: Schema
+    n_dropped: int
+
+
+def read_table(X: Any, y: Any) -> LabelledTable:
+    """Check a table and its labels, and leave out the rows that have no label.
+
+    Parameters
+    ----------
+    X : frame or array-like of shape (n_rows, n_columns)
+        The table; not changed.
+    y : array-like or series of shape (n_rows,)
+        Labels.
+
+    Raises
+    ------
+    DataError
+        If the table or the labels cannot be used, or a class has one row only.
+    """
+    table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
+    columns = read_columns(table)
+    labelled = np.flatnonzero(_has_label(y))
+    n_dropped = columns.n_rows - len(labelled) if _length(y) == columns.n_rows else 0
+    if n_dropped:
+        y = _take(y, labelled)
+        table = _take(table, labelled)
+        columns = read_columns(table) if len(labelled) else columns
+    if not len(labelled):
+        raise DataError("y: expected labels, got missing cells only; choose another target column")
+    classes, codes = encode_labels(y, n_samples=columns.n_rows)
+    _refuse_single_rows(classes, np.bincount(codes, minlength=len(classes)))
+    schema = Schema.learn(columns)
+    check_finite(schema.encode(columns), schema.names)
+    return LabelledTable(
+        Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped
+    )
+
+
+def _as_array(X: Any) -> Any:
+    """Return nested lists as an array that keeps numbers apart from text; the rest as it is."""
+    if not isinstance(X, (list, tuple)):
+        return X
+    try:
+        array = np.asarray(X)
+        return np.asarray(X, dtype=object) if array.dtype.kind in "USO" else array
+    except ValueError:
+        return X  # rows of different lengths: the reader of tables says so
+
+
+def _length(y: Any) -> int:
+    return len(y) if hasattr(y, "__len__") else -1
+
+
+def _has_label(y: Any) -> NDArray[np.bool_]:
+    """Return for each row whether it has a label; all true where that is not for us to tell."""
+    if nw.dependencies.is_into_series(y):
+        series = nw.from_native(y, series_only=True)
+        present = ~series.is_null()
+        if series.dtype.is_float():
+            present = present & ~series.is_nan().fill_null(True)
+        return present.to_numpy().astype(bool)
+    if not hasattr(y, "__len__"):
+        return np.ones(1, dtype=bool)
+    items = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    return np.array([not is_missing(item) for item in items], dtype=bool)
+
+
+def _take(values: Any, rows: NDArray[np.int64]) -> Any:
+    if nw.dependencies.is_into_dataframe(values):
+        return nw.from_native(values, eager_only=True)[rows].to_native()
+    if nw.dependencies.is_into_series(values):
+        return nw.from_native(values, series_only=True)[rows].to_native()
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return [values[row] for row in rows.tolist()]
+
+
+def _refuse_single_rows(classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
+    single = classes[counts < 2].tolist()
+    if not single:
+        return
+    noun = "class has" if len(single) == 1 else "classes have"
+    shown = ", ".join(show(label) for label in single[:3]) + (", …" if len(single) > 3 else "")
+    numeric = classes.dtype.kind in "iuf" and len(single) > 3
+    remedy = (
+        "if the target is a measured number, cut it into classes first"
+        if numeric
+        else "drop or merge rare classes, or add rows"
+    )
+    raise DataError(
+        f"y: expected at least 2 rows of every class, one to fit and one to test on, but "
+        f"{len(single)} {noun} 1 row ({shown}); {remedy}"
+    )

@@ -1,0 +1,322 @@
+"""Penalised logistic regression by Newton's method, compiled: one fit of a discriminative curve.
+
+Weights and scores are differences to class 0, K - 1 of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from crossfade._typing import Floats, Integers
+
+__all__ = ["minimise"]
+
+_FAST = {"reassoc", "nsz", "contract"}
+
+#: Largest gradient entry of an optimum, a training row.
+_TOLERANCE = 1e-9
+
+_NEWTON_STEPS = 100
+_HALVINGS = 40
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _probabilities(design: Floats, theta: Floats, y: Integers, probabilities: Floats) -> float:
+    """Write P(y = k) of classes 1 … K - 1 by row; return the sum of -log P(own class)."""
+    n_rows, width = design.shape
+    n_others = theta.shape[0]
+    value = 0.0
+    for i in range(n_rows):
+        top = 0.0
+        for k in range(n_others):
+            score = theta[k, width]
+            for j in range(width):
+                score += theta[k, j] * design[i, j]
+            probabilities[i, k] = score
+            top = max(top, score)
+        own = probabilities[i, y[i] - 1] if y[i] > 0 else 0.0
+        total = math.exp(-top)
+        for k in range(n_others):
+            probabilities[i, k] = math.exp(probabilities[i, k] - top)
+            total += probabilities[i, k]
+        for k in range(n_others):
+            probabilities[i, k] /= total
+        value += top + math.log(total) - own
+    return value
+
+
+@njit(nogil=True, cache=True)
+def _penalised(
+    theta: Floats, penalty: Floats, coupling: Floats, l2: float, gradient: Floats
+) -> float:
+    """Return the penalty's value and add its gradient.
+
+    It is l2/2 Σ_k ‖W_k - mean W‖², in differences V to class 0 l2/2 (Σ_k ‖V_k‖² - ‖Σ V_k‖²/K).
+    """
+    n_others, width = theta.shape[0], theta.shape[1] - 1
+    value = 0.0
+    for j in range(width):
+        mean = 0.0
+        other = 0.0
+        coupled = coupling[j] != 0.0
+        for k in range(n_others):
+            mean += theta[k, j]
+            if coupled:
+                other += theta[k, j + 1]
+        mean /= n_others + 1.0
+        other /= n_others + 1.0
+        for k in range(n_others):
+            centred = theta[k, j] - mean
+            value += 0.5 * l2 * penalty[j] * theta[k, j] * centred
+            gradient[k, j] += l2 * penalty[j] * centred
+            if coupled:
+                value += l2 * coupling[j] * theta[k, j + 1] * centred
+                gradient[k, j] += l2 * coupling[j] * (theta[k, j + 1] - other)
+                gradient[k, j + 1] += l2 * coupling[j] * centred
+    return value
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _gradient(design: Floats, y: Integers, probabilities: Floats, gradient: Floats) -> None:
+    n_rows, width = design.shape
+    gradient[:] = 0.0
+    for i in range(n_rows):
+        for k in range(gradient.shape[0]):
+            residual = probabilities[i, k] - (1.0 if y[i] == k + 1 else 0.0)
+            for j in range(width):
+                gradient[k, j] += residual * design[i, j]
+            gradient[k, width] += residual
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _hessian(
+    design: Floats,
+    probabilities: Floats,
+    penalty: Floats,
+    coupling: Floats,
+    l2: float,
+    hessian: Floats,
+) -> None:
+    """Write the Hessian over (K - 1)(n_statistics + 1) parameters, class after class."""
+    n_rows, width = design.shape
+    n_others = probabilities.shape[1]
+    side = width + 1
+    weighted = np.empty((n_rows, side))
+    plain = np.empty((n_rows, side))
+    for i in range(n_rows):
+        for j in range(width):
+            plain[i, j] = design[i, j]
+        plain[i, width] = 1.0
+    for a in range(n_others):
+        for b in range(a + 1):
+            for i in range(n_rows):
+                w = probabilities[i, a] * ((1.0 if a == b else 0.0) - probabilities[i, b])
+                for j in range(side):
+                    weighted[i, j] = w * plain[i, j]
+            block = np.dot(plain.T, weighted)
+            share = l2 * ((1.0 if a == b else 0.0) - 1.0 / (n_others + 1.0))
+            for j in range(width):
+                block[j, j] += share * penalty[j]
+                if coupling[j] != 0.0:
+                    block[j, j + 1] += share * coupling[j]
+                    block[j + 1, j] += share * coupling[j]
+            for j in range(side):
+                for i in range(side):
+                    hessian[a * side + i, b * side + j] = block[i, j]
+                    hessian[b * side + i, a * side + j] = block[i, j]
+    largest = 0.0
+    for j in range(n_others * side):
+        largest = max(largest, hessian[j, j])
+    for j in range(n_others * side):
+        hessian[j, j] += 1e-12 * max(hessian[j, j], 1e-6 * largest)
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _factorise(matrix: Floats) -> None:
+    """Overwrite the lower triangle of a positive definite matrix with its Cholesky factor."""
+    for i in range(matrix.shape[0]):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for c in range(j):
+                total -= matrix[i, c] * matrix[j, c]
+            if i == j:
+                # Where rounding has eaten a pivot, its direction is left alone.
+                matrix[i, i] = math.sqrt(total) if total > 0.0 else 1e150
+            else:
+                matrix[i, j] = total / matrix[j, j]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _forward(factor: Floats, right: Floats) -> None:
+    """Overwrite b with L⁻¹ b."""
+    for i in range(right.shape[0]):
+        total = right[i]
+        for c in range(i):
+            total -= factor[i, c] * right[c]
+        right[i] = total / factor[i, i]
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
+def _backward(factor: Floats, right: Floats) -> None:
+    """Overwrite b with L⁻ᵀ b."""
+    for i in range(right.shape[0] - 1, -1, -1):
+        right[i] /= factor[i, i]
+        for c in range(i):
+            right[c] -= factor[i, c] * right[i]
+
+
+@njit(nogil=True, cache=True)
+def _move(start: Floats, step: Floats, length: float, out: Floats) -> None:
+    for k in range(start.shape[0]):
+        for j in range(start.shape[1]):
+            out[k, j] = start[k, j] - length * step[k, j]
+
+
+@njit(nogil=True, cache=True)
+def _newton(
+    design: Floats,
+    y: Integers,
+    penalty: Floats,
+    coupling: Floats,
+    l2: float,
+    theta: Floats,
+) -> None:
+    """Move theta to the minimum of the penalised conditional log-likelihood."""
+    n_rows = design.shape[0]
+    n_others, side = theta.shape
+    probabilities = np.empty((n_rows, n_others))
+    gradient = np.empty((n_others, side))
+    hessian = np.empty((n_others * side, n_others * side))
+    step = np.empty((n_others, side))
+    trial = np.empty((n_others, side))
+    value = _probabilities(design, theta, y, probabilities)
+    if not value <= n_rows * math.log(n_others + 1.0):
+        # Far out where few rows were separated, Newton's steps are short: better from nothing.
+        theta[:] = 0.0
+        value = _probabilities(design, theta, y, probabilities)
+    for _ in range(_NEWTON_STEPS):
+        _gradient(design, y, probabilities, gradient)
+        value += _penalised(theta, penalty, coupling, l2, gradient)
+        largest = 0.0
+        for k in range(n_others):
+            for j in range(side):
+                largest = max(largest, abs(gradient[k, j]))
+        if largest <= _TOLERANCE * n_rows:
+            return
+        _hessian(design, probabilities, penalty, coupling, l2, hessian)
+        _factorise(hessian)
+        step[:] = gradient
+        _forward(hessian, step.reshape(n_others * side))
+        _backward(hessian, step.reshape(n_others * side))
+        slope = 0.0
+        for k in range(n_others):
+            for j in range(side):
+                slope += gradient[k, j] * step[k, j]
+        if slope <= 1e-13 * (abs(value) + n_rows):
+            # What is left to gain is rounding: the whole step, and no further look.
+            _move(theta, step, 1.0, theta)
+            return
+        length = 1.0
+        for _ in range(_HALVINGS):
+            _move(theta, step, length, trial)
+            trial_value = _probabilities(design, trial, y, probabilities)
+            penalised = trial_value + _penalised(trial, penalty, coupling, l2, gradient)
+            if penalised <= value - 1e-4 * length * slope:
+                break
+            length *= 0.5
+        else:
+            return
+        theta[:] = trial
+        value = trial_value
+
+
+@njit(nogil=True, cache=True)
+def _newton_over_rows(
+    design: Floats, y: Integers, penalty: Floats, l2: float, theta: Floats
+) -> None:
+    """What :func:`_newton` does, for fewer rows than statistics and a penalty without coupling.
+
+    The best weights of a class are W = P⁻¹ Zᵀ α, P the penalty and Z the design, so that with
+    Z P⁻¹ Zᵀ = L Lᵀ and β = Lᵀ α the scores are L β and the penalty is ‖β‖²: the same problem with
+    L as its design.
+    """
+    n_rows, width = design.shape
+    scaled = np.empty((n_rows, width))
+    for i in range(n_rows):
+        for j in range(width):
+            scaled[i, j] = design[i, j] / penalty[j]
+    factor = np.dot(scaled, design.T)
+    largest = 0.0
+    for i in range(n_rows):
+        largest = max(largest, factor[i, i])
+    for i in range(n_rows):
+        factor[i, i] += 1e-12 * largest  # equal rows
+    _factorise(factor)
+    for i in range(n_rows):
+        for j in range(i + 1, n_rows):
+            factor[i, j] = 0.0
+    n_others = theta.shape[0]
+    beta = np.empty((n_others, n_rows + 1))
+    for k in range(n_others):
+        for i in range(n_rows):
+            beta[k, i] = 0.0
+            for j in range(width):
+                beta[k, i] += design[i, j] * theta[k, j]
+        _forward(factor, beta[k, :n_rows])
+        beta[k, n_rows] = theta[k, width]
+    _newton(factor, y, np.ones(n_rows), np.zeros(n_rows), l2, beta)
+    for k in range(n_others):
+        _backward(factor, beta[k, :n_rows])
+        theta[k, width] = beta[k, n_rows]
+        for j in range(width):
+            theta[k, j] = 0.0
+        for i in range(n_rows):
+            for j in range(width):
+                theta[k, j] += scaled[i, j] * beta[k, i]
+
+
+@njit(nogil=True, cache=True)
+def minimise(
+    design: Floats,
+    y: Integers,
+    penalty: Floats,
+    coupling: Floats,
+    active: Any,
+    l2: float,
+    theta: Floats,
+) -> None:
+    """Move theta to the minimum over the statistics that vary; the others keep weight 0."""
+    n_rows, width = design.shape
+    n_others = theta.shape[0]
+    kept = np.empty(width, np.int64)
+    n_kept, coupled = 0, False
+    for j in range(width):
+        if active[j]:
+            kept[n_kept] = j
+            n_kept += 1
+            coupled = coupled or coupling[j] != 0.0
+    small = np.empty((n_rows, n_kept))
+    for i in range(n_rows):
+        for j in range(n_kept):
+            small[i, j] = design[i, kept[j]]
+    own = np.empty((n_others, n_kept + 1))
+    strength, tie = np.empty(n_kept), np.empty(n_kept)
+    for j in range(n_kept):
+        strength[j], tie[j] = penalty[kept[j]], coupling[kept[j]]
+        for k in range(n_others):
+            own[k, j] = theta[k, kept[j]]
+    for k in range(n_others):
+        own[k, n_kept] = theta[k, width]
+    if n_kept > n_rows and l2 > 0.0 and not coupled:
+        _newton_over_rows(small, y, strength, l2, own)
+    else:
+        _newton(small, y, strength, tie, l2, own)
+    theta[:] = 0.0
+    for k in range(n_others):
+        for j in range(n_kept):
+            theta[k, kept[j]] = own[k, j]
+        theta[k, width] = own[k, n_kept]

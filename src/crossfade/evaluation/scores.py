@@ -1,0 +1,140 @@
+"""Scores of one set of predictions, and what their mean over repeated splits is worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from scipy import stats
+
+from crossfade._typing import Floats, Integers
+
+__all__ = ["METRICS", "METRIC_LABELS", "Estimate", "difference", "estimate", "score_predictions"]
+
+#: Scores of a prediction; lower is better for all of them.
+METRICS: Final = ("log_loss", "brier", "error")
+
+METRIC_LABELS: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "test error"}
+
+#: A probability of zero given to what happened counts as this, as scikit-learn's log_loss has it.
+_SMALLEST: Final = float(np.finfo(np.float64).eps)
+
+
+def score_predictions(
+    predicted: Integers, posterior: Floats | None, truth: Integers
+) -> dict[str, float]:
+    """Return the scores of a model on test rows.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_rows,), int64
+        Predicted class of each row.
+    posterior : ndarray of shape (n_rows, n_classes) or None
+        Predicted probabilities; None for a model that has none (log-loss and Brier score are NaN).
+    truth : ndarray of shape (n_rows,), int64
+        Class of each row.
+
+    Returns
+    -------
+    dict
+        ``error``: share of rows predicted wrongly. ``log_loss``: mean of -log of the probability
+        of the true class, which is taken as 2.2e-16 where it is smaller. ``brier``: mean over rows
+        of the squared distance Σ_k (p_k - 1[y=k])² (Brier 1950), between 0 and 2; for two classes
+        it is twice the one-sided form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.evaluation.scores import score_predictions
+    >>> posterior = np.array([[0.5, 0.5], [0.0, 1.0]])
+    >>> scores = score_predictions(np.array([0, 1]), posterior, np.array([1, 1]))
+    >>> scores["error"], scores["brier"], round(scores["log_loss"], 4)
+    (0.5, 0.25, 0.3466)
+    """
+    error = float(np.mean(predicted != truth))
+    if posterior is None:
+        return {"log_loss": np.nan, "brier": np.nan, "error": error}
+    of_truth = posterior[np.arange(len(truth)), truth]
+    # Σ_k (p_k - 1[y=k])² = Σ_k p_k² - 2 p_y + 1
+    brier = np.einsum("nk,nk->n", posterior, posterior) - 2 * of_truth + 1
+    return {
+        "log_loss": float(-np.mean(np.log(np.clip(of_truth, _SMALLEST, 1.0)))),
+        "brier": float(np.mean(brier)),
+        "error": error,
+    }
+
+
+#: Scores of equal models may differ by so much.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over splits with its uncertainty.
+
+    Attributes
+    ----------
+    mean : float
+        Mean over the splits.
+    standard_error : float
+        Corrected resampled standard error (see :func:`estimate`).
+    low, high : float
+        Ends of the 95 % interval from Student's t with one degree of freedom less than splits.
+    """
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the 95 % interval lies wholly on one side of zero (by more than rounding)."""
+        return bool(self.low > _ROUNDING or self.high < -_ROUNDING)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the four numbers under their names."""
+        return {
+            "mean": self.mean,
+            "standard_error": self.standard_error,
+            "low": self.low,
+            "high": self.high,
+        }
+
+
+def estimate(values: Floats, test_to_train: float) -> Estimate:
+    """Estimate the mean of a score over repeated splits of the same rows.
+
+    Repeated splits share rows, so their scores are correlated and s/√J is far too small. Nadeau
+    and Bengio (2003, "Inference for the generalization error", Machine Learning 52, section 5)
+    correct it to s·√(1/J + n_test/n_train).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_splits,)
+        One value a split. One split alone tells no spread: all but the mean is NaN.
+    test_to_train : float
+        n_test/n_train; 0 gives the textbook standard error of independent values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.evaluation.scores import estimate
+    >>> result = estimate(np.array([0.0, 1.0, 2.0]), test_to_train=0.25)
+    >>> result.mean, round(result.standard_error, 4)
+    (1.0, 0.7638)
+    """
+    n_splits = len(values)
+    mean = float(np.mean(values))
+    if n_splits == 1:
+        return Estimate(mean, np.nan, np.nan, np.nan)
+    spread = float(np.std(values, ddof=1))
+    standard_error = spread * float(np.sqrt(1 / n_splits + test_to_train))
+    half = float(stats.t.ppf(0.975, n_splits - 1)) * standard_error
+    return Estimate(mean, standard_error, mean - half, mean + half)
+
+
+def difference(values: Floats, reference: Floats, test_to_train: float) -> Estimate:
+    """Estimate the mean of ``values - reference``, paired over splits (see :func:`estimate`)."""
+    return estimate(values - reference, test_to_train)

@@ -1,0 +1,186 @@
+"""Repeated stratified splits, with nested training sizes inside each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfade._typing import Integers
+from crossfade.errors import DataError
+
+__all__ = ["Split", "curve_sizes", "random_splits", "repeated_splits", "training_rows"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One division of the rows into training and test rows.
+
+    Attributes
+    ----------
+    train : ndarray of shape (n_train,), int64
+        Training rows in nested order: for every m at least the number of classes, ``train[:m]``
+        holds every class, in proportions as close to those of all rows as whole rows allow.
+    test : ndarray of shape (n_test,), int64
+        The other rows, ascending.
+    number : int, default=0
+        Which of the splits it is, from 0.
+    """
+
+    train: Integers
+    test: Integers
+    number: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """n_test/n_train, for the corrected standard errors."""
+        return len(self.test) / len(self.train)
+
+
+def training_rows(train_size: float | int, n_rows: int, n_classes: int) -> int:
+    """Return how many rows go to training.
+
+    Parameters
+    ----------
+    train_size : float or int
+        A fraction of the rows in (0, 1), or a number of rows.
+    n_rows, n_classes : int
+        Size of the data.
+
+    Raises
+    ------
+    DataError
+        If training or test rows would be too few to hold every class once.
+    """
+    if isinstance(train_size, bool) or not isinstance(train_size, (int, float, np.number)):
+        raise DataError(
+            "train_size: expected a fraction in (0, 1) or a number of rows, "
+            f"got {train_size!r}; use for example 0.8"
+        )
+    whole = isinstance(train_size, (int, np.integer))
+    if whole or (float(train_size).is_integer() and train_size > 1):
+        wanted = int(train_size)
+    elif 0 < train_size < 1:
+        wanted = round(float(train_size) * n_rows)
+        # A fraction asks for about so many rows; a count is meant literally.
+        wanted = min(max(wanted, n_classes), n_rows - n_classes)
+    else:
+        raise DataError(
+            "train_size: expected a fraction in (0, 1) or a number of rows, "
+            f"got {train_size!r}; use for example 0.8"
+        )
+    if not n_classes <= wanted <= n_rows - n_classes:
+        raise DataError(
+            f"train_size: expected between {n_classes} and {n_rows - n_classes} training rows "
+            f"(every class once on either side of a split of {n_rows} rows), got {train_size!r}; "
+            "choose another size or give more rows"
+        )
+    return wanted
+
+
+def _rows_per_class(counts: Integers, n_train: int) -> Integers:
+    """Share out the training rows by class: proportional, at least one on either side."""
+    ideal = counts * (n_train / counts.sum())
+    share = np.clip(np.floor(ideal).astype(np.int64), 1, counts - 1)
+    while (missing := n_train - share.sum()) != 0:
+        step = 1 if missing > 0 else -1
+        allowed = share < counts - 1 if step > 0 else share > 1
+        gap = np.where(allowed, step * (ideal - share), -np.inf)
+        share[int(np.argmax(gap))] += step
+    return share
+
+
+def _nested(rows_by_class: list[Integers], rng: np.random.Generator) -> Integers:
+    """Interleave the classes' rows so that every prefix is stratified."""
+    # Row r of a class of c rows stands at (r + u)/c of the way, u one random offset a class; the
+    # first row of each class stands in front of everything.
+    positions = []
+    for rows in rows_by_class:
+        position = (np.arange(len(rows)) + rng.random()) / len(rows)
+        position[0] = -rng.random()
+        positions.append(position)
+    order = np.argsort(np.concatenate(positions), kind="stable")
+    return np.concatenate(rows_by_class)[order]
+
+
+def repeated_splits(
+    codes: Integers, *, n_splits: int, n_train: int, random_state: int
+) -> Iterator[Split]:
+    """Yield independent stratified splits.
+
+    Split j depends on `random_state` and j only, so the first splits of a long run are those of a
+    short one.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,), int64
+        Class of each row, 0 … K-1; every class has at least two rows.
+    n_splits : int
+        Number of splits.
+    n_train : int
+        Number of training rows, from :func:`training_rows`.
+    random_state : int
+        Seed.
+
+    Yields
+    ------
+    Split
+        Training rows in nested order, and test rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.evaluation.splits import repeated_splits
+    >>> codes = np.repeat([0, 1], 50)
+    >>> split = next(repeated_splits(codes, n_splits=1, n_train=80, random_state=0))
+    >>> np.bincount(codes[split.train[:10]]), np.bincount(codes[split.test])
+    (array([5, 5]), array([10, 10]))
+    """
+    counts = np.bincount(codes)
+    share = _rows_per_class(counts, n_train)
+    by_class = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
+    for number, seed in enumerate(np.random.SeedSequence(random_state).spawn(n_splits)):
+        rng = np.random.default_rng(seed)
+        shuffled = [rng.permutation(rows) for rows in by_class]
+        train = [rows[:k] for rows, k in zip(shuffled, share, strict=True)]
+        test = [rows[k:] for rows, k in zip(shuffled, share, strict=True)]
+        yield Split(_nested(train, rng), np.sort(np.concatenate(test)), number)
+
+
+def random_splits(
+    n_units: int, *, n_splits: int, n_train: int, random_state: int
+) -> Iterator[Split]:
+    """Yield independent splits of units that have no class of their own, such as sequences.
+
+    Parameters
+    ----------
+    n_units : int
+    n_splits, n_train, random_state
+        As for :func:`repeated_splits`; here too the first splits of a long run are a short one's.
+
+    Yields
+    ------
+    Split
+        Training units in random order, which every prefix shares.
+    """
+    for number, seed in enumerate(np.random.SeedSequence(random_state).spawn(n_splits)):
+        order = np.random.default_rng(seed).permutation(n_units)
+        yield Split(order[:n_train], np.sort(order[n_train:]), number)
+
+
+def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ...]:
+    """Return training sizes for a learning curve, evenly spaced in their logarithm.
+
+    The smallest holds about five rows a class (fewer where there are few), the largest is all
+    training rows.
+
+    Examples
+    --------
+    >>> from crossfade.evaluation.splits import curve_sizes
+    >>> curve_sizes(614, 2)
+    (10, 18, 32, 58, 105, 189, 341, 614)
+    """
+    smallest = min(5 * n_classes, max(n_classes, n_train // 4))
+    sizes = np.rint(np.geomspace(smallest, n_train, n_sizes)).astype(int)
+    return tuple(int(m) for m in np.unique(sizes))

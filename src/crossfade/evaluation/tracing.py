@@ -1,0 +1,229 @@
+"""How one model's curve on one split is traced: compiled, from its predecessor, or by fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.evaluation.compiled import compiled_curve
+from crossfade.evaluation.evaluation import Evaluation, Evaluator, Failure
+from crossfade.evaluation.inputs import LabelledTable
+from crossfade.evaluation.scores import METRICS, score_predictions
+from crossfade.evaluation.splits import Split
+from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.limit import posteriors_only
+from crossfade.table import Schema, check_weights
+
+__all__ = [
+    "FittedCurve",
+    "KnownEnd",
+    "NestedCurve",
+    "Tracer",
+    "row_tracers",
+    "sequence_tracers",
+]
+
+
+class Tracer(Protocol):
+    """Traces a model's curve on one split."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the work releases the interpreter, so that threads help."""
+
+    def trace(self, split: Split, sizes: Integers) -> Floats:
+        """Return log-loss, Brier score and error at each size, (n_sizes, 3); NaN if none."""
+
+
+def row_tracers(models: Mapping[str, Any], table: LabelledTable, seed: int) -> dict[str, Tracer]:
+    """Return the fastest tracer that each model has.
+
+    What a column is (its kind and categories) is decided on all rows for models of this library;
+    other models see the rows they are fitted on and nothing else.
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+        Not changed.
+    table : LabelledTable
+    seed : int
+        For models whose random state is left open.
+
+    Raises
+    ------
+    DataError
+        If a model of this library cannot take the table.
+    """
+    return {name: _row_tracer(name, model, table, seed) for name, model in models.items()}
+
+
+def sequence_tracers(
+    models: Mapping[str, Any], evaluator: Evaluator, seed: int
+) -> dict[str, Tracer]:
+    """Return tracers of models of sequences: each is fitted at every size."""
+    return {name: FittedCurve(name, model, evaluator, seed) for name, model in models.items()}
+
+
+def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Tracer:
+    evaluator = table.evaluator
+    if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str):
+        return FittedCurve(name, model, evaluator, seed)
+    model._check_parameters()
+    declared = model._declared_kinds(table.columns)
+    schema = table.schema if declared is None else Schema.learn(table.columns, declared)
+    matrix = schema.encode(table.columns)
+    n_classes = evaluator.classes.size
+    fast = compiled_curve(model, model._density(schema), matrix, evaluator.codes, n_classes)
+    return fast or NestedCurve(name, model, schema, matrix, evaluator)
+
+
+class FittedCurve:
+    """Any scikit-learn estimator: a clone is fitted at every size.
+
+    Parameters
+    ----------
+    name : str
+    model : estimator
+    evaluator : Evaluator
+        Or anything else with its ``evaluate``.
+    seed : int
+        Where a parameter ``random_state`` of the model is None, each fit gets a number made of
+        this one, the split and the size, so that the run can be repeated and continued.
+    """
+
+    compiled = False
+
+    def __init__(self, name: str, model: Any, evaluator: Evaluator, seed: int) -> None:
+        self._name, self._model, self._evaluator, self._seed = name, model, evaluator, seed
+        parameters = model.get_params(deep=True)
+        self._open = sorted(
+            parameter
+            for parameter, value in parameters.items()
+            if value is None and parameter.split("__")[-1] == "random_state"
+        )
+
+    def trace(self, split: Split, sizes: Integers) -> Floats:
+        scores = np.full((sizes.size, len(METRICS)), np.nan)
+        for s, size in enumerate(sizes):
+            model = self._model
+            if self._open:
+                key = [self._seed, split.number, int(size)]
+                states = np.random.SeedSequence(key).generate_state(len(self._open)) >> 1
+                model = clone(model).set_params(
+                    **dict(zip(self._open, states.tolist(), strict=True))
+                )
+            result = self._evaluator.evaluate({self._name: model}, split.train[:size], split.test)
+            found = result[self._name]
+            if isinstance(found, Evaluation):
+                scores[s] = [found.scores[metric] for metric in METRICS]
+        return scores
+
+
+class NestedCurve:
+    """A classifier at a given tradeoff: rows are read once, and each size builds on the one before.
+
+    At λ = 1 the sums of the rows that are new are added, else the solver starts at the optimum of
+    the size before.
+
+    Parameters
+    ----------
+    name : str
+    model : TradeoffClassifier
+    schema : Schema
+    matrix : ndarray of shape (n_rows, n_features)
+    evaluator : Evaluator
+        Holds the labels, and counts warnings and failures.
+    """
+
+    compiled = False
+
+    def __init__(
+        self,
+        name: str,
+        model: TradeoffClassifier,
+        schema: Schema,
+        matrix: NDArray[Any],
+        evaluator: Evaluator,
+    ) -> None:
+        self._name, self._model, self._schema = name, model, schema
+        self._matrix, self._evaluator = matrix, evaluator
+        balanced = isinstance(model.class_weight, str)
+        self._sums = model.tradeoff == 1 and model._n_components == 1 and not balanced
+
+    def trace(self, split: Split, sizes: Integers) -> Floats:
+        scores = np.full((sizes.size, len(METRICS)), np.nan)
+        before: TradeoffClassifier | None = None
+        done = 0
+        for s, size in enumerate(sizes):
+            new = split.train[done if self._sums else 0 : size]
+            work = partial(self._step, new, before, split.test)
+            found = self._evaluator.guarded(self._name, work)
+            if isinstance(found, Failure):
+                before, done = None, 0
+                continue
+            before, scores[s] = found
+            done = int(size)
+        return scores
+
+    def _step(
+        self, new: Integers, before: TradeoffClassifier | None, test: Integers
+    ) -> tuple[TradeoffClassifier, list[float]]:
+        """Return the model fitted to the next size, and its scores."""
+        with posteriors_only():
+            fitted = self._fit(self._rows(new), before)
+        X = self._matrix[test]
+        with np.errstate(invalid="ignore", over="ignore"):
+            posterior = fitted._finite(fitted._scorer.posterior(X), X)
+        truth = self._evaluator.codes[test]
+        found = score_predictions(fitted._decide(posterior), posterior, truth)
+        return fitted, [found[metric] for metric in METRICS]
+
+    def _fit(self, rows: LabelledRows, before: TradeoffClassifier | None) -> TradeoffClassifier:
+        if self._sums and before is not None:
+            before._add_rows(rows, before._started, before._summary)
+            return before
+        fresh: TradeoffClassifier = clone(self._model)
+        fresh.schema_, fresh.classes_ = self._schema, self._evaluator.classes
+        density = fresh._density(self._schema)
+        if self._sums:
+            fresh._add_rows(rows, density)
+        else:
+            start = None if before is None else before.solution_.theta
+            fresh._fit_given(rows, density, float(fresh.tradeoff), start)
+        return fresh
+
+    def _rows(self, index: Integers) -> LabelledRows:
+        codes = self._evaluator.codes[index]
+        classes = self._evaluator.classes
+        weights = check_weights(None, index.size, self._model.class_weight, codes, classes)
+        return LabelledRows(self._matrix[index], codes, weights, classes.size)
+
+
+class KnownEnd:
+    """A curve whose scores at the last size are known already.
+
+    Parameters
+    ----------
+    tracer : Tracer
+        Traces the sizes before.
+    at_end : ndarray of shape (n_splits, 3)
+        Log-loss, Brier score and error at the last size.
+    """
+
+    def __init__(self, tracer: Tracer, at_end: Floats) -> None:
+        self._tracer, self._at_end = tracer, at_end
+
+    @property
+    def compiled(self) -> bool:
+        return self._tracer.compiled
+
+    def trace(self, split: Split, sizes: Integers) -> Floats:
+        before = self._tracer.trace(split, sizes[:-1]) if sizes.size > 1 else np.empty((0, 3))
+        return np.vstack([before, self._at_end[split.number]])

@@ -1,0 +1,184 @@
+"""Models as plain numbers: an intercept, and for every column what it adds to each class."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.explanation import column_scores
+from crossfade.densities import Density, Gaussian, JohnsonSU, MultivariateGaussian, Product
+from crossfade._typing import Floats
+from crossfade.errors import DataError
+from crossfade.io.saved import table_schema
+from crossfade.table.preparation import Preparation
+
+__all__ = ["coefficients"]
+
+_HOW: Final = (
+    "P(class k) = exp(s_k) / sum of exp(s); s = intercept + what each column adds. A number x adds "
+    "constant + linear z + square z^2 with z = (x - centre) factor, or asinh of that where asinh "
+    "is true, or missing (null: the model takes no missing cells); a boolean is 0 or 1. A category "
+    "adds what stands beside it, any other cell adds other."
+)
+
+
+def coefficients(estimator: Any) -> dict[str, Any]:
+    """Return a model whose log-odds are a sum over columns as numbers, ready for JSON.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted :class:`~crossfade.NaiveBayes` with any of Crossfade's densities, or a
+        :class:`~crossfade.GaussianDiscriminant` whose covariance is shared, diagonal or spherical;
+        also in a pipeline behind a :class:`~crossfade.table.preparation.Preparation`.
+
+    Returns
+    -------
+    dict
+        ``how`` says how to predict with it: ``classes``, ``intercept`` (one number a class), and
+        ``columns`` with the numbers that each adds, one a class.
+
+    Raises
+    ------
+    DataError
+        If columns act together (a full covariance, a mixture), or a density of yours is neither
+        linear nor quadratic in its column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.io import coefficients
+    >>> X, y = np.array([[0.0], [1.0], [4.0], [6.0]]), np.array([0, 0, 1, 1])
+    >>> model = NaiveBayes(tradeoff=1, shared_variance=True, var_smoothing=0).fit(X, y)
+    >>> (column,) = coefficients(model)["columns"]
+    >>> column["centre"], np.round(np.diff(column["linear"]) * column["factor"], 3)
+    (2.75, array([7.2]))
+    """
+    preparation = None
+    model = estimator
+    if isinstance(estimator, Pipeline) and isinstance(estimator[0], Preparation):
+        preparation, model = estimator[0], estimator[-1]
+    schema = table_schema(estimator)
+    if not isinstance(model, TradeoffClassifier) or not _is_sum(model):
+        raise DataError(
+            "estimator: expected a model whose log-odds are a sum over columns (naive Bayes, or a "
+            "Gaussian with a shared or diagonal covariance), got "
+            f"{type(model).__name__}{_covariance(model)}; write ONNX instead"
+        )
+
+    centres, factors, drawn_in = _units(model, preparation)
+    may_miss = preparation is not None or model.density_.allows_missing
+    neutral = np.full(schema.n_features, np.nan) if may_miss else np.array(centres)
+
+    def added(codes: Floats, column: int) -> Floats:
+        """Return what cells of one column add, (n_rows, n_classes)."""
+        rows = np.tile(neutral, (codes.size, 1))
+        rows[:, column] = codes
+        if preparation is None:
+            return column_scores(model, rows)[1][:, column]
+        prepared = preparation.prepared(rows)
+        own = preparation.source_columns_ == column
+        return column_scores(model, prepared)[1][:, own].sum(axis=1)
+
+    columns = []
+    for j, (name, kind, known) in enumerate(
+        zip(schema.names, schema.kinds, schema.categories, strict=True)
+    ):
+        one: dict[str, Any] = {"name": name, "kind": kind}
+        absent = added(np.array([np.nan]), j)[0].tolist() if may_miss else None
+        if known is not None:
+            values = added(np.arange(len(known), dtype=np.float64), j)
+            one["categories"] = [
+                {"category": value, "adds": adds}
+                for value, adds in zip(known, values.tolist(), strict=True)
+            ]
+            columns.append(one | {"other": absent})
+            continue
+        unit = {"centre": centres[j], "factor": factors[j], "asinh": drawn_in[j]}
+        polynomial = _polynomial(
+            lambda x, j=j: added(x, j), centres[j], factors[j], drawn_in[j], name
+        )
+        columns.append(one | unit | polynomial | {"missing": absent})
+    rows = neutral[None] if preparation is None else preparation.prepared(neutral[None])
+    baseline, _ = column_scores(model, rows)
+    return {
+        "format": "crossfade coefficients",
+        "format_version": 1,
+        "how": _HOW,
+        "classes": estimator.classes_.tolist(),
+        "intercept": baseline[0].tolist(),
+        "columns": columns,
+    }
+
+
+def _is_sum(model: TradeoffClassifier) -> bool:
+    natural, density = model.parameters_.natural, model.density_
+    if natural.shape[0] != model.classes_.size:
+        return False
+    if not isinstance(density, MultivariateGaussian) or density.shared:
+        return True
+    form = density.quadratic_form(natural)
+    return not np.any(form * ~np.eye(density.n_features, dtype=bool))
+
+
+def _covariance(model: Any) -> str:
+    covariance = getattr(model, "covariance", None)
+    if covariance is None:
+        return ""
+    mixture = f", {model.components} components" if model.components > 1 else ""
+    return f" with covariance {covariance!r}{mixture}"
+
+
+def _units(
+    model: TradeoffClassifier, preparation: Preparation | None
+) -> tuple[list[float], list[float], list[bool]]:
+    """Return for each column of the table a centre and a factor that suit it, and if asinh does."""
+    location, factor, drawn_in = _standardisation(model.density_)
+    if preparation is not None:
+        location = preparation.means_ + location * preparation.scales_
+        factor = factor / preparation.scales_
+        first = np.searchsorted(preparation.source_columns_, range(preparation.n_features_in_))
+        location, factor, drawn_in = location[first], factor[first], drawn_in[first]
+    return location.tolist(), factor.tolist(), drawn_in.tolist()
+
+
+def _standardisation(density: Density) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    d = density.n_features
+    if isinstance(density, JohnsonSU):
+        return density.centre, 1.0 / density.width, np.ones(d, dtype=bool)
+    location, factor, drawn_in = np.zeros(d), np.ones(d), np.zeros(d, dtype=bool)
+    if isinstance(density, (Gaussian, MultivariateGaussian)):
+        location, factor = density.standardisation
+    if isinstance(density, Product):
+        for part, columns in density.parts:
+            location[columns], factor[columns], drawn_in[columns] = _standardisation(part)
+    return location, factor, drawn_in
+
+
+def _polynomial(
+    added: Any, centre: float, factor: float, asinh: bool, name: str
+) -> dict[str, list[float]]:
+    """Return the coefficients of what a column adds, from its values at four points."""
+    if factor == 0.0:  # a constant column says nothing
+        constant = added(np.array([centre]))[0]
+        zeros = [0.0] * constant.size
+        return {"constant": constant.tolist(), "linear": zeros, "square": zeros}
+    with np.errstate(invalid="ignore"):
+        z = np.array([-1.0, 0.0, 1.0, 2.0])
+        values = added(centre + (np.sinh(z) if asinh else z) / factor)
+        below, middle, above, far = values
+        linear, square = (above - below) / 2.0, (above + below) / 2.0 - middle
+        error = np.abs(middle + 2.0 * linear + 4.0 * square - far).max()
+    if not error <= 1e-9 * (1.0 + np.abs(values).max()):
+        raise DataError(
+            f"density: expected what column {name!r} adds to be linear or quadratic in it, got "
+            "another function; write the model with save_model"
+        )
+    return {
+        "constant": middle.tolist(), "linear": linear.tolist(), "square": square.tolist()
+    }  # fmt: skip

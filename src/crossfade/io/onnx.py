@@ -1,0 +1,438 @@
+"""Models for other runtimes: converters to ONNX, registered with skl2onnx.
+
+Each converter first makes of the inputs what :meth:`~crossfade.table.schema.Schema.encode` makes of
+a table: one matrix of doubles, NaN for missing cells, categories as codes. The rest is the
+estimator's own formula on that matrix, in double precision throughout.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, EntropicNaiveBayes
+from crossfade.classifiers.explanation import posterior_power
+from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
+from crossfade.classifiers.naive_bayes import NaiveBayes
+from crossfade.densities import (
+    Categorical,
+    Density,
+    Gaussian,
+    JohnsonSU,
+    MultivariateGaussian,
+    Product,
+)
+from crossfade._typing import Floats
+from crossfade.errors import DataError, MissingExtraError
+from crossfade.tradeoff.criteria import check_criterion
+from crossfade.io.graph import Graph
+from crossfade.io.saved import table_schema
+from crossfade.table.preparation import Preparation
+from crossfade.table.schema import Schema
+
+__all__ = ["register_converters", "to_onnx"]
+
+_OUTPUTS: Final = ("label", "probabilities")
+
+
+def to_onnx(estimator: Any) -> Any:
+    """Return a fitted model as an ONNX graph with the same posterior.
+
+    The graph has one input a column, named as the column (``X`` for models fitted on arrays
+    without names): doubles of shape (n_rows, 1), NaN where missing, or text, "" where missing. A
+    column named "label" or "probabilities", as the outputs are, or "" has another input's name,
+    to be found in the graph's metadata under "columns". Outputs are the predicted ``label`` and
+    the ``probabilities``, in the order of ``classes_``. A graph cannot refuse input: categories
+    that fit did not see are taken as missing at any ``unknown``, missing cells of Gaussian
+    discriminants give NaN, and counts and booleans are not checked.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted :class:`~crossfade.NaiveBayes`, :class:`~crossfade.GaussianDiscriminant` or
+        :class:`~crossfade.EntropicNaiveBayes`, or a pipeline of a
+        :class:`~crossfade.table.preparation.Preparation` and one.
+
+    Returns
+    -------
+    onnx.ModelProto
+
+    Raises
+    ------
+    DataError
+        If the model has a density that is not Crossfade's and not linear in the column, or a
+        classifier of columns that skl2onnx cannot convert.
+    MissingExtraError
+        If skl2onnx is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import onnxruntime
+    >>> from sklearn.datasets import load_iris
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.io import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = NaiveBayes(tradeoff=0.5).fit(X, y)
+    >>> session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    >>> label, probabilities = session.run(None, {"X": X})
+    >>> bool(np.allclose(probabilities, model.predict_proba(X), rtol=0, atol=1e-12))
+    True
+    """
+    skl2onnx = _skl2onnx()
+    from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
+
+    register_converters()
+    schema = table_schema(estimator)
+    if schema.has_names or any(_is_text(schema, j) for j in range(schema.n_features)):
+        kinds = [
+            StringTensorType if _is_text(schema, j) else DoubleTensorType
+            for j in range(schema.n_features)
+        ]
+        inputs = [(f"column_{j}", kind([None, 1])) for j, kind in enumerate(kinds)]
+        names = _input_names(schema.names)
+    else:
+        inputs = [("column_0", DoubleTensorType([None, schema.n_features]))]
+        names = ["X"]
+    try:
+        model = skl2onnx.convert_sklearn(
+            estimator,
+            name=type(estimator).__name__,
+            initial_types=inputs,
+            options={"zipmap": False},
+        )
+    except (KeyError, RuntimeError) as error:  # skl2onnx's own for what it cannot convert
+        raise DataError(
+            "estimator: expected a model that skl2onnx can convert, got "
+            f"{type(estimator).__name__} with a part that it cannot ({' '.join(str(error).split())}"
+            "); write it with save_model"
+        ) from error
+    _rename_inputs(model.graph, dict(zip((name for name, _ in inputs), names, strict=True)))
+    _describe(model, estimator, schema, names)
+    return model
+
+
+def _is_text(schema: Schema, column: int) -> bool:
+    known = schema.categories[column]
+    return known is not None and not any(isinstance(value, (int, float)) for value in known)
+
+
+def _input_names(columns: Sequence[str]) -> list[str]:
+    """Return names that no other input, and no output, has."""
+    names = list(columns)
+    for position, name in enumerate(names):
+        if name == "" or name in _OUTPUTS:
+            new = f"column {name}".rstrip()
+            while new in names:
+                new += "_"
+            names[position] = new
+    return names
+
+
+def _rename_inputs(graph: Any, names: dict[str, str]) -> None:
+    """Give the inputs their names; skl2onnx itself takes only such as variables have."""
+    inner = {output for node in graph.node for output in node.output}
+    inner |= {value.name for value in graph.initializer}
+    final, taken = dict(names), {*names.values(), *_OUTPUTS}
+    for name in sorted(inner - set(_OUTPUTS)):
+        new = name
+        while new in taken:
+            new += "_"
+        taken.add(new)
+        final[name] = new
+    for node in graph.node:
+        for place in (node.input, node.output):
+            place[:] = [final.get(name, name) for name in place]
+    for value in (*graph.input, *graph.initializer):
+        value.name = final.get(value.name, value.name)
+
+
+def _describe(model: Any, estimator: Any, schema: Schema, names: Sequence[str]) -> None:
+    described = {
+        "classes": estimator.classes_.tolist(),
+        "columns": [
+            {"name": name, "kind": kind, "input": names[0] if len(names) == 1 else names[j]}
+            for j, (name, kind) in enumerate(zip(schema.names, schema.kinds, strict=True))
+        ],
+    }
+    for key, value in described.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, json.dumps(value)
+
+
+def _skl2onnx() -> Any:
+    try:
+        import skl2onnx
+    except ImportError:
+        raise MissingExtraError(
+            "ONNX models need the package skl2onnx, which is not installed; install it with: "
+            "pip install 'crossfade[onnx]'"
+        ) from None
+    return skl2onnx
+
+
+# -- the converters --------------------------------------------------------------------------------
+
+
+def register_converters() -> None:
+    """Tell skl2onnx how to convert Crossfade's estimators, also inside pipelines of yours.
+
+    Examples
+    --------
+    >>> from crossfade.io import register_converters
+    >>> register_converters()
+    """
+    update = _skl2onnx().update_registered_converter
+    options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
+    options |= {"output_class_labels": [False, True]}
+    for kind, convert in (
+        (NaiveBayes, _convert),
+        (GaussianDiscriminant, _convert),
+        (EntropicNaiveBayes, _convert_entropic),
+    ):
+        update(kind, f"Crossfade{kind.__name__}", _classifier_shape, convert, options=options)
+    update(Preparation, "CrossfadePreparation", _preparation_shape, _convert_preparation)
+
+
+def _classifier_shape(operator: Any) -> None:
+    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
+
+    n = operator.inputs[0].get_first_dimension()
+    classes = operator.raw_operator.classes_
+    text = isinstance(classes.tolist()[0], str)
+    operator.outputs[0].set_type((StringTensorType if text else Int64TensorType)([n]))
+    operator.outputs[1].set_type(DoubleTensorType([n, classes.size]))
+
+
+def _preparation_shape(operator: Any) -> None:
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    n = operator.inputs[0].get_first_dimension()
+    operator.outputs[0].set_type(DoubleTensorType([n, operator.raw_operator.means_.size]))
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    graph = Graph(scope, container)
+    model: TradeoffClassifier = operator.raw_operator
+    X = _encoded(graph, operator, model.schema_)
+    natural, offset = model.parameters_.natural, model.parameters_.offset
+    partition = model.density_.log_partition(natural)
+    if not np.isfinite(partition).all():
+        partition = np.zeros_like(partition)  # a posterior without densities
+    # log p_k = c_k + A(η_k); a factor's -A(η_k) is left out with it.
+    scores = graph.add(
+        _scores(graph, X, model.density_, natural, partition),
+        graph.constant(offset + partition.sum(axis=1)),
+    )
+    n_components = natural.shape[0] // model.classes_.size
+    if n_components > 1:
+        parts = graph.reshape(scores, [-1, model.classes_.size, n_components])
+        scores = graph.node("ReduceLogSumExp", parts, graph.integers([2]), keepdims=0)
+    scale, base = posterior_power(model)
+    scores = graph.add(graph.node("Mul", scores, graph.constant(scale)), graph.constant(base))
+    posterior = graph.node("Softmax", scores, axis=1)
+    graph.name(posterior, operator.outputs[1].full_name)
+    _decide(graph, posterior, model, operator.outputs[0].full_name)
+
+
+def _decide(graph: Graph, posterior: str, model: Any, output: str) -> None:
+    selection = getattr(model, "selection", "log_loss")
+    if isinstance(selection, str):
+        position = graph.node("ArgMax", posterior, axis=1, keepdims=0)
+    else:
+        _, costs = check_criterion(selection, model.classes_.size)
+        expected = graph.node("MatMul", posterior, graph.constant(np.asarray(costs)))
+        position = graph.node("ArgMin", expected, axis=1, keepdims=0)
+    labels = model.classes_.tolist()
+    known = graph.text(labels) if isinstance(labels[0], str) else graph.integers(map(int, labels))
+    graph.name(graph.node("Gather", known, position, axis=0), output)
+
+
+def _convert_entropic(scope: Any, operator: Any, container: Any) -> None:
+    from skl2onnx._supported_operators import sklearn_operator_name_map
+    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
+
+    graph = Graph(scope, container)
+    model: EntropicNaiveBayes = operator.raw_operator
+    matrix = _encoded(graph, operator, model.schema_)
+    log_prior = graph.constant(np.log(model.class_prior_))
+    label_type = StringTensorType if isinstance(model.classes_[0], str) else Int64TensorType
+    scores = log_prior
+    for classifier, columns in model.column_classifiers_:
+        part = graph.node("Gather", matrix, graph.integers(columns), axis=1)
+        filled, present = _present(graph, part)
+        given = scope.declare_local_variable("part", DoubleTensorType([None, len(columns)]))
+        graph.name(filled, given.onnx_name)
+        inner = scope.declare_local_operator(
+            sklearn_operator_name_map[type(classifier)], classifier
+        )
+        inner.inputs.append(given)
+        inner.outputs.append(scope.declare_local_variable("column_label", label_type()))
+        found = scope.declare_local_variable("column_posterior", DoubleTensorType())
+        inner.outputs.append(found)
+        known = list(classifier.classes_)
+        order = graph.integers([known.index(label) for label in model.classes_.tolist()])
+        posterior = graph.node("Gather", graph.double(found.onnx_name), order, axis=1)
+        floor = graph.constant(np.array(LEAST_POSTERIOR))
+        factor = graph.node(
+            "Sub", graph.node("Log", graph.node("Max", posterior, floor)), log_prior
+        )
+        whole = graph.node("ReduceMin", present, graph.integers([1]), keepdims=1)
+        scores = graph.add(scores, graph.node("Mul", factor, whole))
+    posterior = graph.node("Softmax", scores, axis=1)
+    graph.name(posterior, operator.outputs[1].full_name)
+    _decide(graph, posterior, model, operator.outputs[0].full_name)
+
+
+def _convert_preparation(scope: Any, operator: Any, container: Any) -> None:
+    graph = Graph(scope, container)
+    model: Preparation = operator.raw_operator
+    matrix = _encoded(graph, operator, model.schema_)
+    wide = graph.node("Gather", matrix, graph.integers(model.source_columns_), axis=1)
+    is_level = np.concatenate(
+        [np.full(1 if one is None else one.size, one is not None) for one in model.levels_]
+    )
+    levels = np.concatenate([[np.nan] if one is None else one for one in model.levels_])
+    seen = graph.double(graph.node("Equal", wide, graph.constant(levels)))
+    wide = graph.node("Where", graph.truths(is_level), seen, wide)
+    missing = graph.node("IsNaN", wide)
+    filled = graph.node("Where", missing, graph.constant(model.medians_), wide)
+    centred = graph.node("Sub", filled, graph.constant(model.means_))
+    scaled = graph.node("Mul", centred, graph.constant(1.0 / model.scales_))
+    graph.name(scaled, operator.outputs[0].full_name)
+
+
+# -- from inputs to the matrix ---------------------------------------------------------------------
+
+
+def _encoded(graph: Graph, operator: Any, schema: Schema) -> str:
+    """Return the matrix that the schema makes of a table."""
+    inputs = [variable.full_name for variable in operator.inputs]
+    if len(inputs) == 1:
+        whole = graph.double(inputs[0])
+        if all(kind in ("continuous", "count") for kind in schema.kinds):
+            return whole
+        inputs = [
+            graph.node("Gather", whole, graph.integers([j]), axis=1)
+            for j in range(schema.n_features)
+        ]
+    columns = [_encoded_column(graph, name, schema, j) for j, name in enumerate(inputs)]
+    return columns[0] if len(columns) == 1 else graph.node("Concat", *columns, axis=1)
+
+
+def _encoded_column(graph: Graph, name: str, schema: Schema, column: int) -> str:
+    known = schema.categories[column]
+    if known is None and schema.kinds[column] != "boolean":
+        return graph.double(name)
+    nan = graph.constant(np.array(np.nan))
+    if _is_text(schema, column):
+        # A column of text without a cell has no categories: whatever comes is not one of them.
+        known = known or ()
+        code = graph.double(graph.positions(name, list(known) or [""]))
+        if not known:
+            code = graph.node("Sub", code, graph.constant(np.array(1.0)))
+        unseen = graph.node("Less", code, graph.constant(np.array(0.0)))
+        return graph.node("Where", unseen, nan, code)
+    values = np.array([(0.0, 1.0) if known is None else known], dtype=np.float64)
+    equal = graph.double(graph.node("Equal", graph.double(name), graph.constant(values)))
+    codes = np.arange(values.size, dtype=np.float64)[:, None]
+    code = graph.node("MatMul", equal, graph.constant(codes))
+    seen = graph.node("ReduceSum", equal, graph.integers([1]), keepdims=1)
+    unseen = graph.node("Less", seen, graph.constant(np.array(0.5)))
+    return graph.node("Where", unseen, nan, code)
+
+
+# -- densities: η_k·T(x) - A(η_k), factors with a missing cell left out ----------------------------
+
+
+def _scores(graph: Graph, X: str, density: Density, natural: Floats, partition: Floats) -> str:
+    if isinstance(density, Product):
+        return _product_scores(graph, X, density, natural, partition)
+    if isinstance(density, Categorical):
+        return _categorical_scores(graph, X, density, natural, partition)
+    if isinstance(density, MultivariateGaussian):
+        return _multivariate_scores(graph, X, density, natural, partition)
+    if isinstance(density, Gaussian):
+        location, inverse = density.standardisation
+        d = density.n_features
+        if isinstance(density, JohnsonSU):
+            X = graph.asinh(_standardised(graph, X, density.centre, 1.0 / density.width))
+        z = _standardised(graph, X, location, inverse)
+        z, present = _present(graph, z)
+        squares = graph.node("Mul", z, z)
+        scores = graph.times(z, natural[:, :d])
+        if not density.shared_variance:
+            scores = graph.add(scores, graph.times(squares, natural[:, d:]))
+        return graph.node("Sub", scores, graph.times(present, partition))
+    if density.linear_in_columns:
+        x, present = _present(graph, X)
+        return graph.node("Sub", graph.times(x, natural), graph.times(present, partition))
+    raise DataError(
+        f"density: expected one of Crossfade's, or one linear in its column, got "
+        f"{type(density).__name__}, whose statistics have no conversion to ONNX; write the model "
+        "with save_model"
+    )
+
+
+def _product_scores(
+    graph: Graph, X: str, density: Product, natural: Floats, partition: Floats
+) -> str:
+    total = None
+    statistic = factor = 0
+    for part, columns in density.parts:
+        own = slice(statistic, statistic + part.n_statistics)
+        factors = slice(factor, factor + part.n_factors)
+        statistic, factor = own.stop, factors.stop
+        picked = graph.node("Gather", X, graph.integers(columns), axis=1)
+        scores = _scores(graph, picked, part, natural[:, own], partition[:, factors])
+        total = scores if total is None else graph.add(total, scores)
+    assert total is not None  # a product has parts
+    return total
+
+
+def _categorical_scores(
+    graph: Graph, X: str, density: Categorical, natural: Floats, partition: Floats
+) -> str:
+    # One table for all columns, a row a level; missing cells look up its last row, of zeros.
+    offsets = np.concatenate([[0], np.cumsum(density.levels)])[:-1].astype(float)
+    table = density.by_level(natural)
+    table[:-1] -= partition.T[np.repeat(np.arange(density.n_features), density.levels)]
+    positions = graph.add(X, graph.constant(offsets))
+    last = graph.constant(np.array(float(density.n_levels)))
+    positions = graph.node("Where", graph.node("IsNaN", positions), last, positions)
+    found = graph.node("Gather", graph.constant(table), graph.int64(positions), axis=0)
+    return graph.node("ReduceSum", found, graph.integers([1]), keepdims=0)
+
+
+def _multivariate_scores(
+    graph: Graph, X: str, density: MultivariateGaussian, natural: Floats, partition: Floats
+) -> str:
+    d, k = density.n_features, natural.shape[0]
+    z = _standardised(graph, X, *density.standardisation)
+    scores = graph.add(graph.times(z, natural[:, :d]), graph.constant(-partition.sum(axis=1)))
+    if density.shared:  # the quadratic form is all classes' and says nothing about them
+        return scores
+    form = density.quadratic_form(natural)
+    diagonal = np.diagonal(form, axis1=1, axis2=2)
+    if np.count_nonzero(form) == np.count_nonzero(diagonal):
+        return graph.add(scores, graph.times(graph.node("Mul", z, z), diagonal))
+    wide = form.transpose(1, 0, 2).reshape(d, k * d)
+    images = graph.reshape(graph.node("MatMul", z, graph.constant(wide)), [-1, k, d])
+    products = graph.node("Mul", images, graph.reshape(z, [-1, 1, d]))
+    return graph.add(scores, graph.node("ReduceSum", products, graph.integers([2]), keepdims=0))
+
+
+def _standardised(graph: Graph, X: str, location: Floats, inverse: Floats) -> str:
+    centred = graph.node("Sub", X, graph.constant(location))
+    return graph.node("Mul", centred, graph.constant(inverse))
+
+
+def _present(graph: Graph, X: str) -> tuple[str, str]:
+    """Return the cells with zeros for missing ones, and which are present, as 0 and 1."""
+    missing = graph.node("IsNaN", X)
+    filled = graph.node("Where", missing, graph.constant(np.array(0.0)), X)
+    return filled, graph.double(graph.node("Not", missing))

@@ -1,0 +1,1 @@
+"""Solvers: what they minimise, they know by its value, gradient and curvature only."""

@@ -1,0 +1,319 @@
+"""Limited-memory BFGS for many parameters, with a diagonal of the Hessian and an L1 penalty.
+
+For problems whose Hessian is too large to form (random fields, wide logistic models). Three things
+set it apart from the solvers one finds in libraries:
+
+- The *diagonal* of the Hessian, where the problem can supply one, replaces the multiple of the
+  identity that L-BFGS starts its recursion from. Where parameters belong to attributes seen once
+  and to attributes seen a hundred thousand times, this saves more than half of the evaluations.
+- An L1 penalty, by the orthant-wise method: steps stay within the orthant of the current point,
+  so that parameters become exactly zero.
+- Vector work is a handful of BLAS calls a step.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from crossfade._typing import Floats
+from crossfade.errors import DataError
+from crossfade.optim.newton import Iterate, Monitor, Solution
+
+__all__ = ["SmoothProblem", "lbfgs"]
+
+#: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
+_DECREASE, _CURVATURE = 1e-4, 0.9
+_MAX_TRIALS = 25
+#: Relative rounding error of a function value: within it, only the gradient can judge a step.
+_NOISE = 1e-12
+
+
+class SmoothProblem(Protocol):
+    """A smooth function of a parameter vector, to be minimised."""
+
+    @property
+    def n_rows(self) -> float:
+        """Return the total weight of the rows: gradients are judged relative to it."""
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the function and a fresh gradient array; +inf outside the domain."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point; `gradient` is of the smooth part, `downhill` the least subgradient of the whole."""
+
+    theta: Floats
+    value: float
+    gradient: Floats
+    downhill: Floats
+    gradient_norm: float
+
+    def iterate(self) -> Iterate:
+        return Iterate(self.theta, self.value, self.downhill, self.gradient_norm)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A step, the gradient change over it, and 1 / (their product)."""
+
+    step: Floats
+    change: Floats
+    inverse: float
+
+
+class _Memory:
+    """The inverse Hessian as L-BFGS has it: a diagonal, and the last steps."""
+
+    def __init__(self, size: int) -> None:
+        self.pairs: deque[_Pair] = deque(maxlen=size)
+        self.diagonal: float | Floats = 1.0
+        self.factor = 1.0
+
+    def learn(self, step: Floats, change: Floats) -> None:
+        product = float(step @ change)
+        size = float(change @ change)
+        # A step along which the gradient hardly changed (rounding) would spoil the estimate.
+        if product <= 1e-14 * size or size == 0.0:
+            return
+        self.pairs.append(_Pair(step, change, 1.0 / product))
+        # A diagonal neglects that parameters act together; the last step says by how much.
+        self.factor = product / float(change @ (self.diagonal * change))
+
+    def solve(self, gradient: Floats) -> Floats:
+        """Return the inverse Hessian times `gradient` (Nocedal's two loops)."""
+        vector = gradient.copy()
+        shares = []
+        for pair in reversed(self.pairs):
+            share = pair.inverse * float(pair.step @ vector)
+            vector -= share * pair.change
+            shares.append(share)
+        vector *= self.factor * self.diagonal
+        for pair, share in zip(self.pairs, reversed(shares), strict=True):
+            vector += (share - pair.inverse * float(pair.change @ vector)) * pair.step
+        return vector
+
+
+def lbfgs(
+    problem: SmoothProblem,
+    start: Floats,
+    *,
+    l1: float | Floats = 0.0,
+    diagonal: Callable[[Floats], Floats] | None = None,
+    memory: int = 10,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    monitor: Monitor | None = None,
+) -> Solution:
+    """Minimise a smooth function plus l1 · |θ|.
+
+    Parameters
+    ----------
+    problem : SmoothProblem
+    start : ndarray of shape (n_parameters,)
+        Inside the domain; not changed.
+    l1 : float or ndarray of shape (n_parameters,), default=0.0
+        Weight of each parameter's absolute value, not part of the problem's own value.
+    diagonal : callable, optional
+        Takes θ, returns a positive stand-in for the Hessian's diagonal there, (n_parameters,).
+        Called at the start, and again after 5, 20, 80, … steps.
+    memory : int, default=10
+        Steps remembered.
+    tol : float, default=1e-6
+        Stop when the largest absolute entry of the gradient (with L1: of the least subgradient) is
+        at most `tol` times ``problem.n_rows``.
+    max_iter : int, default=1000
+    monitor : callable, optional
+        Sees every step; may end the run by another rule, as
+        :data:`~crossfade.optim.newton.Monitor` says.
+
+    Returns
+    -------
+    Solution
+        ``value`` includes the L1 term.
+
+    Raises
+    ------
+    DataError
+        If `l1` is negative or the start lies outside the domain.
+
+    Notes
+    -----
+    Nocedal & Wright (2006), "Numerical Optimization", algorithm 7.5; Andrew & Gao (2007),
+    "Scalable training of L1-regularized log-linear models" (OWL-QN), with the line search's steps
+    projected onto the orthant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crossfade.optim.lbfgs import lbfgs
+    >>> class Quadratic:
+    ...     n_rows = 1.0
+    ...     def value_and_gradient(self, theta):
+    ...         shifted = theta - np.array([3.0, 0.5])
+    ...         return 0.5 * float(shifted @ shifted), shifted
+    >>> lbfgs(Quadratic(), np.zeros(2)).theta
+    array([3. , 0.5])
+    >>> lbfgs(Quadratic(), np.zeros(2), l1=1.0).theta
+    array([2., 0.])
+    """
+    penalised = _Penalised(problem, _penalty(l1, np.shape(start)))
+    at = penalised.evaluate(np.array(start, dtype=np.float64))
+    if not np.isfinite(at.value):
+        raise DataError(f"start: expected a point of finite value, got {at.value}; start elsewhere")
+    history = [(at.value, at.gradient_norm)]
+    inverse = _Memory(memory)
+    message, converged, refresh = f"stopped after max_iter={max_iter} steps", False, 0
+    while True:
+        n_iter = len(history) - 1
+        if at.gradient_norm <= tol:
+            message = f"gradient norm {at.gradient_norm:.1e} is within the tolerance {tol:.1e}"
+            converged = True
+            break
+        if n_iter == max_iter:
+            break
+        if diagonal is not None and n_iter == refresh:
+            inverse.diagonal = 1.0 / diagonal(at.theta)
+            refresh = 4 * refresh if refresh else 5
+        new = penalised.step(at, inverse)
+        if new is None and inverse.pairs:
+            inverse.pairs.clear()
+            new = penalised.step(at, inverse)
+        if new is None:
+            message = f"no step lowers the objective further; gradient norm {at.gradient_norm:.1e}"
+            converged = at.gradient_norm <= 1e3 * tol
+            break
+        inverse.learn(new.theta - at.theta, new.gradient - at.gradient)
+        words = monitor(at.iterate(), new.iterate()) if monitor is not None else None
+        at = new
+        history.append((at.value, at.gradient_norm))
+        if words is not None:
+            message, converged = words, True
+            break
+    return Solution(
+        at.theta, at.value, at.gradient_norm, len(history) - 1, converged, message, tuple(history)
+    )
+
+
+def _penalty(l1: float | Floats, shape: tuple[int, ...]) -> Floats | None:
+    """Return the L1 weights, or None if there is no penalty at all."""
+    weights = np.broadcast_to(np.asarray(l1, dtype=np.float64), shape)
+    if not (weights >= 0.0).all() or not np.isfinite(weights).all():
+        raise DataError(f"l1: expected non-negative numbers, got {l1!r}; use 0 for no penalty")
+    return weights if weights.any() else None
+
+
+class _Penalised:
+    """The problem with its L1 term: evaluation, and one step downhill."""
+
+    def __init__(self, problem: SmoothProblem, l1: Floats | None) -> None:
+        self.problem = problem
+        self.l1 = l1
+
+    def evaluate(self, theta: Floats) -> _Point:
+        value, gradient = self.problem.value_and_gradient(theta)
+        if not np.isfinite(value):
+            return _Point(theta, np.inf, gradient, gradient, np.inf)
+        downhill = gradient
+        if self.l1 is not None:
+            value += float(self.l1 @ np.abs(theta))
+            downhill = _least_subgradient(theta, gradient, self.l1)
+        norm = float(np.abs(downhill).max(initial=0.0)) / max(self.problem.n_rows, 1e-300)
+        return _Point(theta, value, gradient, downhill, norm)
+
+    def step(self, at: _Point, inverse: _Memory) -> _Point | None:
+        """Return a point that lowers the objective enough, or None."""
+        direction = inverse.solve(at.downhill)
+        np.negative(direction, out=direction)
+        if self.l1 is not None:
+            # A component against its own subgradient comes from the curvature of other orthants.
+            direction[direction * at.downhill >= 0.0] = 0.0
+        slope = float(at.downhill @ direction)
+        if not slope < 0.0:
+            return None
+        first = 1.0
+        if not inverse.pairs and isinstance(inverse.diagonal, float):
+            first = 1.0 / float(np.sqrt(at.downhill @ at.downhill))
+        if self.l1 is not None:
+            return self._backtrack(at, direction, first)
+        return self._search(at, direction, slope, first)
+
+    def _backtrack(self, at: _Point, direction: Floats, length: float) -> _Point | None:
+        """Halve the step, projected onto the orthant of the point it leaves from."""
+        orthant = np.where(at.theta != 0.0, np.sign(at.theta), -np.sign(at.downhill))
+        noise = _NOISE * abs(at.value)
+        for _ in range(_MAX_TRIALS):
+            theta = at.theta + length * direction
+            theta[theta * orthant <= 0.0] = 0.0
+            new = self.evaluate(theta)
+            gain = float(at.downhill @ (theta - at.theta))
+            if new.value < at.value and new.value <= at.value + _DECREASE * gain:
+                return new
+            if -gain <= noise and new.value <= at.value + noise and _lower(new, at):
+                return new
+            length *= 0.5
+        return None
+
+    def _search(self, at: _Point, direction: Floats, slope: float, length: float) -> _Point | None:
+        """Find a step that meets the weak Wolfe conditions, by bracketing and interpolation."""
+        below, above = (0.0, at.value, slope), None
+        best: _Point | None = None
+        noise = _NOISE * abs(at.value)
+        for _ in range(_MAX_TRIALS):
+            new = self.evaluate(at.theta + length * direction)
+            if not np.isfinite(new.value):
+                above, length = (length, np.inf, np.inf), below[0] + 0.1 * (length - below[0])
+                continue
+            here = float(new.gradient @ direction)
+            flat = -length * slope <= noise and new.value <= at.value + noise and _lower(new, at)
+            if flat:
+                return new
+            # "Not lower" matters where the decrease asked for is below rounding.
+            if new.value > at.value + _DECREASE * length * slope or new.value >= at.value:
+                above = (length, new.value, here)
+            else:
+                if best is None or new.value < best.value:
+                    best = new
+                if here >= _CURVATURE * slope:
+                    return new
+                below = (length, new.value, here)
+            if above is None:
+                length *= 4.0
+            else:
+                length = _between(below, above)
+                if above[0] - below[0] <= 1e-14 * above[0]:
+                    break
+        return best
+
+
+def _lower(new: _Point, at: _Point) -> bool:
+    return new.gradient_norm < at.gradient_norm
+
+
+def _least_subgradient(theta: Floats, gradient: Floats, l1: Floats) -> Floats:
+    """Return the subgradient of smallest norm (Andrew & Gao 2007, equation 4)."""
+    shrunk = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    return np.where(theta != 0.0, gradient + l1 * np.sign(theta), shrunk)
+
+
+def _between(below: tuple[float, float, float], above: tuple[float, float, float]) -> float:
+    """Return the minimum of the cubic through both ends, kept off the ends."""
+    (a, fa, da), (b, fb, db) = below, above
+    width = b - a
+    share = 0.5
+    if np.isfinite(fb):
+        bend = da + db - 3.0 * (fb - fa) / width
+        # In units of the largest, since squares of large slopes are no numbers.
+        size = max(abs(da), abs(db), abs(bend), 1e-300)
+        da, db, bend = da / size, db / size, bend / size
+        root = bend * bend - da * db
+        if root >= 0.0:
+            denominator = db - da + 2.0 * np.sqrt(root)
+            if denominator > 0.0:
+                share = 1.0 - (db + np.sqrt(root) - bend) / denominator
+    return a + width * float(min(max(share, 0.1), 0.9))

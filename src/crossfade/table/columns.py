@@ -1,0 +1,370 @@
+"""A table's columns behind one small surface, whichever library holds the table.
+
+:func:`read_columns` takes a data frame (pandas, polars, pyarrow, anything narwhals knows), a NumPy
+array or nested lists, and returns :class:`Columns`: the names, and per column what its cells are
+and how to get at their numbers or distinct values. Nothing is copied before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crossfade.errors import DataError
+from crossfade.table.factorise import (
+    Factorised,
+    factorise_numbers,
+    factorise_objects,
+    factorise_series,
+)
+from crossfade.table.objects import Storage, numbers_from_objects, object_storage, show
+
+__all__ = ["Column", "Columns", "read_columns"]
+
+
+class Column:
+    """One column: what its cells are, its numbers, its distinct values.
+
+    Parameters
+    ----------
+    where : str
+        What to call it in messages, ``"X: column 'age'"``.
+    storage : {"boolean", "integer", "float", "category", "missing"}
+        What the cells are. A column without a single cell is "missing" whatever its type, but
+        for text and categories.
+    numbers : ndarray of shape (n_rows,), optional
+        Booleans, integers or floats (NaN: missing); None for categories.
+    source : optional
+        Where categories come from: a list of objects or a narwhals series.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        storage: Storage,
+        numbers: NDArray[Any] | None = None,
+        source: Sequence[Any] | nw.Series[Any] | None = None,
+    ) -> None:
+        self.where = where
+        self.storage = storage
+        self.numbers = numbers
+        self._source = source
+
+    @cached_property
+    def factorised(self) -> Factorised:
+        """Distinct values, ascending, and the code of each row (-1: missing)."""
+        if self.numbers is not None:
+            distinct, codes = factorise_numbers(self.numbers)
+            if (
+                distinct.dtype.kind == "f"
+                and np.isinf(distinct[[0, -1]] if distinct.size else 0).any()
+            ):
+                raise DataError(f"{self.where}: expected finite numbers, got infinity; {INFINITE}")
+            return distinct.tolist(), codes
+        assert self._source is not None
+        if not isinstance(self._source, nw.Series):
+            return factorise_objects(self._source)
+        try:
+            return factorise_series(self._source)
+        except TypeError:
+            object_storage(self._source.to_list(), self.where)  # names two cells that do not mix
+            raise DataError(
+                f"{self.where}: expected categories that can be put in order, got "
+                f"{self._source.dtype}; turn them into text"
+            ) from None
+
+    def has_cells(self) -> bool:
+        """Return whether any cell is not missing."""
+        if self.numbers is None:
+            return bool(self.factorised[0])
+        if self.numbers.dtype.kind != "f":
+            return self.numbers.size > 0
+        return bool(self.numbers.size) and not (
+            np.isnan(self.numbers[0]) and bool(np.isnan(self.numbers).all())
+        )
+
+
+class Columns:
+    """The columns of a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names; "x0", "x1", … where the table has none.
+    has_names : bool
+        Whether the table names its columns by text.
+    n_rows : int
+    matrix : ndarray of shape (n_rows, n_columns) or None
+        The cells, where they are all numbers in one array already.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        has_names: bool,
+        n_rows: int,
+        *,
+        matrix: NDArray[Any] | None = None,
+        columns: list[Column] | None = None,
+    ) -> None:
+        self.names = names
+        self.has_names = has_names
+        self.n_rows = n_rows
+        self.matrix = matrix
+        self._columns = columns
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """One :class:`Column` a column."""
+        if self._columns is not None:
+            return self._columns
+        assert self.matrix is not None
+        storage = _STORAGE[self.matrix.dtype.kind]
+        return [
+            Column(self.where(index), storage, self.matrix[:, index])
+            for index in range(len(self.names))
+        ]
+
+    def where(self, index: int) -> str:
+        """Return what to call a column in messages."""
+        return where(self.names, self.has_names, index)
+
+
+def where(names: Sequence[str], has_names: bool, index: int) -> str:
+    """Return what to call a column in messages: by its name, else by its position."""
+    return f"X: column {show(names[index])}" if has_names else f"X: column {index}"
+
+
+#: Remedy for infinite values.
+INFINITE = "replace it by a number, or by NaN where the cell is unknown"
+
+_STORAGE: dict[str, Storage] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
+
+
+def read_columns(X: Any) -> Columns:
+    """Return the columns of a table; nothing of it is changed.
+
+    Parameters
+    ----------
+    X : data frame, array-like of shape (n_rows, n_columns) or Columns
+
+    Raises
+    ------
+    DataError
+        If `X` is not a table of at least one row and one column, holds dates, complex numbers or
+        mixed types, names two columns alike, or is sparse or lazy.
+    CellTypeError
+        If a cell holds a list, a dict or another object.
+    """
+    if isinstance(X, Columns):
+        return X
+    _refuse_other_containers(X)
+    if nw.dependencies.is_into_dataframe(X):
+        return _of_frame(X)
+    return _of_array(X)
+
+
+def _refuse_other_containers(X: Any) -> None:
+    if scipy.sparse.issparse(X):
+        raise DataError(
+            f"X: expected a dense table, got a sparse {type(X).__name__}; "
+            "Sparse data are not supported, use X.toarray() where that fits in memory"
+        )
+    if nw.dependencies.is_polars_lazyframe(X) or isinstance(X, nw.LazyFrame):
+        raise DataError(
+            f"X: expected a data frame or an array, got a lazy frame ({type(X).__name__}); "
+            "use X.collect()"
+        )
+    if isinstance(X, (str, bytes)) or X is None or isinstance(X, dict):
+        remedy = "use pandas.DataFrame(X)" if isinstance(X, dict) else "read the table first"
+        raise DataError(f"X: expected a data frame or a 2-D array, got {show(X)}; {remedy}")
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    if len(shape) != 2:
+        raise DataError(
+            f"X: expected a 2-D array or a data frame, got an array of shape {shape}. Reshape "
+            "your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+        )
+    n_rows, n_columns = shape
+    if n_columns == 0:
+        raise DataError(
+            f"X: found 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required.; "
+            "add a column besides the target"
+        )
+    if n_rows == 0:
+        raise DataError(
+            f"X: found 0 sample(s) (shape=(0, {n_columns})) while a minimum of 1 is required.; "
+            "the table has columns but no row"
+        )
+
+
+def _of_array(X: Any) -> Columns:
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind in "USO" and not hasattr(X, "dtype"):
+            # Nested lists of numbers and words: NumPy would turn the numbers into words.
+            array = np.asarray(X, dtype=object)
+    except ValueError:
+        raise DataError(
+            f"X: expected rows of equal length, got {type(X).__name__} with rows of different "
+            "lengths; fill short rows with None"
+        ) from None
+    if array.dtype.names:
+        raise DataError(
+            f"X: expected a 2-D array or a data frame, got a structured array with fields "
+            f"{show(array.dtype.names)}; use pandas.DataFrame(X)"
+        )
+    if array.dtype.kind == "c":
+        raise DataError(
+            f"X: Complex data not supported, got an array of dtype {array.dtype}; use X.real and "
+            "X.imag as columns of their own"
+        )
+    _check_shape(array.shape)
+    n_rows, n_columns = array.shape
+    names = tuple(f"x{index}" for index in range(n_columns))
+    if array.dtype.kind in "biuf":
+        if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+            array = np.ma.filled(X.astype(np.float64), np.nan)
+        return Columns(names, False, n_rows, matrix=array)
+    if array.dtype.kind not in "OUT":
+        raise DataError(
+            f"X: expected numbers or text, got an array of dtype {array.dtype}; "
+            + ("decode it with X.astype(str)" if array.dtype.kind == "S" else _TIME_REMEDY)
+        )
+    columns = [
+        _of_objects(array[:, index].tolist(), where(names, False, index))
+        for index in range(n_columns)
+    ]
+    return Columns(names, False, n_rows, columns=columns)
+
+
+_TIME_REMEDY = "turn it into numbers (a year, days since a start) or into text"
+
+
+def _of_objects(items: list[Any], place: str) -> Column:
+    storage = object_storage(items, place)
+    if storage == "category":
+        return Column(place, storage, source=items)
+    numbers = numbers_from_objects(items, storage, place)
+    if storage == "float":
+        storage = _storage_of_floats(numbers)
+    return Column(place, storage, numbers)
+
+
+def _of_frame(X: Any) -> Columns:
+    labels = _labels(X)
+    named = [label for label in labels if isinstance(label, str)]
+    has_names = len(named) == len(labels) > 0
+    repeated = [label for label, times in Counter(labels).items() if times > 1]
+    if repeated:
+        raise DataError(
+            f"X: expected column names that differ, got {show(repeated[0])} "
+            f"{labels.count(repeated[0])} times; rename or drop the repeated columns"
+        )
+    frame = nw.from_native(X, eager_only=True)
+    _check_shape(frame.shape)
+    names = tuple(named) if has_names else tuple(f"x{index}" for index in range(len(labels)))
+    matrix = _shared_matrix(X)
+    if matrix is not None:
+        return Columns(names, has_names, len(frame), matrix=matrix)
+    columns = [
+        _of_series(series, where(names, has_names, index))
+        for index, series in enumerate(frame.iter_columns())
+    ]
+    return Columns(names, has_names, len(frame), columns=columns)
+
+
+def _labels(X: Any) -> list[Any]:
+    if isinstance(X, nw.DataFrame):
+        return list(X.columns)
+    names = getattr(X, "column_names", None)  # pyarrow
+    return list(X.columns if names is None else names)
+
+
+def _shared_matrix(X: Any) -> NDArray[Any] | None:
+    """Return a pandas frame's own array, without a copy, where it is all one kind of float."""
+    if not nw.dependencies.is_pandas_dataframe(X):
+        return None
+    kinds = set(X.dtypes)
+    if len(kinds) != 1 or next(iter(kinds)) not in (np.dtype(np.float64), np.dtype(np.float32)):
+        return None
+    array: NDArray[Any] = X.to_numpy()
+    first = array[: min(len(array), 1000)]
+    # A column of whole numbers may be what pandas makes of integers with gaps.
+    return None if _maybe_integers(first).any() else array
+
+
+def _maybe_integers(values: NDArray[Any]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        whole: NDArray[np.bool_] = ((values == np.floor(values)) | np.isnan(values)).all(axis=0)
+    return whole
+
+
+def _of_series(series: nw.Series[Any], place: str) -> Column:
+    dtype, native_dtype = series.dtype, getattr(series.to_native(), "dtype", None)
+    if is_of_objects(series):
+        return _of_objects(series.to_list(), place)
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        return Column(place, "category", source=series)
+    if dtype == nw.Boolean:
+        complete = series.null_count() == 0
+        values = series.to_numpy() if complete else series.cast(nw.Float64).to_numpy()
+        return Column(place, "boolean", values)
+    if dtype.is_decimal():
+        return Column(place, "float", series.cast(nw.Float64).to_numpy())
+    if dtype.is_integer():
+        return Column(place, "integer", series.to_numpy())
+    if dtype.is_float():
+        values = series.to_numpy()
+        by_pandas = isinstance(native_dtype, np.dtype)
+        return Column(place, _storage_of_floats(values) if by_pandas else "float", values)
+    return _of_unknown(series, native_dtype, place)
+
+
+def is_of_objects(series: nw.Series[Any]) -> bool:
+    """Return whether a series holds Python objects (narwhals calls some of these text)."""
+    native_dtype = getattr(series.to_native(), "dtype", None)
+    objects = isinstance(native_dtype, np.dtype) and native_dtype.kind == "O"
+    return objects or series.dtype == nw.Object
+
+
+def _storage_of_floats(values: NDArray[Any]) -> Storage:
+    """Return "integer" for what pandas makes of integers with gaps: whole floats and NaN."""
+    if not _maybe_integers(values[:1000]):
+        return "float"
+    present = values[~np.isnan(values)]
+    if present.size == values.size or not present.size or not np.isfinite(present).all():
+        return "float"
+    return "integer" if _maybe_integers(present) else "float"
+
+
+def _of_unknown(series: nw.Series[Any], native_dtype: Any, place: str) -> Column:
+    """Accept a column without a type, since all its cells are missing; refuse the rest."""
+    name = str(native_dtype if native_dtype is not None else series.dtype)
+    kind = str(getattr(series.to_native(), "type", name)).lower()
+    if kind == "null" or kind == "null[pyarrow]":
+        return Column(place, "missing", np.full(len(series), np.nan))
+    if name.startswith("complex"):
+        raise DataError(
+            f"{place}: Complex data not supported, got dtype {name}; use its real and its "
+            "imaginary part as columns of their own"
+        )
+    if name.startswith("Sparse"):
+        raise DataError(
+            f"{place}: expected a dense column, got dtype {name}; Sparse data are not supported, "
+            "use X.sparse.to_dense()"
+        )
+    if series.dtype.is_temporal() or "period" in name:
+        raise DataError(f"{place}: expected numbers or text, got dtype {name}; {_TIME_REMEDY}")
+    raise DataError(
+        f"{place}: expected numbers or text, got dtype {name}; give each part a column of its "
+        "own, or turn the cells into text"
+    )

@@ -1,0 +1,262 @@
+"""Class labels of any type, as integer codes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from crossfade.errors import DataError
+from crossfade.table.columns import is_of_objects
+from crossfade.table.factorise import (
+    factorise_integers,
+    factorise_numbers,
+    factorise_objects,
+    factorise_series,
+)
+from crossfade.table.objects import numbers_from_objects, object_storage, show
+
+__all__ = ["encode_labels"]
+
+Coded = tuple[NDArray[Any], NDArray[np.int64]]
+
+
+def encode_labels(
+    y: Any, classes: Any = None, *, minimum: int = 2, n_samples: int | None = None
+) -> Coded:
+    """Return the distinct labels and the class code of each row.
+
+    Parameters
+    ----------
+    y : array-like or series of shape (n_rows,)
+        Labels: text, integers, booleans, whole floats, categories. Not changed.
+    classes : array-like of shape (n_classes,), optional
+        All labels that may occur; found in `y` when not given.
+    minimum : int, default=2
+        Least number of classes.
+    n_samples : int, optional
+        Number of rows that `y` must have.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Ascending. Text keeps its NumPy dtype, and is of dtype object where it comes from a frame.
+    codes : ndarray of shape (n_rows,), int64
+        Position of each row's label among the classes.
+
+    Raises
+    ------
+    DataError
+        If labels are missing, continuous, of several types, fewer than `minimum` or not among
+        the given classes.
+
+    Examples
+    --------
+    >>> encode_labels(["spam", "ham", "ham"])
+    (array(['ham', 'spam'], dtype='<U4'), array([1, 0, 0]))
+    """
+    found, codes = _factorised(y, "y")
+    if n_samples is not None and len(codes) != n_samples:
+        raise DataError(
+            f"y: expected one label for each of the {n_samples} rows of X, got {len(codes)}; "
+            "Found input variables with inconsistent numbers of samples: "
+            f"{[n_samples, len(codes)]}"
+        )
+    if classes is not None:
+        known, _ = _factorised(classes, "classes")
+        codes = _position(found, known)[codes]
+        found = known
+    if len(found) < minimum:
+        noun = "1 class" if len(found) == 1 else f"{len(found)} classes"
+        only = f" ({show(found[0])} in all {len(codes)} rows)" if len(found) == 1 else ""
+        raise DataError(
+            f"y: expected at least {minimum} classes, got {noun}{only}; add rows of another class "
+            "or choose another target"
+        )
+    return found, codes
+
+
+def _position(found: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+    lookup = {label: position for position, label in enumerate(known.tolist())}
+    unseen = [label for label in found.tolist() if label not in lookup]
+    if unseen:
+        raise DataError(
+            f"y: expected only labels among the {len(known)} given classes "
+            f"({', '.join(show(label) for label in known[:5])}{', …' if len(known) > 5 else ''}), "
+            f"got {', '.join(show(label) for label in unseen[:3])}; list all labels in classes"
+        )
+    return np.array([lookup[label] for label in found.tolist()], dtype=np.int64)
+
+
+def _factorised(y: Any, place: str) -> Coded:
+    if y is None:
+        raise DataError(
+            f"{place}: this estimator requires y to be passed, but the target y is None; give one "
+            "label a row"
+        )
+    if scipy.sparse.issparse(y):
+        raise DataError(
+            f"{place}: expected dense labels, got sparse {type(y).__name__}; use toarray().ravel()"
+        )
+    series = _as_series(y, place)
+    if series is not None:
+        return _of_series(series, place)
+    return _of_array(_as_array(y, place), place)
+
+
+def _as_series(y: Any, place: str) -> nw.Series[Any] | None:
+    """Return labels held by a data-frame library as a narwhals series, None for other labels."""
+    if nw.dependencies.is_into_dataframe(y):
+        frame = nw.from_native(y, eager_only=True)
+        if frame.shape[1] != 1:
+            raise _not_one_column(frame.shape, place)
+        _warn_column_vector()
+        return frame[:, 0]
+    if type(y).__module__.startswith("pyarrow") and not hasattr(y, "chunks"):
+        import pyarrow as pa
+
+        y = pa.chunked_array([y])
+    if nw.dependencies.is_into_series(y):
+        return nw.from_native(y, series_only=True)
+    return None
+
+
+def _warn_column_vector() -> None:
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y "
+        "to (n_samples,), for example using ravel().",
+        DataConversionWarning,
+        stacklevel=2,
+    )
+
+
+def _not_one_column(shape: tuple[int, ...], place: str) -> DataError:
+    return DataError(
+        f"{place}: y should be a 1d array, got an array of shape {shape} instead; give one label "
+        "a row"
+    )
+
+
+def _as_array(y: Any, place: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(y)
+        listed = array.dtype.kind in "US" and array.ndim == 1 and not hasattr(y, "dtype")
+        if listed and not all(issubclass(kind, str) for kind in set(map(type, y))):
+            array = np.asarray(y, dtype=object)  # NumPy would turn [1, "a"] into words
+    except ValueError:
+        raise DataError(
+            f"{place}: expected one label a row, got rows of different lengths in "
+            f"{show(y)}; y should be a 1d array"
+        ) from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        _warn_column_vector()
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise _not_one_column(array.shape, place)
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        raise _missing(int(np.ma.getmaskarray(y).sum()), len(array), place)
+    return array
+
+
+def _of_series(series: nw.Series[Any], place: str) -> Coded:
+    dtype = series.dtype
+    if is_of_objects(series):
+        return _of_objects(series.to_list(), place)
+    missing = series.null_count()
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        try:
+            values, codes = factorise_series(series)
+        except TypeError:
+            raise _several_types(series.unique().to_list()[:2], place) from None
+        absent = int(np.count_nonzero(codes < 0))
+        if absent:
+            raise _missing(absent, len(codes), place)
+        text = all(isinstance(value, str) for value in values)
+        return np.array(values, dtype=object if text else None), codes
+    if missing:
+        raise _missing(missing, len(series), place)
+    if dtype.is_decimal():
+        series = series.cast(nw.Float64)
+    return _of_array(np.asarray(series.to_numpy()), place)
+
+
+def _of_array(labels: NDArray[Any], place: str) -> Coded:
+    kind = labels.dtype.kind
+    if kind in "biu":
+        return factorise_integers(labels)
+    if kind == "f":
+        return _of_floats(labels, place)
+    if kind in "UT":
+        values, codes = factorise_objects(labels.tolist())
+        _refuse_missing(codes, place)
+        return np.array(values, dtype=labels.dtype), codes
+    if kind == "O":
+        return _of_objects(labels.tolist(), place)
+    if kind == "c":
+        raise DataError(
+            f"{place}: Complex data not supported, got dtype {labels.dtype}; give one label a row"
+        )
+    remedy = "decode them with y.astype(str)" if kind == "S" else "turn them into text"
+    raise DataError(
+        f"{place}: Unknown label type: expected text, integers or booleans, got dtype "
+        f"{labels.dtype}; {remedy}"
+    )
+
+
+def _of_floats(labels: NDArray[Any], place: str) -> Coded:
+    finite = np.isfinite(labels)
+    if not finite.all():
+        absent = int(np.isnan(labels).sum())
+        if absent:
+            raise _missing(absent, len(labels), place)
+        raise DataError(
+            f"{place}: Input y contains infinity or a value too large for dtype('float64'). "
+            f"({int((~finite).sum())} rows); correct the labels"
+        )
+    whole = labels == np.floor(labels)
+    if not whole.all():
+        raise DataError(
+            f"{place}: Unknown label type: continuous. Expected class labels, got "
+            f"{show(labels[~whole][0])} and other fractions; use a regression model, or cut the "
+            "target into classes"
+        )
+    return factorise_numbers(labels)
+
+
+def _of_objects(items: list[Any], place: str) -> Coded:
+    storage = object_storage(items, place)
+    if storage == "missing" and items:
+        raise _missing(len(items), len(items), place)
+    if storage in ("category", "integer"):
+        values, codes = factorise_objects(items)
+        _refuse_missing(codes, place)
+        # As floating-point numbers, integers beyond 64 bits could become one label.
+        small = storage == "integer" and max(map(abs, values)) < 1 << 63
+        return np.array(values, dtype=np.int64 if small else object), codes
+    numbers = numbers_from_objects(items, storage, place)
+    return _of_floats(numbers, place) if numbers.dtype.kind == "f" else _of_array(numbers, place)
+
+
+def _refuse_missing(codes: NDArray[np.int64], place: str) -> None:
+    absent = int(np.count_nonzero(codes < 0))
+    if absent:
+        raise _missing(absent, len(codes), place)
+
+
+def _missing(absent: int, n_rows: int, place: str) -> DataError:
+    return DataError(
+        f"{place}: expected a label in every row, got {absent} missing labels in {n_rows} rows "
+        "(Input y contains NaN.); drop those rows from X and y"
+    )
+
+
+def _several_types(examples: list[Any], place: str) -> DataError:
+    return DataError(
+        f"{place}: expected labels of one type, got {' and '.join(show(e) for e in examples)}; "
+        "make them all text or all numbers"
+    )

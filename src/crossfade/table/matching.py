@@ -1,0 +1,187 @@
+"""New tables brought to the columns of an old one: by name, with the old one's types.
+
+What a column is was settled in fit. Here nothing is guessed again: a column of text stays text
+also where a batch of it happens to hold digits only, and a cell of text in a column of numbers is
+an error with its row.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crossfade.errors import DataError
+from crossfade.table.objects import show
+from crossfade.table.reading import NOT_AVAILABLE, TRUTH, import_polars
+from crossfade.table.schema import Schema
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Matcher", "NewCategories"]
+
+
+@dataclass
+class NewCategories:
+    """Cells of one column whose category fit did not see.
+
+    Attributes
+    ----------
+    cells : int
+    examples : list of str
+        The first few of the categories.
+    """
+
+    cells: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+class Matcher:
+    """Picks the columns of a schema out of tables, and reads their cells as the schema has them.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the table that a model was fitted on.
+    path : str
+        What to call the new table in messages.
+    missing_values : collection of str, default=()
+        Cells that are missing besides empty ones.
+
+    Attributes
+    ----------
+    new_categories : dict of str to NewCategories
+        What was seen so far, by column.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> schema = Schema.learn(pl.DataFrame({"age": [31.5, 40.0], "code": ["07", "12"]}))
+    >>> matcher = Matcher(schema, "new.csv")
+    >>> matcher.match(pl.DataFrame({"code": ["12", "99"], "name": ["A", "B"], "age": ["3", "NA"]}))
+    shape: (2, 2)
+    ┌──────┬──────┐
+    │ age  ┆ code │
+    │ ---  ┆ ---  │
+    │ f64  ┆ str  │
+    ╞══════╪══════╡
+    │ 3.0  ┆ 12   │
+    │ null ┆ 99   │
+    └──────┴──────┘
+    >>> matcher.new_categories
+    {'code': NewCategories(cells=1, examples=['99'])}
+    """
+
+    def __init__(self, schema: Schema, path: str, missing_values: Collection[str] = ()) -> None:
+        self.schema = schema
+        self.path = path
+        self.missing_values = [*missing_values, ""]
+        self.new_categories: dict[str, NewCategories] = {}
+        self._known = [None if known is None else set(known) for known in schema.categories]
+
+    def extra(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of a table that are not the schema's; refuse it if some are not there.
+
+        Raises
+        ------
+        DataError
+            Naming the missing columns, with the nearest names of each.
+        """
+        missing = [name for name in self.schema.names if name not in set(names)]
+        extra = [name for name in names if name not in set(self.schema.names)]
+        if not missing:
+            return extra
+        told = [_with_nearest(name, extra) for name in missing[:5]]
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        unnamed = "" if self.schema.has_names else " (the model was fitted without column names)"
+        raise DataError(
+            f"{self.path}: expected the {self.schema.n_features} columns of fit, got none named "
+            f"{', '.join(told)}{more}{unnamed}; rename or add the column"
+            + ("s" if len(missing) > 1 else "")
+        )
+
+    def match(self, frame: pl.DataFrame, first: int = 1) -> pl.DataFrame:
+        """Return the schema's columns in its order and types.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            With all columns of the schema; cells of text, or typed.
+        first : int, default=1
+            Number of its first row, for messages.
+
+        Raises
+        ------
+        DataError
+            If a cell of a column of numbers is no number, naming column and row.
+        """
+        pl = import_polars()
+        return pl.DataFrame(
+            [
+                self._column(frame[name], index, first)
+                for index, name in enumerate(self.schema.names)
+            ]
+        )
+
+    def _column(self, series: pl.Series, index: int, first: int) -> pl.Series:
+        pl = import_polars()
+        known = self.schema.categories[index]
+        words = known is not None and not any(isinstance(value, (int, float)) for value in known)
+        if series.dtype in (pl.Categorical, pl.Enum):
+            series = series.cast(pl.String)
+        if series.dtype == pl.String:
+            stripped = series.str.strip_chars()
+            empty = stripped.is_in(self.missing_values)
+            series = series.set(empty, None)
+            if not words:
+                series = self._numbers(series, stripped.set(empty, None), index, first)
+        if words and series.dtype == pl.String:
+            self._count_new(series, index)
+        return series
+
+    def _numbers(self, series: pl.Series, stripped: pl.Series, index: int, first: int) -> pl.Series:
+        pl = import_polars()
+        numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
+        other = numbers.is_null() & stripped.is_not_null()
+        if not other.any():
+            return numbers
+        boolean = self.schema.kinds[index] == "boolean"
+        marks = stripped.filter(other)
+        accepted = NOT_AVAILABLE | (TRUTH.keys() if boolean else set())
+        if not set(marks.unique().to_list()) <= accepted:
+            wrong = ~stripped.is_in(list(accepted)) & other
+            row, number = int(wrong.arg_true()[0]), int(wrong.sum())
+            raise DataError(
+                f"{self.path}: column {show(series.name)}: expected "
+                f"{'true, false, 0 or 1' if boolean else 'numbers'} as in fit, got "
+                f"{show(series[row])} in row {first + row} ({number} such "
+                f"cell{'' if number == 1 else 's'} in {len(series)} rows); correct "
+                "the cells, or leave them empty where unknown"
+            )
+        if boolean:
+            truth = stripped.replace_strict(TRUTH, default=None, return_dtype=pl.Boolean)
+            return numbers.set(truth.is_not_null(), None).fill_null(truth.cast(pl.Float64))
+        return numbers
+
+    def _count_new(self, series: pl.Series, index: int) -> None:
+        known: Any = self._known[index]
+        values = series.drop_nulls().value_counts()
+        new = Counter({value: count for value, count in values.iter_rows() if value not in known})
+        if not new:
+            return
+        seen = self.new_categories.setdefault(series.name, NewCategories())
+        seen.cells += new.total()
+        for value in sorted(new):
+            if len(seen.examples) < 3 and value not in seen.examples:
+                seen.examples.append(value)
+
+
+def _with_nearest(name: str, names: Sequence[str]) -> str:
+    folded = [other for other in names if other.strip().lower() == name.strip().lower()]
+    near = folded or difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    if not near:
+        return show(name)
+    return f"{show(name)} (did you mean {' or '.join(show(other) for other in near)}?)"

@@ -1,0 +1,130 @@
+"""Cells as floats: checks of one column's values, and columns put together as one matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.blocks import BLOCK_ROWS, for_each_block
+from crossfade.errors import DataError
+from crossfade.table.columns import INFINITE, Column, Columns
+from crossfade.table.objects import show
+
+__all__ = [
+    "as_floats",
+    "by_column",
+    "check_booleans",
+    "check_counts",
+    "refuse_empty",
+    "stacked",
+    "to_numbers",
+]
+
+
+def by_column(columns: Columns, work: Callable[[int], Any]) -> list[Any]:
+    """Return ``work(index)`` for every column; on threads where there are many rows."""
+    results: list[Any] = [None] * len(columns.names)
+    columns.columns  # noqa: B018  made once, before threads ask for it
+
+    def fill(part: slice) -> None:
+        for index in range(part.start, part.stop):
+            results[index] = work(index)
+
+    many = columns.n_rows > BLOCK_ROWS
+    for_each_block(fill, len(results), block_rows=1 if many else len(results))
+    return results
+
+
+def refuse_empty(columns: Columns) -> None:
+    matrix = columns.matrix
+    if matrix is not None:
+        if matrix.dtype.kind != "f" or not np.isnan(matrix[0]).all():
+            return
+        empty = all(
+            bool(np.isnan(matrix[start : start + BLOCK_ROWS]).all())
+            for start in range(0, len(matrix), BLOCK_ROWS)
+        )
+    else:
+        empty = not any(column.has_cells() for column in columns.columns)
+    if empty:
+        raise DataError(
+            f"X: expected some cells that are not missing, got none in {columns.n_rows} rows of "
+            f"{len(columns.names)} columns (all NaN); check how the table was read"
+        )
+
+
+def to_numbers(column: Column) -> NDArray[Any]:
+    """Return the numbers of a column; refuse text."""
+    if column.numbers is not None:
+        return column.numbers
+    values, codes = column.factorised
+    text = [value for value in values if not isinstance(value, (int, float))]
+    if not text:  # a categorical type whose categories are numbers
+        table = np.append(np.asarray(values, dtype=np.float64), np.nan)
+        return table[codes]
+    rows = int(np.count_nonzero(codes == values.index(text[0])))
+    raise DataError(
+        f"{column.where}: expected numbers, got text ({', '.join(show(v) for v in text[:3])}"
+        f"{', …' if len(text) > 3 else ''}; the first in {rows} rows); turn the text into numbers, "
+        "empty cells where a number is unknown, or fit NaiveBayes with the column 'categorical'"
+    )
+
+
+def check_counts(values: NDArray[Any], place: str) -> None:
+    """Refuse a count that is negative, not whole or infinite."""
+    if values.dtype.kind in "bu":
+        return
+    bad = values < 0
+    if values.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            bad |= np.isinf(values) | ((values != np.floor(values)) & ~np.isnan(values))
+    if bad.any():
+        raise DataError(
+            f"{place}: expected counts (0, 1, 2, …), got {show(values[bad][0])} in "
+            f"{int(bad.sum())} rows; use a 'continuous' density for the column"
+        )
+
+
+def check_booleans(values: NDArray[Any], place: str, unknown: str) -> NDArray[Any]:
+    """Return 0, 1 and NaN; another number is treated as `unknown` says."""
+    other = (values != 0) & (values != 1)
+    if values.dtype.kind == "f":
+        other &= ~np.isnan(values)
+    if not other.any():
+        return values
+    if np.isinf(values[other]).any():
+        raise DataError(f"{place}: expected 0, 1 or NaN, got infinity; {INFINITE}")
+    if unknown == "error":
+        raise DataError(
+            f"{place}: expected only 0 and 1 as in fit, got {show(values[other][0])} in "
+            f"{int(other.sum())} rows; correct the cells, or set unknown='marginalise' to treat "
+            "them as missing"
+        )
+    return np.where(other, np.nan, values.astype(np.float64))
+
+
+def as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return a matrix in C order, float32 as it is and all else as float64; no needless copy."""
+    native = matrix.dtype.newbyteorder("=")
+    dtype = native if native in (np.dtype(np.float64), np.dtype(np.float32)) else np.float64
+    if matrix.dtype == dtype and matrix.flags.c_contiguous:
+        return np.asarray(matrix)
+    return _filled(matrix.shape, np.dtype(dtype), lambda out, rows: np.copyto(out, matrix[rows]))
+
+
+def stacked(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
+    def fill(out: NDArray[Any], rows: slice) -> None:
+        for index, column in enumerate(columns):
+            out[:, index] = column[rows]
+
+    return _filled((n_rows, len(columns)), np.dtype(np.float64), fill)
+
+
+def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:
+    """Make a matrix block by block, on threads: columns into rows stays in cache that way."""
+    matrix = np.empty(shape, dtype=dtype)
+    for_each_block(lambda rows: fill(matrix[rows], rows), shape[0])
+    return matrix

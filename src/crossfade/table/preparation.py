@@ -1,0 +1,133 @@
+"""Tables for models that need plain numbers: one-hot, median for missing cells, unit scale."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from crossfade._typing import Floats
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade.table.schema import Schema
+
+__all__ = ["Preparation"]
+
+
+
+class Preparation(TransformerMixin, BaseEstimator):
+    """Turn any table into standardised numbers without missing cells.
+
+    Numeric and boolean columns keep one column: missing cells get the median of the training
+    rows, then the column is centred and divided by its standard deviation. Text and categorical
+    columns become one 0/1 column a category seen in the training rows (the most frequent
+    `max_levels` of them), standardised likewise; other categories and missing cells are zero in
+    all of these before they are centred. Constant columns become zero.
+
+    It takes the frames that the rest of Crossfade takes (pandas, polars, pyarrow) and reads them
+    the same way, which a pipeline of scikit-learn's own transformers does not.
+
+    Parameters
+    ----------
+    max_levels : int, default=50
+        Most categories of one column that get a column of their own.
+    drop_first : bool, default=False
+        Leave out each text column's most frequent category, whose column is otherwise one minus
+        the sum of the others: wanted by models that invert a covariance.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        What each column of the training rows is.
+    levels_ : list of (ndarray or None)
+        Codes of the categories that get a column, by column; None for columns of numbers.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from crossfade.table.preparation import Preparation
+    >>> frame = pl.DataFrame({"size": [1.0, None, 3.0], "colour": ["red", "blue", "red"]})
+    >>> Preparation().fit_transform(frame).round(2)
+    array([[-1.22,  0.71, -0.71],
+           [ 0.  , -1.41,  1.41],
+           [ 1.22,  0.71, -0.71]])
+    """
+
+    def __init__(self, *, max_levels: int = 50, drop_first: bool = False) -> None:
+        self.max_levels = max_levels
+        self.drop_first = drop_first
+
+    @property
+    def source_columns_(self) -> NDArray[np.int64]:
+        """Position of the column that each prepared column comes from."""
+        widths = [1 if levels is None else len(levels) for levels in self.levels_]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn categories, medians, centres and scales from training rows.
+
+        Parameters
+        ----------
+        X : frame or array-like of shape (n_samples, n_features)
+            Training rows.
+        y : ignored
+            For scikit-learn's sake.
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Floats:
+        """Learn from the rows and return them prepared (the table is read once)."""
+        return self._standardised(self._fit(X))
+
+    def transform(self, X: Any) -> Floats:
+        """Return the prepared rows, shape (n_samples, n_prepared_columns)."""
+        check_is_fitted(self)
+        return self.prepared(self.schema_.encode(X))
+
+    def prepared(self, matrix: NDArray[Any]) -> Floats:
+        """Return the prepared rows of a table that the schema has encoded."""
+        return self._standardised(self._expand(matrix))
+
+    def _fit(self, X: Any) -> Floats:
+        """Learn, and return the rows expanded but not yet filled and scaled."""
+        self.schema_ = Schema.learn(X)
+        self.n_features_in_ = self.schema_.n_features
+        matrix = self.schema_.encode(X)
+        self.levels_ = [
+            self._levels(column) if kind == "categorical" else None
+            for column, kind in zip(matrix.T, self.schema_.kinds, strict=True)
+        ]
+        expanded = self._expand(matrix)
+        self.medians_ = np.array([_median(column) for column in expanded.T])
+        filled = np.where(np.isnan(expanded), self.medians_, expanded)
+        self.means_ = filled.mean(axis=0)
+        scales = filled.std(axis=0)
+        # Rounding makes the deviation of a constant column a tiny number rather than zero.
+        self.scales_ = np.where(scales <= 1e-12 * np.abs(self.means_), np.inf, scales)
+        return expanded
+
+    def _levels(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return the codes of the categories that get a column, the most frequent first."""
+        present, counts = np.unique(codes[~np.isnan(codes)], return_counts=True)
+        # A stable sort breaks ties by the order of the categories, whatever that of the rows.
+        order = np.argsort(-counts, kind="stable")
+        return present[order][int(self.drop_first) : self.max_levels]
+
+    def _expand(self, matrix: NDArray[Any]) -> Floats:
+        parts = []
+        for column, levels in zip(matrix.T, self.levels_, strict=True):
+            parts.append(column[:, None] if levels is None else column[:, None] == levels)
+        return np.concatenate(parts, axis=1, dtype=np.float64)
+
+    def _standardised(self, expanded: Floats) -> Floats:
+        np.copyto(expanded, self.medians_, where=np.isnan(expanded))
+        expanded -= self.means_
+        expanded /= self.scales_
+        return expanded
+
+
+def _median(column: Floats) -> float:
+    present = column[~np.isnan(column)]
+    return float(np.median(present)) if len(present) else 0.0

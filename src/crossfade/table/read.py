@@ -1,0 +1,120 @@
+"""What estimators call first: a table in, one matrix and its schema out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from crossfade.blocks import BLOCK_ROWS
+from crossfade.errors import DataError
+from crossfade.table.columns import read_columns
+from crossfade.table.objects import show
+from crossfade.table.schema import Schema
+
+__all__ = ["check_finite", "read_features"]
+
+
+def read_features(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    declared: Mapping[Any, str] | str | None = None,
+    unknown: Literal["marginalise", "error"] = "marginalise",
+    sample_weight: Any = None,
+    extend: bool = False,
+) -> tuple[NDArray[Any], Schema]:
+    """Return a table as one matrix, with the schema that was learnt or is already known.
+
+    Infinite values are not looked for: that would be one more pass over the data. Call
+    :func:`check_finite` when sums over the matrix turn out not to be finite.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_``, ``feature_names_in_`` (tables with names) and ``schema_`` if
+        `reset`, once all else has succeeded; else must have them.
+    X : data frame or array-like of shape (n_rows, n_features)
+        Not changed.
+    reset : bool
+        True in ``fit`` and the first ``partial_fit``: learn the schema. False elsewhere.
+    declared : mapping of column name or index to kind, or one kind for all, optional
+        Kinds that the user chose (only with `reset`).
+    unknown : {"marginalise", "error"}, default="marginalise"
+        What to do with categories that fit did not see.
+    sample_weight : array-like of shape (n_rows,), optional
+        Rows of weight 0 do not shape the schema (only with `reset`).
+    extend : bool, default=False
+        Add new categories to the schema (later ``partial_fit`` calls); the estimator gets the
+        extended ``schema_``.
+
+    Returns
+    -------
+    matrix : ndarray of shape (n_rows, n_features), C order
+        float64 (float32 where `X` is a float32 array); NaN: missing. It may be `X` itself: never
+        write to it.
+    schema : Schema
+
+    Raises
+    ------
+    DataError
+        See :meth:`Schema.learn` and :meth:`Schema.encode`; also if the columns are not those of
+        fit.
+    """
+    columns = read_columns(X)
+    if not reset:
+        _check_same_columns(estimator, X)
+        schema: Schema = estimator.schema_
+        if extend:
+            schema = schema.extended(columns)
+        matrix = schema.encode(columns, unknown)
+    else:
+        schema = Schema.learn(columns, declared, sample_weight=sample_weight)
+        # Categories of rows without weight are not in the schema, and must not be an error.
+        matrix = schema.encode(columns)
+        _check_same_columns(estimator, X, reset=True)
+    if reset or extend:
+        estimator.schema_ = schema
+    return matrix, schema
+
+
+def _check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
+    if not hasattr(X, "shape"):
+        X = np.asarray(X, dtype=object)
+    try:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    except ValueError as error:
+        raise DataError(str(error)) from None
+
+
+def check_finite(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
+    """Refuse infinite values, naming their columns; NaN (missing) is fine.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        As :func:`read_features` returns it.
+    names : sequence of str, optional
+        Column names; positions are given where there are none.
+
+    Raises
+    ------
+    DataError
+        If a value is infinite.
+    """
+    counts = np.zeros(X.shape[1], dtype=np.int64)
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        counts += np.isinf(X[start : start + BLOCK_ROWS]).sum(axis=0)
+    bad = np.flatnonzero(counts)
+    if not bad.size:
+        return
+    called = ", ".join(str(i) if names is None else show(names[i]) for i in bad[:5].tolist())
+    raise DataError(
+        f"X: expected finite numbers (NaN for missing cells), got infinity (inf) in "
+        f"{int(counts.sum())} cells of column{'s' if bad.size > 1 else ''} {called}"
+        f"{', …' if bad.size > 5 else ''}; replace them by numbers, or by NaN where unknown"
+    )

@@ -1,0 +1,353 @@
+"""Table files as polars data frames, and a target column split off.
+
+Only empty cells are missing, with one exception: in a column that otherwise holds numbers, the
+usual marks for "not available" (``NA``, ``NaN``, ``null``, ``?``, …) are missing as well, since
+they can be nothing else there. In a column of text they stay text (NA is Namibia, or a house
+without a basement); ``missing_values=["NA"]`` makes them missing everywhere.
+
+A column becomes integers, floats or booleans (true/false) if all its cells are, else text. Whole
+numbers with leading zeros (``007``) are codes and stay text. A column of numbers with some cells of
+text among them is refused: reading it as categories would hide a mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import narwhals.stable.v2 as nw
+
+from crossfade.errors import DataError, MissingExtraError
+from crossfade.table.objects import show
+from crossfade.table.text import Delimited, check_text
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["read_table", "split_target"]
+
+_TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+
+#: What stands for a missing cell in a column of numbers.
+NOT_AVAILABLE = frozenset(
+    {"NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "NULL", "Null", "null", "None"}
+    | {"none", "nil", "?", "-", ".", "missing"}
+)
+TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+def import_polars(purpose: str = "reading a table") -> Any:
+    """Return the module polars, or say what needs it and how to install it."""
+    try:
+        import polars
+    except ImportError:
+        raise MissingExtraError(
+            f"{purpose} needs polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
+        ) from None
+    return polars
+
+
+def read_table(
+    path: str | Path,
+    *,
+    separator: str | None = None,
+    missing_values: Collection[str] = (),
+    text: Collection[str] = (),
+) -> pl.DataFrame:
+    """Read a table from a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV (.csv, .txt, .data, .dat), TSV (.tsv, .tab), either also with .gz, or Parquet
+        (.parquet, .pq). UTF-8, with a header line.
+    separator : str, optional
+        One character. By default a tab or a comma by suffix; where the header has none of these, a
+        semicolon, tab or bar that it has.
+    missing_values : collection of str, default=()
+        Cells that are missing besides empty ones, in every column.
+    text : collection of str, default=()
+        Names of columns to keep as text, whatever their cells look like.
+
+    Returns
+    -------
+    polars.DataFrame
+
+    Raises
+    ------
+    DataError
+        In one line, with the line number where there is one: no such file (near names are
+        listed), empty file, broken quotes, wrong encoding, repeated names, lines of different
+        length, numbers and text in one column.
+    MissingExtraError
+        If polars is not installed.
+    """
+    place = Path(path)
+    if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
+        raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
+    if isinstance(missing_values, str):
+        missing_values = (missing_values,)
+    parquet = is_parquet(place)
+    with opened(place) as file:
+        raw = file.read()
+    if parquet:
+        # Its columns have types already.
+        frame = _read_parquet(raw, place)
+        _check_columns(text, frame.columns, "text")
+        text = frame.columns
+    else:
+        frame = parse_text(check_text(raw, str(place), separator), str(place))
+        _check_columns(text, frame.columns, "text")
+    return _typed(frame, str(place), frozenset(missing_values), frozenset(text))
+
+
+def is_parquet(place: Path) -> bool:
+    """Return whether a file is Parquet, by its suffix; refuse suffixes of other formats."""
+    suffix = Path(place.name.lower().removesuffix(".gz")).suffix
+    if suffix not in (*_TEXT_SUFFIXES, *_PARQUET_SUFFIXES, ""):
+        raise DataError(
+            f"{place}: expected a .csv, .tsv or .parquet file (text also with .gz), got "
+            f"{suffix!r}; save the table as CSV"
+        )
+    return suffix in _PARQUET_SUFFIXES
+
+
+@contextmanager
+def opened(place: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading; say what is there instead where it cannot be."""
+    try:
+        file = place.open("rb")
+    except FileNotFoundError:
+        raise DataError(f"{place}: no such file; {_near_files(place)}") from None
+    except IsADirectoryError:
+        raise DataError(f"{place}: expected a file, got a folder; name a file in it") from None
+    except OSError as error:
+        raise DataError(f"{place}: cannot be read ({error.strerror}); check its rights") from None
+    with file:
+        yield file
+
+
+def _near_files(place: Path) -> str:
+    folder = place.parent
+    if not folder.is_dir():
+        return f"there is no folder {str(folder)!r} either"
+    names = [entry.name for entry in folder.iterdir() if entry.is_file()]
+    near = difflib.get_close_matches(place.name, names, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(str(folder / name) for name in near)}?"
+    return f"no file in {str(folder.resolve())!r} has a name like it"
+
+
+def _read_parquet(raw: bytes, place: Path) -> pl.DataFrame:
+    pl = import_polars()
+    try:
+        frame = pl.read_parquet(io.BytesIO(raw))
+    except Exception as error:  # polars raises its own and Rust's errors
+        raise no_parquet(error, place) from None
+    if frame.is_empty():
+        raise DataError(f"{place}: expected rows, got a table of shape {frame.shape}")
+    return frame
+
+
+def no_parquet(error: Exception, place: Path) -> DataError:
+    """Return the error of a file that polars cannot read."""
+    return DataError(
+        f"{place}: expected a Parquet file, got something else ({str(error).splitlines()[0]}); "
+        "write it again"
+    )
+
+
+def parse_text(table: Delimited, place: str) -> pl.DataFrame:
+    """Return the cells of a proper table as text."""
+    pl = import_polars()
+    try:
+        frame = pl.read_csv(io.BytesIO(table.data), separator=table.separator, infer_schema=False)
+        frame.columns = list(table.names)
+    except pl.exceptions.PolarsError:
+        frame = pl.DataFrame()
+    if frame.height != table.n_rows:
+        raise DataError(
+            f"{place}: expected quotes around whole fields, got a quote inside a field in line "
+            f"{_odd_quote(table)}; quote the whole field and write inner quotes twice"
+        )
+    return frame
+
+
+def _odd_quote(table: Delimited) -> int:
+    """Return the file's first line in which a quote neither opens nor closes a field."""
+    import re
+
+    separator = re.escape(table.separator)
+    pattern = re.compile(rf'[^{separator}"]"[^{separator}"]|^[^"]*[^{separator}"\n]"'.encode())
+    lines = table.data.splitlines()
+    odd = next((i for i, line in enumerate(lines, 1) if pattern.search(line)), 1)
+    return table.skipped + odd
+
+
+# -- from text to types --------------------------------------------------------------------------
+
+
+def _typed(
+    frame: pl.DataFrame, place: str, missing: frozenset[str], text: frozenset[str]
+) -> pl.DataFrame:
+    pl = import_polars()
+    columns = []
+    for series in frame.iter_columns():
+        if series.dtype == pl.String:
+            stripped = series.str.strip_chars()
+            empty = stripped.is_in([*missing, ""])
+            series = series.set(empty, None)
+            if series.name not in text:
+                where = f"{place}: column {show(series.name)}"
+                series = _typed_column(series, stripped.set(empty, None), where)
+        columns.append(series)
+    return pl.DataFrame(columns)
+
+
+def _typed_column(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
+    """Return the column as integers, floats or booleans if all its cells are, else unchanged."""
+    pl = import_polars()
+    numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
+    if numbers.null_count() == len(series) > series.null_count():
+        return _truth(series, stripped, where)
+    other = stripped.filter(numbers.is_null() & stripped.is_not_null())
+    if not set(other.unique().to_list()) <= NOT_AVAILABLE:
+        _refuse_mixed(numbers, other, where)
+        return series
+    whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
+    if whole.null_count() > numbers.null_count():
+        return numbers
+    return series if stripped.str.contains(r"^[+-]?0\d").any() else whole
+
+
+def _truth(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
+    pl = import_polars()
+    if set(stripped.drop_nulls().unique().to_list()) <= TRUTH.keys():
+        return stripped.replace_strict(TRUTH, return_dtype=pl.Boolean)
+    _refuse_commas(stripped.drop_nulls(), where)
+    return series
+
+
+def _refuse_commas(text: pl.Series, where: str) -> None:
+    """Refuse numbers written with a comma: is 1,500 a thousand and a half, or one and a half?"""
+    if text.str.contains(r"^[+-]?\d[\d. ]*,\d[\d,.]*$").all():
+        raise DataError(
+            f"{where}: expected numbers with a decimal point, got {show(text[0])}; write 1.5 for "
+            "one and a half and 1500 without a comma, or text=[…] to keep the column as text"
+        )
+
+
+def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str) -> None:
+    """Refuse a column of numbers with some text among them.
+
+    Text next to a few numbers that come again and again ("0", "1", "2", "3+") is a column of
+    categories; next to many different numbers it is a mistake, or a mark for a missing cell.
+    """
+    _refuse_commas(other, where)
+    present = numbers.drop_nulls()
+    distinct = present.n_unique()
+    if len(present) < max(2, len(other)) or (distinct <= 20 and 2 * distinct <= len(present)):
+        return
+    example = show(other[0])
+    raise DataError(
+        f"{where}: expected numbers or text, got both: {present[0]:g} and {example} ({len(other)} "
+        f"of {len(present) + len(other)} cells are text); correct the cells, say "
+        f"missing_values=[{example}] if they are missing, or text=[…] to keep the column as text"
+    )
+
+
+# -- the target ----------------------------------------------------------------------------------
+
+
+def _check_columns(wanted: Collection[str], names: list[str], parameter: str) -> None:
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+            folded = [other for other in names if other.lower() == str(name).strip().lower()]
+            near = list(dict.fromkeys(folded + near))
+            listed = ", ".join(show(other) for other in names[:8])
+            remedy = (
+                f"did you mean {' or '.join(show(other) for other in near)}?"
+                if near
+                else f"the columns are {listed}{', …' if len(names) > 8 else ''}"
+            )
+            raise DataError(
+                f"{parameter}: expected a column of the table, got {show(name)}; {remedy}"
+            )
+
+
+def split_target(frame: Any, target: str) -> tuple[Any, Any, int]:
+    """Split a table into features and target; rows without a target are dropped and counted.
+
+    Parameters
+    ----------
+    frame : data frame (polars, pandas, pyarrow)
+        Not changed.
+    target : str
+        Name of the column of classes.
+
+    Returns
+    -------
+    X : data frame
+        The other columns, of the library of `frame`.
+    y : series
+        The target; whole floats (integers with gaps) as integers.
+    n_dropped : int
+        Rows that were dropped because their target is missing. Tell the user.
+
+    Raises
+    ------
+    DataError
+        If there is no such column (near names are listed), it is empty, the only one, or a
+        continuous quantity.
+    """
+    table = nw.from_native(frame, eager_only=True)
+    _check_columns([target], list(table.columns), "target")
+    labels = table[target]
+    if labels.dtype.is_float():
+        labels = labels.fill_nan(None)
+    present = ~labels.is_null()
+    n_dropped = len(table) - int(present.sum())
+    if n_dropped == len(table):
+        raise DataError(
+            f"target: expected labels in column {show(target)}, got {n_dropped} empty cells; "
+            "choose another column"
+        )
+    if len(table.columns) == 1:
+        raise DataError(
+            f"target: expected columns besides {show(target)}, got no feature columns; add one to "
+            "the table"
+        )
+    labels = _refuse_quantity(labels.filter(present), target)
+    features = table.drop(target)
+    if n_dropped:
+        features = features.filter(present)
+    return features.to_native(), labels.to_native(), n_dropped
+
+
+def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
+    """Return numeric labels as integers where they are whole; refuse continuous ones."""
+    if not labels.dtype.is_numeric():
+        return labels
+    remedy = "choose a column of classes, or cut the quantity into classes first"
+    if not labels.dtype.is_integer():
+        numbers = labels.cast(nw.Float64).to_numpy()
+        fractions = numbers[numbers != numbers.round()]
+        if fractions.size:
+            raise DataError(
+                f"target: expected classes in column {show(target)}, got a continuous quantity "
+                f"such as {show(fractions[0])}; {remedy}"
+            )
+        labels = labels.cast(nw.Int64)
+    distinct = labels.n_unique()
+    if len(labels) > 20 and 2 * distinct > len(labels):
+        raise DataError(
+            f"target: expected classes in column {show(target)}, got {distinct} different numbers "
+            f"in {len(labels)} rows; {remedy}"
+        )
+    return labels

@@ -1,0 +1,365 @@
+"""What each column of a table is, learnt once and frozen.
+
+A :class:`Schema` turns tables into one matrix of floats: numbers as they are, booleans as 0 and 1,
+categories as integer codes, NaN wherever a cell is missing.
+Which kind a column gets is told in :mod:`crossfade.table.kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.errors import DataError
+from crossfade.table.columns import Column, Columns, read_columns, where
+from crossfade.table.factorise import Factorised, recode
+from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds, listed
+from crossfade.table.matrix import (
+    as_floats,
+    by_column,
+    check_booleans,
+    check_counts,
+    refuse_empty,
+    stacked,
+    to_numbers,
+)
+from crossfade.table.objects import show
+from crossfade.table.weights import check_weights
+
+__all__ = ["Kind", "Schema"]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Names, kinds and categories of a table's columns.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names; "x0", "x1", … where the table had none.
+    kinds : tuple of {"continuous", "count", "boolean", "categorical"}
+    categories : tuple of (tuple or None)
+        For a categorical column its categories: code c stands for ``categories[j][c]``. Ascending
+        as learnt; later ones (:meth:`extended`) at the end. Empty where no cell was seen. For a
+        boolean column that is not 0 and 1 its one or two values, else None.
+    has_names : bool
+        Whether the names came with the table.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"age": [31.5, None], "city": ["Oslo", "Bern"]})
+    >>> schema = Schema.learn(frame)
+    >>> schema.kinds, schema.categories
+    (('continuous', 'categorical'), (None, ('Bern', 'Oslo')))
+    >>> schema.encode(frame)
+    array([[31.5,  1. ],
+           [ nan,  0. ]])
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    categories: tuple[tuple[Any, ...] | None, ...]
+    has_names: bool
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The lookup tables are made again when first needed.
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    # -- learning --------------------------------------------------------------------------------
+
+    @classmethod
+    def learn(
+        cls,
+        X: Any,
+        declared: Mapping[Any, str] | str | None = None,
+        *,
+        sample_weight: Any = None,
+    ) -> Schema:
+        """Return the schema of a table.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_rows, n_columns)
+            Not changed.
+        declared : mapping of column name or index to kind, or one kind for all, optional
+            Kinds that the user chose; the other columns follow the rules of this module.
+        sample_weight : array-like of shape (n_rows,), optional
+            Rows of weight 0 are not looked at.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        DataError
+            If `X` is no table of numbers, booleans and text (see
+            :func:`~crossfade.table.columns.read_columns`), has no cell that is not missing, or
+            does not have the declared columns or values.
+        """
+        columns = read_columns(X)
+        weights = check_weights(sample_weight, columns.n_rows)
+        kept = None if weights is None or bool(weights.all()) else weights > 0
+        kinds = declared_kinds(columns, declared)
+        refuse_empty(columns)
+        detect_kinds(columns, kinds, weights)
+        settled = cast("list[Kind]", kinds)
+        explicit = declared is not None
+        categories = by_column(
+            columns,
+            lambda index: _categories(columns, index, settled[index], kept, explicit=explicit),
+        )
+        return cls(columns.names, tuple(settled), tuple(categories), columns.has_names)
+
+    def extended(self, X: Any) -> Schema:
+        """Return a schema that knows the new categories of `X` as well.
+
+        They are added at the end, so that the codes of the others stay what they were.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_rows, n_columns)
+            With the columns of this schema.
+
+        Returns
+        -------
+        Schema
+            This one, if there is nothing new.
+        """
+        columns = self._matching(X)
+        categories = list(self.categories)
+        for index, known in enumerate(self.categories):
+            if known is None or self.kinds[index] != "categorical":
+                continue
+            values, _ = self._factorised(columns.columns[index], index)
+            lookup = self._lookups[index]
+            assert lookup is not None
+            new = [value for value in values if value not in lookup]
+            if new:
+                categories[index] = (*known, *new)
+        if categories == list(self.categories):
+            return self
+        return Schema(self.names, self.kinds, tuple(categories), self.has_names)
+
+    # -- encoding --------------------------------------------------------------------------------
+
+    def encode(
+        self, X: Any, unknown: Literal["marginalise", "error"] = "marginalise"
+    ) -> NDArray[Any]:
+        """Return the table as one matrix.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_rows, n_features)
+            With the columns of this schema, in its order. Not changed.
+        unknown : {"marginalise", "error"}, default="marginalise"
+            What to do with a category that the schema does not know (or a boolean that is neither
+            0 nor 1): treat the cell as missing, or refuse it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features), C order
+            float64, NaN: missing. A NumPy array of float64 or float32 without coded columns is
+            returned as it is, without a copy if it is in C order: do not write to it.
+
+        Raises
+        ------
+        DataError
+            If the columns do not match, a column of numbers holds text or the other way round,
+            a count is negative or not whole, or a category is unknown and may not be.
+        """
+        if unknown not in ("marginalise", "error"):
+            raise DataError(
+                f"unknown: expected 'marginalise' or 'error', got {unknown!r}; 'marginalise' "
+                "treats a new category as a missing cell"
+            )
+        columns = self._matching(X)
+        plain = self._plain(columns)
+        if plain is not None:
+            return plain
+        encoded = by_column(
+            columns, lambda index: self._encode_column(columns.columns[index], index, unknown)
+        )
+        return stacked(encoded, columns.n_rows)
+
+    def decode(self, matrix: NDArray[Any]) -> list[list[Any]]:
+        """Return the columns of a matrix in the table's own values, None where missing.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (n_rows, n_features)
+            As :meth:`encode` makes it.
+
+        Returns
+        -------
+        list of list
+            One list a column.
+        """
+        decoded = []
+        for index, known in enumerate(self.categories):
+            values = matrix[:, index].tolist()
+            if known is not None:
+                decoded.append([None if v != v else known[int(v)] for v in values])
+            elif self.kinds[index] == "boolean":
+                decoded.append([None if v != v else bool(v) for v in values])
+            else:
+                decoded.append([None if v != v else v for v in values])
+        return decoded
+
+    def index(self, column: Any) -> int:
+        """Return the position of a column given by name or position.
+
+        Raises
+        ------
+        DataError
+            If there is no such column; the nearest names are listed.
+        """
+        return column_index(self.names, self.has_names, column)
+
+    def where(self, index: int) -> str:
+        """Return what to call a column in messages."""
+        return where(self.names, self.has_names, index)
+
+    def _matching(self, X: Any) -> Columns:
+        columns = read_columns(X)
+        if len(columns.names) != self.n_features:
+            raise DataError(
+                f"X: expected the {self.n_features} columns of fit, got {len(columns.names)}; "
+                + _difference(self.names, columns.names, self.has_names and columns.has_names)
+            )
+        if self.has_names and columns.has_names and columns.names != self.names:
+            raise DataError(
+                "X: expected the columns of fit in the same order; "
+                + _difference(self.names, columns.names, True)
+            )
+        return columns
+
+    def _plain(self, columns: Columns) -> NDArray[Any] | None:
+        """Return the table's own array of numbers if nothing in it needs a code or a check."""
+        matrix = columns.matrix
+        if matrix is None or any(known is not None for known in self.categories):
+            return None
+        if matrix.dtype.kind == "f":
+            return as_floats(matrix) if set(self.kinds) == {"continuous"} else None
+        counts, booleans = (
+            [index for index, kind in enumerate(self.kinds) if kind == wanted]
+            for wanted in ("count", "boolean")
+        )
+        if matrix.dtype.kind in "iu" and len(matrix) and (counts or booleans):
+            low, high = matrix.min(axis=0), matrix.max(axis=0)
+            if low[counts + booleans].min() < 0 or high[booleans].max(initial=0) > 1:
+                return None
+        return as_floats(matrix)
+
+    def _encode_column(self, column: Column, index: int, unknown: str) -> NDArray[Any]:
+        if self.categories[index] is not None:
+            return self._coded(column, index, unknown)
+        values = to_numbers(column)
+        kind = self.kinds[index]
+        if kind == "count":
+            check_counts(values, column.where)
+        if kind == "boolean" and column.storage != "boolean":
+            return check_booleans(values, column.where, unknown)
+        return values
+
+    def _coded(self, column: Column, index: int, unknown: str) -> NDArray[np.float64]:
+        values, codes = self._factorised(column, index)
+        lookup = self._lookups[index]
+        assert lookup is not None
+        positions = np.append(recode(values, lookup).astype(np.float64), -1.0)
+        unseen = positions[:-1] < 0
+        if unknown == "error" and unseen.any():
+            new = [values[i] for i in np.flatnonzero(unseen)[:3].tolist()]
+            times = int(np.isin(codes, np.flatnonzero(unseen)).sum())
+            raise DataError(
+                f"{column.where}: expected only categories seen in fit, got "
+                f"{', '.join(show(value) for value in new)} ({int(unseen.sum())} new, in {times} "
+                "rows); fit on rows that have them, or set unknown='marginalise' to treat such "
+                "cells as missing"
+            )
+        positions[positions < 0] = np.nan
+        return positions[codes]
+
+    def _factorised(self, column: Column, index: int) -> Factorised:
+        """Return the column's distinct values and codes, of the type the schema's are."""
+        values, codes = column.factorised
+        known = self.categories[index]
+        if values and known and isinstance(values[0], str) != isinstance(known[0], str):
+            expected, got = (
+                ("text", "numbers") if isinstance(known[0], str) else ("numbers", "text")
+            )
+            raise DataError(
+                f"{column.where}: expected {expected} as in fit (such as {show(known[0])}), got "
+                f"{got} (such as {show(values[0])}); give the column the type it had in fit"
+            )
+        return values, codes
+
+    @cached_property
+    def _lookups(self) -> tuple[dict[Any, int] | None, ...]:
+        return tuple(
+            None if known is None else dict(zip(known, range(len(known)), strict=True))
+            for known in self.categories
+        )
+
+
+def _categories(
+    columns: Columns,
+    index: int,
+    kind: Kind,
+    kept: NDArray[np.bool_] | None,
+    *,
+    explicit: bool,
+) -> tuple[Any, ...] | None:
+    """Return the categories of a column, and check that a declared kind fits its cells."""
+    if kind == "categorical":
+        return tuple(_seen(columns.columns[index], kept))
+    if not explicit:
+        return None
+    column = columns.columns[index]
+    if kind == "boolean" and column.storage != "boolean":
+        values = _seen(column, kept)
+        if len(values) > 2:
+            raise DataError(
+                f"{column.where}: expected at most two values in a column declared 'boolean', "
+                f"got {len(values)} ({', '.join(show(v) for v in values[:3])}, …); declare it "
+                "'categorical' or 'continuous'"
+            )
+        return None if all(v in (0, 1) for v in values) else tuple(values)
+    if kind == "count":
+        check_counts(to_numbers(column), column.where)
+    return None
+
+
+def _seen(column: Column, kept: NDArray[np.bool_] | None) -> list[Any]:
+    values, codes = column.factorised
+    if kept is None:
+        return values
+    used = np.bincount(codes[kept] + 1, minlength=len(values) + 1)[1:] > 0
+    return [values[i] for i in np.flatnonzero(used).tolist()]
+
+
+def _difference(expected: Sequence[str], got: Sequence[str], named: bool) -> str:
+    """Say how two lists of column names differ."""
+    if not named:
+        return "select the columns used in fit"
+    missing = [name for name in expected if name not in set(got)]
+    extra = [name for name in got if name not in set(expected)]
+    parts = []
+    if missing:
+        parts.append(f"missing: {listed(missing)}")
+    if extra:
+        parts.append(f"not in fit: {listed(extra)}")
+    if not parts:
+        parts.append(f"the order in fit was {listed(expected)}")
+    return "; ".join(parts)

@@ -1,0 +1,138 @@
+"""Row weights: those given for rows and those given for classes, as one vector or None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.errors import DataError
+from crossfade.table.objects import show
+
+__all__ = ["check_weights"]
+
+
+def check_weights(
+    sample_weight: Any,
+    n: int,
+    class_weight: Mapping[Any, float] | str | None = None,
+    codes: NDArray[np.int64] | None = None,
+    classes: NDArray[Any] | None = None,
+) -> NDArray[np.float64] | None:
+    """Return the weight of each row, None where all weights are one.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n,), number or None
+        Not changed. A weight of 2 means the row counts twice, 0 that it is absent.
+    n : int
+        Number of rows.
+    class_weight : mapping of label to weight, "balanced" or None, default=None
+        Labels left out have weight 1. "balanced" gives every class the same summed weight,
+        n / (K × rows of the class), rows counted by `sample_weight`.
+    codes : ndarray of shape (n,), int64
+        Class of each row (needed with `class_weight`).
+    classes : ndarray of shape (n_classes,)
+        The labels (needed with `class_weight`).
+
+    Returns
+    -------
+    ndarray of shape (n,), float64, or None
+        Do not write to it: it may be the caller's own array.
+
+    Raises
+    ------
+    DataError
+        If a weight is negative, not finite or no number, their number is not `n`, all are zero,
+        or `class_weight` names an unknown class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> codes, classes = np.array([0, 0, 0, 1]), np.array(["no", "yes"])
+    >>> check_weights(None, 4, "balanced", codes, classes).round(3)
+    array([0.667, 0.667, 0.667, 2.   ])
+    """
+    weights = None if sample_weight is None else _row_weights(sample_weight, n)
+    if class_weight is not None:
+        if codes is None or classes is None:
+            raise DataError("class_weight: expected codes and classes with it, got none")
+        by_class = _class_weights(class_weight, weights, codes, classes)
+        weights = by_class[codes] if weights is None else weights * by_class[codes]
+    if weights is None or bool((weights == 1.0).all()):
+        return None
+    if not weights.any():
+        raise DataError(
+            f"sample_weight: expected some weight above 0, got {n} zeros; drop the parameter to "
+            "weigh all rows alike"
+        )
+    return weights
+
+
+def _row_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    try:
+        weights = np.asarray(sample_weight)
+        if weights.dtype.kind not in "biufO":
+            raise TypeError(f"dtype {weights.dtype}")
+        weights = weights.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"sample_weight: expected numbers, got {show(sample_weight)}; give one number a row"
+        ) from None
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise DataError(
+            f"sample_weight: expected shape ({n},), one weight a row, got shape {weights.shape}; "
+            "select the weights of the same rows as X"
+        )
+    lowest, total = float(weights.min(initial=0.0)), float(weights.sum())
+    if not np.isfinite(total) and not np.isfinite(weights).all():
+        bad = ~np.isfinite(weights)
+        raise DataError(
+            f"sample_weight: expected finite weights, got {show(weights[bad][0])} in "
+            f"{int(bad.sum())} rows; use 0 for a row that shall not count"
+        )
+    if lowest < 0:
+        raise DataError(
+            f"sample_weight: expected weights of at least 0, got {lowest!r}; use 0 for a row that "
+            "shall not count"
+        )
+    return weights
+
+
+def _class_weights(
+    class_weight: Mapping[Any, float] | str,
+    weights: NDArray[np.float64] | None,
+    codes: NDArray[np.int64],
+    classes: NDArray[Any],
+) -> NDArray[np.float64]:
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        totals = np.bincount(codes, weights=weights, minlength=len(classes)).astype(np.float64)
+        present = totals > 0
+        totals[~present] = 1.0  # such a class has no weight to spread
+        balanced: NDArray[np.float64] = totals[present].sum() / (present.sum() * totals)
+        return balanced
+    if not isinstance(class_weight, Mapping):
+        raise DataError(
+            f"class_weight: expected a mapping of label to weight, 'balanced' or None, got "
+            f"{show(class_weight)}; for instance {{{show(classes[0])}: 2.0}}"
+        )
+    positions = {label: position for position, label in enumerate(classes.tolist())}
+    by_class = np.ones(len(classes))
+    for label, weight in class_weight.items():
+        if label not in positions:
+            known = ", ".join(show(known) for known in classes[:8])
+            raise DataError(
+                f"class_weight: expected labels of y as keys, got {show(label)}; the labels are "
+                f"{known}{', …' if len(classes) > 8 else ''}"
+            )
+        if not isinstance(weight, (int, float, np.number)) or not 0 < weight < np.inf:
+            raise DataError(
+                f"class_weight: expected a finite weight above 0 for class {show(label)}, got "
+                f"{show(weight)}; use 1 to leave the class as it is, or leave its rows out"
+            )
+        by_class[positions[label]] = float(weight)
+    return by_class

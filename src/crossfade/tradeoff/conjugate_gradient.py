@@ -1,0 +1,294 @@
+"""Newton's method with conjugate gradients, where the Hessian is too large to form.
+
+One Hessian product is one pass over the rows. The preconditioner is the densities' own curvature,
+whose inverse they know in closed form; at λ = 0, where they have no part, it is one dense block for
+all classes, from a sample of the rows, or a diagonal where that would not fit in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+
+from crossfade._typing import Floats
+from crossfade.optim.newton import Solution, factorise, line_search, sample_rows
+from crossfade.tradeoff.objective import TradeoffObjective
+
+__all__ = ["newton_cg"]
+
+#: Largest block that is factorised: 2,500² doubles are 50 MB.
+_LARGEST_BLOCK = 2_500
+
+#: Rows whose curvature stands for all rows' in the preconditioner.
+_SAMPLE = 4_096
+
+
+def newton_cg(
+    objective: TradeoffObjective, start: Floats, *, tol: float = 1e-8, max_iter: int = 200
+) -> Solution:
+    """Minimise with inexact Newton steps by preconditioned conjugate gradients.
+
+    Parameters
+    ----------
+    objective : TradeoffObjective
+        Complete rows.
+    start : ndarray of shape (n_parameters,)
+    tol : float, default=1e-8
+        Largest gradient entry allowed, per unit of total weight.
+    max_iter : int, default=200
+        Newton steps.
+
+    Returns
+    -------
+    Solution
+
+    Notes
+    -----
+    The inner iterations stop at a relative residual of min(0.1, √(relative gradient)) (Eisenstat &
+    Walker 1996), which makes convergence superlinear.
+    """
+    theta = np.array(start, dtype=np.float64)
+    value, gradient = objective.value_and_gradient(theta)
+    total = objective.n_rows
+    history = [(value, float(np.abs(gradient).max()) / total)]
+    first = history[0][1]
+    message, converged, n_iter = f"stopped after max_iter={max_iter} steps", False, 0
+    for n_iter in range(max_iter + 1):
+        norm = history[-1][1]
+        if norm <= tol:
+            message, converged = f"gradient norm {norm:.1e} is within the tolerance {tol:.1e}", True
+            break
+        if n_iter == max_iter:
+            break
+        inner = min(0.1, np.sqrt(norm / max(first, 1e-300)))
+        step = _conjugate_gradients(
+            objective.curvature_product(theta), -gradient, preconditioner(objective, theta), inner
+        )
+        accepted = line_search(objective, theta, value, gradient, step)
+        if accepted is None:
+            message = f"no step lowers the objective further; gradient norm {norm:.1e}"
+            converged = norm <= 1e3 * tol
+            break
+        theta, value, gradient = accepted
+        history.append((value, float(np.abs(gradient).max()) / total))
+    return Solution(theta, value, history[-1][1], n_iter, converged, message, tuple(history))
+
+
+def _conjugate_gradients(
+    product: Callable[[Floats], Floats],
+    target: Floats,
+    precondition: Callable[[Floats], Floats],
+    tol: float,
+    max_iter: int = 250,
+) -> Floats:
+    x = np.zeros_like(target)
+    residual = target.copy()
+    z = precondition(residual)
+    direction = z.copy()
+    rho = float(residual @ z)
+    stop = tol**2 * rho
+    for _ in range(max_iter):
+        if rho <= stop or rho <= 0.0:
+            break
+        bent = product(direction)
+        curvature = float(direction @ bent)
+        if curvature <= 0.0:
+            break
+        alpha = rho / curvature
+        x += alpha * direction
+        residual -= alpha * bent
+        z = precondition(residual)
+        new_rho = float(residual @ z)
+        direction *= new_rho / rho
+        direction += z
+        rho = new_rho
+    return x if x.any() else precondition(target)
+
+
+def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
+    if objective.tradeoff > 0.0 and not objective.n_tied:
+        solve = _density_curvature(objective, theta)
+    elif objective.n_free > _LARGEST_BLOCK:
+        solve = _diagonal(objective)
+    elif objective.tradeoff > 0.0:
+        solve = _tied_blocks(objective, theta)
+    else:
+        solve = _common_block(objective, theta)
+
+    def relevant(v: Floats) -> Floats:
+        # One constant for all offsets changes nothing; at λ = 0 nor does one vector for all
+        # weights. M knows nothing of that, and would put most of its answer there.
+        weights, offsets, tied = objective.split(v)
+        if objective.tradeoff == 0.0:
+            weights = weights - weights.mean(axis=0)
+        return objective.join(weights, offsets - offsets.mean(), tied)
+
+    return lambda v: relevant(solve(relevant(v)))
+
+
+def _density_curvature(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Invert λ times the joint part, classes apart: near the barrier nothing else matters.
+
+    A class's part is D∇²A + m ss' for its weights, s the slope of A, m s between them and its
+    offset, and m for the offset; D holds the counts, smoothing included, m the class's weight.
+    """
+    lam, density = objective.tradeoff, objective.density
+    scale = objective.bound.statistic_scale
+    eta = objective.natural(theta)
+    slope = (density.mean(eta) - objective.bound.statistic_mean) / scale
+    mass = lam * np.maximum(objective.class_weights, 1e-6 * objective.n_rows)
+    counts = mass[:, None] + lam * objective.bound.prior_counts[:, density.factors]
+
+    def solve(v: Floats) -> Floats:
+        weights, offsets, tied = objective.split(v)
+        outer = (weights - offsets[:, None] * slope) * scale
+        inner = density.inverse_hessian_product(eta, outer) * scale / counts
+        return objective.join(inner, offsets / mass - (slope * inner).sum(axis=1), tied)
+
+    return solve
+
+
+def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
+    """Standardised statistics have variance one: a class's curvature is about its share."""
+    total, lam = objective.n_rows, objective.tradeoff
+    share = np.maximum(objective.class_weights / total, 1.0 / total)
+    scale = total * np.maximum(share * (1.0 - share) * (1.0 - lam) + lam * share, 0.1 / total)
+
+    def solve(v: Floats) -> Floats:
+        weights, offsets, tied = objective.split(v)
+        penalised = scale + objective.l2 * (1.0 - lam)
+        return objective.join(weights / penalised[:, None], offsets / scale, tied / total)
+
+    return solve
+
+
+def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Invert the classes' mean curvature in (W_k, c_k) at λ = 0, from a sample of the rows."""
+    k, p = objective.n_classes, objective.n_free
+    total, n = objective.n_rows, objective.rows.n_samples
+    index = sample_rows(n, min(1.0, _SAMPLE / n))
+    seen = 0.0
+    eta, offset, absent = objective.row_coefficients(theta)
+    block = np.zeros((p + 1, p + 1))
+    size = max(64, 4_000_000 // (p + 1))
+    for first in range(0, index.size, size):
+        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        seen += Z.shape[0] if weights is None else float(weights.sum())
+        v = (posterior * (1.0 - posterior)).sum(axis=1) / k
+        Z *= np.sqrt(v if weights is None else v * weights)[:, None]
+        block += Z.T @ Z
+    block *= total / seen
+    diagonal = np.einsum("ii->i", block)
+    diagonal[:p] += objective.l2
+    diagonal += 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
+    factor = factorise(block)
+
+    def solve(v: Floats) -> Floats:
+        weights, offsets, tied = objective.split(v)
+        by_class = np.vstack([weights.T, offsets])
+        solved = scipy.linalg.cho_solve(factor, by_class, check_finite=False)
+        return objective.join(solved[:p].T, solved[p], tied / total)
+
+    return solve
+
+
+def _tied_blocks(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Invert the classes' own blocks, and what ties them by block elimination."""
+    factors = [factorise(block) for block in _class_blocks(objective, theta)]
+    coupled = _Tied(objective, theta)
+
+    def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
+        out_weights, out_offsets = np.empty_like(weights), np.empty_like(offsets)
+        for c, factor in enumerate(factors):
+            solved = scipy.linalg.cho_solve(factor, np.append(weights[c], offsets[c]))
+            out_weights[c], out_offsets[c] = solved[:-1], solved[-1]
+        return out_weights, out_offsets
+
+    def solve(v: Floats) -> Floats:
+        # Block elimination: the classes' own parameters, the tied ones, and back.
+        weights, offsets, tied = objective.split(v)
+        own, _ = solve_classes(weights, offsets)
+        solved = coupled.solve(tied - coupled.to_tied(own))
+        weights = weights - coupled.to_classes(solved)
+        return objective.join(*solve_classes(weights, offsets), solved)
+
+    return solve
+
+
+class _Tied:
+    """The density's curvature between the classes' own statistics and the tied ones."""
+
+    def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
+        self.objective = objective
+        self.eta = objective.natural(theta)
+        self.scale = objective.bound.statistic_scale
+        share = objective.class_weights / objective.n_rows
+        self.weight = (objective.tradeoff * objective.n_rows * share)[:, None]
+
+    def _curvature(self, direction: Floats) -> Floats:
+        bent = self.objective.density.hessian_product(self.eta, direction / self.scale)
+        return self.weight * bent / self.scale
+
+    def to_tied(self, weights: Floats) -> Floats:
+        """Return what changes of the classes' weights add to the tied gradient."""
+        full = np.zeros_like(self.eta)
+        full[:, self.objective.free] = weights
+        return self._curvature(full)[:, self.objective.tied].sum(axis=0)
+
+    def to_classes(self, tied: Floats) -> Floats:
+        """Return what a change of the tied weights adds to the classes' gradients."""
+        full = np.zeros_like(self.eta)
+        full[:, self.objective.tied] = tied
+        return self._curvature(full)[:, self.objective.free]
+
+    def solve(self, tied: Floats) -> Floats:
+        """Return the tied weights that answer a gradient, the classes' own eliminated.
+
+        That block of the inverse is the inverse curvature of one class's density: equal in all
+        classes up to their weights, which add up.
+        """
+        full = np.zeros((1, self.eta.shape[1]))
+        full[:, self.objective.tied] = tied
+        inverse = self.objective.density.inverse_hessian_product(self.eta[:1], full * self.scale)
+        solved: Floats = (inverse * self.scale)[0, self.objective.tied]
+        return solved / float(self.weight.sum())
+
+
+def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
+    """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
+    k, p, lam = objective.n_classes, objective.n_free, objective.tradeoff
+    density, total = objective.density, objective.n_rows
+    n = objective.rows.n_samples
+    index = sample_rows(n, min(1.0, _SAMPLE / n))
+    seen = 0.0
+    eta, offset, absent = objective.row_coefficients(theta)
+    blocks = [np.zeros((p + 1, p + 1)) for _ in range(k)]
+    size = max(64, 4_000_000 // (p + 1))
+    for first in range(0, index.size, size):
+        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        seen += Z.shape[0] if weights is None else float(weights.sum())
+        for c in range(k):
+            v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
+            scaled = Z * np.sqrt(v if weights is None else v * weights)[:, None]
+            blocks[c] += scaled.T @ scaled
+    natural = objective.natural(theta)
+    scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
+    free = objective.free
+    share = objective.class_weights / total
+    for c in range(k):
+        block = blocks[c]
+        block *= total / seen
+        block[np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
+        if lam > 0.0:
+            inner = density.free_hessian(natural[c : c + 1])[0]
+            slope = ((density.mean(natural[c : c + 1])[0] - mean) / scale)[free]
+            column = np.append(slope, 1.0)
+            weight = lam * total * share[c]
+            block += weight * (1.0 - share[c]) * np.outer(column, column)
+            block[:p, :p] += weight * inner / np.outer(scale[free], scale[free])
+        floor = 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
+        block[np.diag_indices_from(block)] += floor
+    return blocks

@@ -1,0 +1,92 @@
+"""Rows, classes and weights as every pass over the data needs them, and posteriors from scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from crossfade._typing import Floats, Integers
+from crossfade.rowwise import softmax
+
+__all__ = ["LabelledRows", "log_normalise", "normalise_differences"]
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows, their classes and weights, as every pass over the data needs them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features), float64 or float32
+        NaN marks a missing cell.
+    codes : ndarray of shape (n_samples,), int64
+        Class of each row, 0 … n_classes-1.
+    weights : ndarray of shape (n_samples,) or None
+        Row weights, None for all one.
+    n_classes : int
+    has_missing : bool
+        Whether any cell is NaN.
+    """
+
+    X: Floats
+    codes: Integers
+    weights: Floats | None
+    n_classes: int
+    has_missing: bool = False
+
+    @property
+    def n_samples(self) -> int:
+        """Return the number of rows, whatever their weights."""
+        return int(self.X.shape[0])
+
+    @cached_property
+    def class_weights(self) -> Floats:
+        """Return the summed weight of each class, shape (n_classes,)."""
+        return np.bincount(self.codes, self.weights, minlength=self.n_classes).astype(np.float64)
+
+    def block(self, rows: slice | Integers) -> Floats:
+        """Return one block of rows as C-ordered doubles."""
+        return np.ascontiguousarray(self.X[rows], dtype=np.float64)
+
+    def block_weights(self, rows: slice | Integers) -> Floats | None:
+        """Return one block's weights, None for all one."""
+        return None if self.weights is None else self.weights[rows]
+
+    def take(self, index: Integers) -> LabelledRows:
+        """Return the rows at these positions."""
+        return replace(
+            self,
+            X=self.X[index],
+            codes=self.codes[index],
+            weights=None if self.weights is None else self.weights[index],
+        )
+
+
+def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
+    """Return log Σ_k exp(s_k) by row and the posteriors, written over `scores`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Overwritten with the posteriors.
+
+    Returns
+    -------
+    log_sum : ndarray of shape (n_samples,)
+    posterior : ndarray of shape (n_samples, n_classes)
+    """
+    log_sum = np.empty(scores.shape[0])
+    softmax(scores, log_sum)
+    return log_sum, scores
+
+
+def normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
+    """Like :func:`log_normalise` for scores minus the last class's, which is left out.
+
+    One exponential a row and class less: for two classes half of the work.
+    """
+    log_sum = np.empty(differences.shape[0])
+    softmax(differences, log_sum, reference=True)
+    return log_sum, differences

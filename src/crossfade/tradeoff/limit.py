@@ -1,0 +1,143 @@
+"""The density that a discriminative fit leaves undetermined.
+
+At λ = 0 the posterior depends only on differences between classes. Adding one vector to every
+class's natural parameters, and any tied parameter, changes nothing in Φ_0, but is what makes the
+classes' densities. The limit of the path as λ falls to 0 fixes them: among all parameters with
+that posterior, those of the largest joint likelihood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+
+from crossfade._typing import Floats
+from crossfade.optim.newton import newton
+from crossfade.tradeoff.objective import TradeoffObjective
+
+__all__ = ["densities_wanted", "density_limit", "posteriors_only"]
+
+_wanted: ContextVar[bool] = ContextVar("crossfade_densities_wanted", default=True)
+
+
+@contextmanager
+def posteriors_only(only: bool = True) -> Iterator[None]:
+    """Leave out of fits, inside this context, what only the classes' densities need.
+
+    Finding the limit can take longer than the fit. A model fitted here is used for its posteriors
+    and then thrown away; only a row with missing cells makes it look for its density after all.
+
+    Parameters
+    ----------
+    only : bool, default=True
+        False undoes an outer context.
+    """
+    token = _wanted.set(not only)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def densities_wanted() -> bool:
+    """Return whether a fit is to find the limit."""
+    return _wanted.get()
+
+
+class _Common:
+    """The joint likelihood as a function of what is common to all classes."""
+
+    def __init__(self, objective: TradeoffObjective, base: Floats) -> None:
+        self.objective, self.base = objective, base
+
+    @property
+    def n_rows(self) -> float:
+        return self.objective.n_rows
+
+    def theta(self, common: Floats) -> Floats:
+        weights, offsets, tied = self.objective.split(self.base)
+        p = self.objective.n_free
+        return self.objective.join(weights + common[:p], offsets, tied + common[p:])
+
+    def value(self, common: Floats) -> float:
+        return self.objective.value(self.theta(common))
+
+    def value_and_gradient(self, common: Floats) -> tuple[float, Floats]:
+        value, gradient = self.objective.value_and_gradient(self.theta(common))
+        weights, _, tied = self.objective.split(gradient)
+        return value, np.concatenate([weights.sum(axis=0), tied])
+
+    def curvature(self, common: Floats, share: float = 1.0) -> Floats:
+        H = self.objective.curvature(self.theta(common))
+        k, p = self.objective.n_classes, self.objective.n_free
+        free, tied = slice(0, k * p), slice(k * p + k, None)
+        size = p + self.objective.n_tied
+        summed = np.empty((size, size))
+        summed[:p, :p] = H[free, free].reshape(k, p, k, p).sum(axis=(0, 2))
+        summed[:p, p:] = H[free, tied].reshape(k, p, -1).sum(axis=0)
+        summed[p:, :p] = summed[:p, p:].T
+        summed[p:, p:] = H[tied, tied]
+        return summed
+
+
+def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
+    """Return the parameters of the λ → 0+ limit that have the posterior of `theta`.
+
+    Parameters
+    ----------
+    objective : TradeoffObjective
+        Any λ; complete rows.
+    theta : ndarray of shape (n_parameters,)
+        A minimiser at λ = 0.
+
+    Returns
+    -------
+    ndarray of shape (n_parameters,) or None
+        None where these class differences allow no density (a variance would be negative in some
+        class whatever is added to all).
+
+    Notes
+    -----
+    The differences are grown from zero, where the answer is the density of all rows together, in
+    steps that stay inside the domain; the problem at each is convex.
+    """
+    joint = objective.with_tradeoff(1.0)
+    weights, offsets, _ = joint.split(theta)
+    centre, tied = _one_class(joint)
+    common = np.concatenate([np.zeros(joint.n_free), tied])
+    no_tied = np.zeros(joint.n_tied)
+
+    def problem(t: float) -> _Common:
+        between = t * (weights - weights.mean(axis=0))
+        base = joint.join(centre + between, t * (offsets - offsets.mean()), no_tied)
+        return _Common(joint, base)
+
+    reached, step = 0.0, 1.0
+    while reached < 1.0:
+        trial = min(1.0, reached + step)
+        at = problem(trial)
+        if not np.isfinite(at.value(common)):
+            step *= 0.5
+            if step < 1e-4:
+                return None
+            continue
+        try:
+            # On the way, near enough to go on from is all that is wanted.
+            solution = newton(at, common, tol=1e-9 if trial == 1.0 else 1e-3, max_iter=100)
+        except np.linalg.LinAlgError:
+            return None  # on the domain's edge to rounding: as good as no density
+        common, reached = solution.theta, trial
+        step *= 2.0
+    return problem(1.0).theta(common)
+
+
+def _one_class(joint: TradeoffObjective) -> tuple[Floats, Floats]:
+    """Return the free and tied weights of one density for all rows."""
+    bound = joint.bound
+    counts = (bound.counts + bound.prior_counts).sum(axis=0, keepdims=True)
+    sums = (bound.sums + bound.prior_sums).sum(axis=0, keepdims=True)
+    weights = joint.density.estimate(counts, sums)[0] * bound.statistic_scale
+    return weights[joint.free], weights[joint.tied]

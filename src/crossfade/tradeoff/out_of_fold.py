@@ -1,0 +1,290 @@
+"""Class scores that each row's own label did not touch, for every point of a grid of fits.
+
+They come from one of two sources, by a stated rule. Approximate leave-one-out costs one
+factorisation a point. It is used where there are at least 400 rows and 10 rows a parameter that
+differs between classes, and where it is seen to be true: either it corrects the mean log-loss of
+the fitted rows by no more than 2 %, or the most influential rows are refitted without themselves
+and what that shows of its error amounts to no more than 2 %. Everything else, and all rows in
+groups, is refitted on folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from crossfade.blocks import map_fits
+from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.criteria import row_losses
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
+from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
+from crossfade.tradeoff.scoring import held_out_scores
+
+__all__ = ["Member", "OutOfFold", "folds", "out_of_fold"]
+
+#: Rows a parameter that varies between classes must have for the approximation to be used.
+_ROWS_PER_PARAMETER = 10
+
+#: Fewest rows for the approximation.
+_FEWEST_ROWS = 400
+
+#: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
+_MOST_ROWS = 2_000
+
+#: Share of the mean log-loss by which the approximation may err.
+_TOLERANCE = 0.02
+
+#: Most influential rows that are refitted to see whether it does.
+_CHECKED_ROWS = 3
+
+#: Folds, and folds where a refit is dear.
+_N_FOLDS = 5
+_N_FOLDS_WIDE = 3
+
+#: Makes the objective of one density variant for some rows, the density bound to them alone.
+Refit = Callable[[int, LabelledRows], TradeoffObjective]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One fit of the grid.
+
+    Attributes
+    ----------
+    variant : int
+        Number of its density.
+    objective : TradeoffObjective
+        On all rows, at its λ and l2.
+    point : PathPoint
+    """
+
+    variant: int
+    objective: TradeoffObjective
+    point: PathPoint
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """Scores of every member, and of which rows.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_members, n_scored, n_classes)
+        Log-posteriors up to a term common to the classes.
+    rows : LabelledRows
+        The rows scored.
+    method : str
+        In words: where the scores come from.
+    """
+
+    scores: Floats
+    rows: LabelledRows
+    method: str
+
+
+def out_of_fold(
+    members: Sequence[Member], refit: Refit, groups: Integers | None = None
+) -> OutOfFold:
+    """Score rows by models that did not see them.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        Those of one variant one after the other, as :func:`follow` made them.
+    refit : callable
+    groups : ndarray of shape (n_samples,), int, optional
+        Rows with one number are left out together.
+
+    Returns
+    -------
+    OutOfFold
+    """
+    objectives = [member.objective for member in members]
+    if groups is None and all(_large_enough(objective) for objective in objectives):
+        found = _left_out(members, refit)
+        if found is not None:
+            return found
+    rows = objectives[0].rows
+    n_folds = _N_FOLDS_WIDE if any(map(is_wide, objectives)) else _N_FOLDS
+    fold = folds(rows, n_folds, groups)
+    kept = np.flatnonzero(fold >= 0)
+    scores = np.zeros((len(members), rows.n_samples, rows.n_classes))
+
+    def score(number: int) -> None:
+        held = np.flatnonzero(fold == number)
+        if held.size:
+            train = rows.take(np.flatnonzero(fold != number))
+            _score_fold(members, refit, train, rows.take(held), held, scores)
+
+    map_fits(score, range(int(fold.max(initial=-1)) + 1), rows.n_samples)
+    of_groups = "" if groups is None else f" of {int(groups.max()) + 1} groups"
+    method = f"refits on {n_folds} folds of {rows.n_samples} rows{of_groups}"
+    return OutOfFold(scores[:, kept], rows.take(kept), method)
+
+
+def _score_fold(
+    members: Sequence[Member],
+    refit: Refit,
+    train: LabelledRows,
+    test: LabelledRows,
+    held: Integers,
+    scores: Floats,
+) -> None:
+    for variant in sorted({member.variant for member in members}):
+        own = [number for number, member in enumerate(members) if member.variant == variant]
+        part = refit(variant, train)
+        path = follow(part, [(members[g].point.tradeoff, members[g].point.l2) for g in own])
+        for g, point in zip(own, path, strict=True):
+            at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
+            scores[g, held] = held_out_scores(at, point.solution.theta, test)
+
+
+# -- folds -----------------------------------------------------------------------------------------
+
+
+def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> Integers:
+    """Return each row's fold, -1 for rows that are never held out.
+
+    Equal rows share a fold, so that a weight of three and three equal rows are the same thing, no
+    row is predicted by its own copy, and the order of the rows does not matter. Each class is
+    dealt over the folds in the order of its rows' values. A class with one distinct row (or in one
+    group) always stays in the training part.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    n_folds : int
+    groups : ndarray of shape (n_samples,), int, optional
+        Rows with one number share a fold.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,), int
+    """
+    if groups is not None:
+        return _group_folds(rows, n_folds, groups)
+    # Two missing cells are equal here; infinity stands for them, since it is refused in data.
+    values = np.where(np.isnan(rows.X), np.inf, rows.X) if rows.has_missing else rows.X
+    keys = np.column_stack([rows.codes.astype(np.float64), values])
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.ravel()
+    codes = distinct[:, 0].astype(np.int64)
+    fold = np.empty(codes.size, dtype=np.int64)
+    start = 0
+    for c in range(rows.n_classes):
+        own = np.flatnonzero(codes == c)
+        fold[own] = (np.arange(own.size) + start) % n_folds if own.size > 1 else -1
+        start += own.size
+    return fold[which]
+
+
+def _group_folds(rows: LabelledRows, n_folds: int, groups: Integers) -> Integers:
+    """Deal whole groups, the largest first, each to the fold that it fills up most evenly."""
+    n_groups = int(groups.max()) + 1
+    weight = np.zeros((n_groups, rows.n_classes))
+    np.add.at(weight, (groups, rows.codes), 1.0 if rows.weights is None else rows.weights)
+    share = weight / np.maximum(rows.class_weights, 1e-300)
+    held = np.zeros((n_folds, rows.n_classes))
+    fold = np.empty(n_groups, dtype=np.int64)
+    for group in np.argsort(-share.max(axis=1), kind="stable"):
+        filled = held + share[group]
+        fold[group] = int(np.argmin((filled**2).sum(axis=1) - (held**2).sum(axis=1)))
+        held[fold[group]] += share[group]
+    # Where a fold holds all rows of a class, nothing could be learnt about that class without it.
+    emptied = (held >= 1.0 - 1e-12) & (rows.class_weights > 0)
+    stays = (emptied[fold] & (share > 0)).any(axis=1)
+    return np.where(stays, -1, fold)[groups]
+
+
+# -- leave-one-out ---------------------------------------------------------------------------------
+
+
+def _large_enough(objective: TradeoffObjective) -> bool:
+    """Return whether there are rows enough (by weight: three equal rows are a weight of three)."""
+    varying = (objective.n_classes - 1) * (objective.n_free + 1)
+    fewest = max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
+    return objective.n_rows >= fewest and objective.exact_labels and is_dense(objective)
+
+
+def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
+    """Return approximate leave-one-out scores, None where they cannot be trusted."""
+    rows = members[0].objective.rows
+    index = np.arange(rows.n_samples)
+    if rows.n_samples > _MOST_ROWS:
+        index = sample_rows(rows.n_samples, _MOST_ROWS / rows.n_samples)
+    scored = rows.take(index)
+
+    def left_out(member: Member) -> LeftOut:
+        objective, theta = member.objective, member.point.solution.theta
+        # A row's influence is a small correction: its curvature need not be as near as a step's.
+        share = curvature_share(objective, least=0.0)
+        return approximate_leave_one_out(objective, theta, index, share=share)
+
+    found = map_fits(left_out, members, rows.n_samples)
+    scores = np.stack([each.scores for each in found])
+    fitted = np.stack([each.fitted for each in found])
+    worst: dict[int, tuple[float, int]] = {}
+    for g, member in enumerate(members):
+        inside = _mean_log_loss(fitted[g], scored)
+        outside = _mean_log_loss(scores[g], scored)
+        correction = (outside - inside) / max(outside, 1e-300)
+        worst[member.variant] = max(worst.get(member.variant, (-1.0, 0)), (correction, g))
+    for correction, g in worst.values():
+        if correction > _TOLERANCE:
+            error = _error_seen(members[g], fitted[g], scores[g], scored, index, refit)
+            if error > _TOLERANCE:
+                return None
+    return OutOfFold(scores, scored, f"approximate leave-one-out over {scored.n_samples} rows")
+
+
+def _mean_log_loss(scores: Floats, rows: LabelledRows) -> float:
+    return float(np.average(row_losses(scores, rows.codes)[0], weights=rows.weights))
+
+
+def _error_seen(
+    member: Member,
+    fitted: Floats,
+    scores: Floats,
+    scored: LabelledRows,
+    index: Integers,
+    refit: Refit,
+) -> float:
+    """Return the relative error of the mean log-loss, judged by the most influential rows.
+
+    Their share of the correction that was wrong is taken for every row's, which is cautious: the
+    rest of the rows move the fit less, and one step is the better for them.
+    """
+    before = row_losses(fitted, scored.codes)[0]
+    after = row_losses(scores, scored.codes)[0]
+    influence = np.abs(after - before)
+    order = np.argsort(-influence, kind="stable")
+    # Copies of a row tell nothing new.
+    fresh = np.append(True, np.diff(influence[order]) < -1e-9 * influence[order[0]])
+    checked = order[fresh][:_CHECKED_ROWS]
+    exact = np.array([_refitted_loss(member, int(index[i]), refit) for i in checked])
+    total = float(np.abs(exact - before[checked]).sum())
+    wrong = float(np.abs(exact - after[checked]).sum()) / max(total, 1e-300)
+    mean = float(np.average(after, weights=scored.weights))
+    correction = mean - float(np.average(before, weights=scored.weights))
+    return wrong * correction / max(mean, 1e-300)
+
+
+def _refitted_loss(member: Member, i: int, refit: Refit) -> float:
+    """Return one row's log-loss by the fit without it (without one unit of its weight)."""
+    rows = member.objective.rows
+    if rows.weights is not None and rows.weights[i] > 1.0:
+        weights = rows.weights.copy()
+        weights[i] -= 1.0
+        rest = replace(rows, weights=weights)
+    else:
+        rest = rows.take(np.delete(np.arange(rows.n_samples), i))
+    point = member.point
+    objective = refit(member.variant, rest).with_tradeoff(point.tradeoff).with_penalty(point.l2)
+    theta = minimise(objective, point.solution.theta, tol=1e-6).theta
+    own = rows.take(np.array([i]))
+    return float(row_losses(held_out_scores(objective, theta, own), own.codes)[0, 0])

@@ -1,0 +1,453 @@
+"""Where rows meet parameters: the blocks of scores, sums and curvature that the objective adds up.
+
+The statistics here are the *free* ones (tied statistics change no posterior) standardised to
+T̃ = (T - mean)/scale, and a row's design is (T̃, missing factors, 1): its class scores are linear in
+it, with coefficients that :meth:`RowPasses.row_coefficients` derives from a parameter vector.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade.blocks import block_sum, for_each_block, workspace
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Density
+from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise, normalise_differences
+from crossfade.optim.newton import sample_rows
+from crossfade.rowwise import logistic_pass, standardise_rows
+
+__all__ = ["KeptStatistics", "RowPasses"]
+
+#: Standard deviations from zero beyond which a column is standardised before it is used.
+_FAR_FROM_ZERO = 1e3
+
+#: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
+_BLOCK_DOUBLES = 262_144
+
+
+#: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
+#: which costs less than to read them.
+_KEPT_DOUBLES = 8_388_608
+
+
+class KeptStatistics:
+    """The free statistics of all rows, formed once where they are few.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    density : Density
+    """
+
+    def __init__(self, rows: LabelledRows, density: Density) -> None:
+        self._rows, self._density = rows, density
+
+    @cached_property
+    def whole(self) -> Floats | None:
+        """The statistics, shape (n_samples, n_free); None where they are many."""
+        n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
+        if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
+            return None
+        kept = np.empty((self._rows.n_samples, n_free))
+
+        def block(rows: slice) -> None:
+            kept[rows] = self._density.free_statistics(self._rows.block(rows))
+
+        for_each_block(block, len(kept), block_rows=1_024)
+        return kept
+
+
+class RowPasses:
+    """Passes over labelled rows, for an objective that sets the attributes declared here."""
+
+    rows: LabelledRows
+    density: Density
+    tradeoff: float
+    n_classes: int
+    n_free: int
+    n_tied: int
+    free: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
+    _scale: Floats
+    _mean: Floats
+    _free_scale: Floats
+    _free_mean: Floats
+    _factors: Integers
+    _sums: Floats
+    _missing_counts: Floats
+    _total: float
+    _has_missing: bool
+    _kept: KeptStatistics
+    is_sample: bool = False
+
+    @cached_property
+    def _standardisation(self) -> tuple[bool, Floats, Floats]:
+        """Return whether columns serve as they are, and x0 and 1/s with T̃ = (carried - x0)/s.
+
+        Blocks carry their free statistics. Where these are the columns up to scale and origin, the
+        columns themselves serve, and no copy of a block is made; but not where a column lies so
+        far from zero, against its spread, that digits would be lost.
+        """
+        inverse = 1.0 / self._free_scale
+        as_formed = False, self._free_mean, inverse
+        if not self.density.linear_in_columns or self._has_missing:
+            return as_formed
+        slopes, constants = self.density.column_units_coefficients(np.eye(self.n_free))
+        moved = (self._free_mean - constants) * inverse
+        inverse = np.diagonal(slopes) * inverse
+        if np.abs(moved).max(initial=0.0) > _FAR_FROM_ZERO:
+            return as_formed
+        origin = np.divide(moved, inverse, out=np.zeros_like(moved), where=inverse > 0.0)
+        return True, origin, inverse
+
+    def _carried(self, rows: slice | Integers) -> Floats:
+        """Return what scores and sums of a block are taken from: not to be changed."""
+        if self._standardisation[0]:
+            return self.rows.block(rows)
+        kept = self._kept.whole
+        if kept is not None:
+            return kept[rows]
+        return self.density.free_statistics(self.rows.block(rows))
+
+    def _coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
+        """Return weights of T̃ as weights of what blocks carry, and what that adds to offsets."""
+        _, origin, inverse = self._standardisation
+        slopes = standardised * inverse
+        return slopes, -(slopes @ origin)
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the length of a parameter vector."""
+        return self.n_classes * (self.n_free + 1) + self.n_tied
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
+        k, p = self.n_classes, self.n_free
+        return theta[: k * p].reshape(k, p), theta[k * p : k * p + k], theta[k * p + k :]
+
+    def natural(self, theta: Floats) -> Floats:
+        """Return η, shape (n_classes, n_statistics)."""
+        weights, _, tied = self.split(theta)
+        eta = np.empty((self.n_classes, self.tied.size))
+        eta[:, self.free] = weights / self._free_scale
+        eta[:, self.tied] = tied / self._scale[self.tied] if self.n_tied else 0.0
+        return eta
+
+    @property
+    def block_rows(self) -> int:
+        """Return how many rows make a block whose statistics stay in cache."""
+        return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 4096))
+
+    @cached_property
+    def _forms_statistics(self) -> bool:
+        return self.density.forms_statistics
+
+    @cached_property
+    def _free_factors(self) -> Integers:
+        return self._factors[self.free]
+
+    def _log_partition(self, eta: Floats) -> Floats:
+        """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""
+        centre = _by_factor(eta * self._mean, self._factors, self.density.n_factors)
+        return self.density.log_partition(eta) - centre
+
+    def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
+        """Return slopes of what blocks carry, the offset and the missing factors' terms, by class.
+
+        s_ik = offset_k + slopes_k·T_i + Σ_f missing_if absent_kf, up to a term common to classes.
+        """
+        weights, offsets, _ = self.split(theta)
+        eta, moved = self._coefficients(weights)
+        offset = offsets + moved
+        if not self._has_missing:
+            return eta, offset, None
+        centred = self._log_partition(self.natural(theta))
+        absent = centred + _by_factor(
+            eta * self._free_mean, self._free_factors, self.density.n_factors
+        )
+        return eta, offset, absent
+
+    def _full(self, free: Floats) -> Floats:
+        """Return coefficients of all statistics, zero where tied."""
+        if not self.tied.any():
+            return free
+        full = np.zeros((free.shape[0], self.tied.size))
+        full[:, self.free] = free
+        return full
+
+    def _block_scores(
+        self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
+    ) -> tuple[Floats, Floats | None, Floats]:
+        """Return the block's statistics (or its columns), which factors are missing, and scores.
+
+        The scores last until the next block.
+        """
+        if self._forms_statistics:
+            carrier = self._carried(rows)
+            scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), len(eta)))
+        else:
+            carrier = self.rows.block(rows)
+            scores = self.density.scores(carrier, self._full(eta))
+        scores += offset
+        missing = None
+        if absent is not None:
+            mask = self.density.missing_factors(self.rows.block(rows))
+            if mask is not None:
+                missing = mask.astype(np.float64)
+                scores += missing @ absent.T
+        return carrier, missing, scores
+
+    def _block_sums(
+        self, carrier: Floats, missing: Floats | None, R: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return Σ_i R_ik T̃_i over the free statistics, (R.shape[1], n_free), and Σ_i R_ik."""
+        if self._forms_statistics:
+            sums = R.T @ carrier
+        else:
+            sums = self.density.weighted_sums(carrier, R)[:, self.free]
+        mass = self._none_and_one[1][: R.shape[0]] @ R
+        present = mass[:, None]
+        if missing is not None:
+            present = (present - R.T @ missing)[:, self._free_factors]
+        _, origin, inverse = self._standardisation
+        return (sums - present * origin) * inverse, mass
+
+    def design(
+        self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
+    ) -> tuple[Floats, Floats, Floats | None]:
+        """Return a block's design (T̃, missing factors, 1), its posteriors and its weights.
+
+        The design of a block (of up to `block_rows` rows) lasts until the next one.
+        """
+        p = self.n_free
+        carrier = self._carried(rows)
+        scores = carrier @ eta.T
+        scores += offset
+        extra = 0 if absent is None else absent.shape[1]
+        shape = carrier.shape[0], p + extra + 1
+        Z = workspace("design", *shape) if shape[0] <= self.block_rows else np.empty(shape)
+        _, origin, inverse = self._standardisation
+        one = np.ones(shape[0])
+        if absent is None:
+            standardise_rows(carrier, origin, inverse, one, Z)
+        else:
+            standardise_rows(carrier, origin, inverse, one, Z[:, :p])
+            Z[:, -1] = 1.0
+            mask = self.density.missing_factors(self.rows.block(rows))
+            if mask is None:
+                Z[:, p:-1] = 0.0
+            else:
+                Z[:, p:-1] = mask
+                Z[:, :p][mask[:, self._free_factors]] = 0.0
+                scores += Z[:, p:-1] @ absent.T
+        return Z, log_normalise(scores)[1], self.rows.block_weights(rows)
+
+    def tied_statistics(self, rows: slice | Integers) -> Floats:
+        """Return a block's standardised tied statistics, zero where missing, (n_rows, n_tied)."""
+        X = self.rows.block(rows)
+        tied = self.tied
+        statistics = self.density.sufficient_statistics(X)[:, tied]
+        statistics -= self._mean[tied]
+        statistics /= self._scale[tied]
+        mask = self.density.missing_factors(X) if self._has_missing else None
+        if mask is not None:
+            statistics[mask[:, self._factors[tied]]] = 0.0
+        return statistics
+
+    def coefficient_maps(self, theta: Floats) -> Floats:
+        """Return d(coefficients of a row's design, class k)/dθ, shape (K, width, n_parameters).
+
+        A missing factor's coefficient is A_f(η_k), whose derivative is the slope of A_f.
+        """
+        k, p = self.n_classes, self.n_free
+        m = self.density.n_factors if self._has_missing else 0
+        maps = np.zeros((k, p + m + 1, self.n_parameters))
+        own = np.arange(p)
+        free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
+        slope = self._partition_slope(self.natural(theta)) if m else None
+        for c in range(k):
+            maps[c, own, c * p + own] = 1.0
+            maps[c, p + m, k * p + c] = 1.0
+            if slope is not None:
+                maps[c, p + self._factors[free_index], c * p + own] = slope[c, free_index]
+                columns = k * p + k + np.arange(tied_index.size)
+                maps[c, p + self._factors[tied_index], columns] = slope[c, tied_index]
+        return maps
+
+    def _partition_slope(self, eta: Floats) -> Floats:
+        """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""
+        return (self.density.mean(eta) - self._mean) / self._scale
+
+    def _row_terms(self, theta: Floats, gradient: bool) -> tuple[float, Floats, Floats, Floats]:
+        """Return Σ w log Σ exp s and Σ w τ of T̃, of one and of the missing factors, by class.
+
+        Scores are taken relative to the last class: its sums follow from the totals.
+        """
+        eta, offset, absent = self.row_coefficients(theta)
+        eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
+        difference = None if absent is None else absent[:-1] - absent[-1]
+        last_absent = None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
+
+        two_whole = self.n_classes == 2 and not self._has_missing
+        two_whole = two_whole and (self._standardisation[0] or self._kept.whole is not None)
+
+        def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
+            if two_whole:
+                return self._two_class_block(rows, eta[0], float(offset[0]))
+            carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
+            log_sum, posterior = normalise_differences(scores)
+            weights = self.rows.block_weights(rows)
+            if missing is not None and last_absent is not None:
+                # The last class's own term was left out of the differences.
+                log_sum = log_sum + missing @ last_absent
+            value = float(log_sum.sum() if weights is None else log_sum @ weights)
+            if not gradient:
+                return value, np.zeros(0), np.zeros(0), np.zeros(0)
+            if weights is not None:
+                posterior = posterior * weights[:, None]
+            lost = (
+                np.zeros((0, 0))
+                if absent is None
+                else np.zeros((posterior.shape[1], absent.shape[1]))
+            )
+            if missing is not None:
+                lost = posterior.T @ missing
+            return value, *self._block_sums(carrier, missing, posterior), lost
+
+        value, sums, mass, lost = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+        # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
+        weights_last = self.split(theta)[0][-1]
+        value += float(self.split(theta)[1][-1]) * self._total
+        value += float(weights_last @ self._sums[:, self.free].sum(axis=0))
+        if not gradient:
+            return value, sums, mass, lost
+        sums = np.vstack([sums, self._sums[:, self.free].sum(axis=0) - sums.sum(axis=0)])
+        mass = np.append(mass, self._total - mass.sum())
+        if absent is not None:
+            lost = np.vstack([lost, self._missing_counts.sum(axis=0) - lost.sum(axis=0)])
+        return value, sums, mass, lost
+
+    def _two_class_block(
+        self, rows: slice, slopes: Floats, constant: float
+    ) -> tuple[float, Floats, Floats, Floats]:
+        """Return :meth:`_row_terms` of a block whose statistics are at hand: one loop."""
+        carrier = self._carried(rows)
+        weights = self.rows.block_weights(rows)
+        none, one = self._none_and_one
+        n = carrier.shape[0]
+        weights = one[:n] if weights is None else np.asarray(weights, dtype=np.float64)
+        value, mass, sums = logistic_pass(carrier, slopes, constant, None, none[:n], weights)
+        _, origin, inverse = self._standardisation
+        standardised = (sums - mass * origin) * inverse
+        return value, standardised[None], np.array([mass]), np.zeros((0, 0))
+
+    @cached_property
+    def _none_and_one(self) -> tuple[Floats, Floats]:
+        size = min(self.rows.n_samples, self.block_rows)
+        return np.zeros(size), np.ones(size)
+
+    def _add_row_curvature(self, H: Floats, theta: Floats, share: float) -> Floats:
+        """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
+        lam, k, p = self.tradeoff, self.n_classes, self.n_free
+        eta, offset, absent = self.row_coefficients(theta)
+        n_rows = self.rows.n_samples
+        index = None
+        if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
+            index = sample_rows(n_rows, share)
+            n_rows = index.size
+        extra = 0 if absent is None else self.density.n_factors
+        width = p + extra + 1
+        pairs = [(a, b) for a in range(k) for b in range(a + 1, k)]
+        # What stands for all rows is wrong in its second digit: single precision is enough for it.
+        dtype = np.float64 if index is None and not self.is_sample else np.float32
+
+        def block(span: slice) -> tuple[Floats, Floats, float]:
+            grams = np.empty((len(pairs), width, width))
+            lost = np.zeros((k, extra))
+            rows = span if index is None else index[span]
+            if absent is None:
+                carrier = self._carried(rows)
+                scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), k))
+                scores += offset
+                posterior, weights = log_normalise(scores)[1], self.rows.block_weights(rows)
+                _, origin, inverse = self._standardisation
+            else:
+                carrier, posterior, weights = self.design(rows, eta, offset, absent)
+                origin, inverse = np.zeros(width), np.ones(width)
+                w = posterior if weights is None else posterior * weights[:, None]
+                lost += w.T @ carrier[:, p : p + extra]
+            scaled = workspace("curvature", carrier.shape[0], width, dtype=dtype)
+            for number, (a, b) in enumerate(pairs):
+                v = posterior[:, a] * posterior[:, b]
+                if weights is not None:
+                    v *= weights
+                standardise_rows(carrier, origin, inverse, np.sqrt(v, out=v), scaled)
+                grams[number] = scaled.T @ scaled
+            return grams, lost, float(carrier.shape[0] if weights is None else weights.sum())
+
+        grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
+        if index is not None:
+            scale_up = self._total / max(seen, 1e-300)
+            grams, lost = grams * scale_up, lost * scale_up
+        blocks = np.zeros((k, k, width, width))
+        for number, (a, b) in enumerate(pairs):
+            blocks[a, b] = blocks[b, a] = -grams[number]
+            blocks[a, a] += grams[number]
+            blocks[b, b] += grams[number]
+        blocks *= 1.0 - lam
+        if extra:
+            maps = self.coefficient_maps(theta)
+            H += np.einsum("aiu,abij,bjv->uv", maps, blocks, maps, optimize=True)
+            return lost
+        H[: k * p, : k * p].reshape(k, p, k, p)[...] += blocks[:, :, :p, :p].transpose(0, 2, 1, 3)
+        cross = blocks[:, :, :p, p]
+        offsets = slice(k * p, k * p + k)
+        H[: k * p, offsets].reshape(k, p, k)[...] += cross.transpose(0, 2, 1)
+        H[offsets, : k * p].reshape(k, k, p)[...] += cross.transpose(1, 0, 2)
+        H[offsets, offsets] += blocks[:, :, p, p]
+        return lost
+
+    def _row_product(
+        self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return Σ w J'(diag τ - ττ')J v over the free weights and the offsets."""
+        step, moved = self._coefficients(v_weights)
+        step_offset = v_offsets + moved
+
+        def block(rows: slice) -> tuple[Floats, Floats]:
+            carrier, _, scores = self._block_scores(rows, eta, offset, None)
+            posterior = log_normalise(scores)[1]
+            if self._forms_statistics:
+                change = carrier @ step.T
+            else:
+                change = self.density.scores(carrier, self._full(step))
+            change += step_offset
+            change -= (posterior * change).sum(axis=1)[:, None]
+            change *= posterior
+            weights = self.rows.block_weights(rows)
+            if weights is not None:
+                change *= weights[:, None]
+            return self._block_sums(carrier, None, change)
+
+        return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+
+    def scores(self, theta: Floats) -> Floats:
+        """Return s_ik for all rows, up to a term common to the classes, (n_samples, n_classes)."""
+        eta, offset, absent = self.row_coefficients(theta)
+        out = np.empty((self.rows.n_samples, self.n_classes))
+
+        def block(rows: slice) -> None:
+            out[rows] = self._block_scores(rows, eta, offset, absent)[2]
+
+        for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
+        return out
+
+
+def _by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
+    """Sum (n_classes, n_statistics) values within factors, shape (n_classes, n_factors)."""
+    out = np.zeros((values.shape[0], n_factors))
+    np.add.at(out.T, factors, values.T)
+    return out

@@ -1,0 +1,319 @@
+"""From the generative fit to the discriminative one: Φ_λ minimised down a grid of λ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from crossfade.blocks import single_threaded_blas
+from crossfade._typing import Floats
+from crossfade.tradeoff.conjugate_gradient import newton_cg
+from crossfade.optim.newton import Solution, factorise, newton, sampled_newton
+from crossfade.tradeoff.objective import TradeoffObjective
+
+__all__ = [
+    "PENALTIES",
+    "SHRINKAGE_ROWS",
+    "TRADEOFFS",
+    "PathPoint",
+    "cold_start",
+    "curvature_share",
+    "follow",
+    "grid",
+    "is_separated",
+    "minimise",
+    "points",
+]
+
+#: The grid of λ, from generative to discriminative.
+TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
+
+#: Multiples of the penalty that are tried, and at which λ they are all tried; elsewhere only 1 is.
+PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
+_ALL_PENALTIES = (0.5, 0.0)
+
+#: Pseudo-rows a class with the variance of all classes, where the tradeoff is chosen: of few rows a
+#: class's own variance may be nothing, and its posterior then certainty.
+SHRINKAGE_ROWS = 2.0
+
+#: The last λ of the grid where cells are missing: further down the function is hardly convex.
+_LAST_WITH_MISSING = 0.01
+
+#: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
+_DENSE = 1_500
+
+#: Number of parameters from which fits are so dear that fewer folds must do.
+_WIDE = 150
+
+#: Parameters from which a Hessian costs several gradients, and is kept for some steps.
+_KEEPING = 60
+
+#: Rows that a cold start over many rows is first minimised over.
+_FIRST_SAMPLE = 5_000
+
+#: Rows from which curvature is taken from a share of them, and where a rough optimum will do.
+_MANY_ROWS = 20_000
+_SOME_ROWS = 4_000
+
+#: Tolerance of a rough optimum: good enough to compare points of the path.
+_ROUGH = 1e-5
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """The minimiser at one λ and one strength of the penalty.
+
+    Attributes
+    ----------
+    tradeoff : float
+    l2 : float
+    solution : Solution
+        In the objective's standardised parameters.
+    """
+
+    tradeoff: float
+    l2: float
+    solution: Solution
+
+
+def is_dense(objective: TradeoffObjective) -> bool:
+    """Return whether the objective's Hessian is small enough to be formed."""
+    return objective.n_parameters <= _DENSE and objective.density.forms_statistics
+
+
+def is_wide(objective: TradeoffObjective) -> bool:
+    """Return whether fits are so dear that fewer folds must do."""
+    return objective.n_parameters > _WIDE
+
+
+def curvature_share(objective: TradeoffObjective, least: float = 0.1) -> float:
+    """Return the share of the rows whose curvature stands for all rows', `least` or more."""
+    n = objective.rows.n_samples
+    if n < _SOME_ROWS:
+        return 1.0
+    return min(1.0, max(least, 20 * objective.n_parameters / n))
+
+
+def minimise(
+    objective: TradeoffObjective,
+    start: Floats,
+    *,
+    tol: float | None = None,
+    max_iter: int = 200,
+    cold: bool = False,
+) -> Solution:
+    """Minimise Φ_λ from a starting point, by the solver that suits its size.
+
+    Parameters
+    ----------
+    objective : TradeoffObjective
+    start : ndarray of shape (n_parameters,)
+        Inside the domain.
+    tol : float, optional
+        Largest gradient entry allowed, per unit of total weight. By default 1e-10 where steps are
+        Newton's with the exact Hessian (one more of them gets there from 1e-6), else 1e-8.
+    max_iter : int, default=200
+    cold : bool, default=False
+        Whether `start` is no neighbour's optimum: with many rows a sample of them is then
+        minimised over first.
+
+    Returns
+    -------
+    Solution
+    """
+    if objective.tradeoff == 1.0:
+        theta = objective.theta(objective.generative())
+        value, gradient = objective.value_and_gradient(theta)
+        norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
+        return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+    if objective.tradeoff == 0.0 and objective.n_tied:
+        free = objective.without_tied()
+        solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter, cold=cold)
+        return replace(solution, theta=np.append(solution.theta, np.zeros(objective.n_tied)))
+    if objective.tradeoff == 0.0:
+        start = _centred(objective, start)
+    newton_tol = tol or (1e-8 if objective.rows.has_missing else 1e-10)
+    if not is_dense(objective):
+        with single_threaded_blas():  # its threads and those of the blocks would wait in turns
+            return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
+    rough = tol is not None and tol >= _ROUGH
+    many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
+    if objective.exact_labels and not many and objective.n_parameters > _KEEPING:
+        with single_threaded_blas():
+            return sampled_newton(
+                objective,
+                start,
+                tol=newton_tol,
+                max_iter=max_iter,
+                share=1.0,
+                near=np.inf,
+                worthwhile=0.5,
+                keep=6,
+            )
+    if objective.exact_labels and many:
+        n = objective.rows.n_samples
+        share = curvature_share(objective)
+        first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / n
+        with single_threaded_blas():
+            return sampled_newton(
+                objective,
+                start,
+                tol=tol or 1e-8,
+                max_iter=max_iter,
+                share=share,
+                sample=objective.sampled(first) if cold and first < 0.5 else None,
+            )
+    with single_threaded_blas():
+        return newton(objective, start, tol=newton_tol, max_iter=max_iter)
+
+
+def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the same posterior without what all classes have in common: minimum norm.
+
+    A density that is next to singular has huge common parameters, in which the differences that
+    matter at λ = 0 would lose their digits.
+    """
+    weights, offsets, tied = objective.split(theta)
+    return objective.join(weights - weights.mean(axis=0), offsets - offsets.mean(), 0.0 * tied)
+
+
+def cold_start(objective: TradeoffObjective) -> Floats:
+    """Return where a fit without a neighbour on the path starts.
+
+    The generative fit with its class differences shrunk to a share of themselves, the share with
+    the lowest objective: naive Bayes is overconfident where columns repeat each other, and far
+    out on the logistic curve Newton's steps are short.
+    """
+    start = objective.theta(objective.generative())
+    if objective.tradeoff == 1.0:
+        return start
+    probe = objective
+    if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
+        probe = objective.sampled(min(1.0, 2_000 / objective.rows.n_samples))
+    weights, offsets, tied = objective.split(start)
+    best, best_value = start, np.inf
+    for share in (1.0, 0.3, 0.1, 0.0):
+        mean_w, mean_c = weights.mean(axis=0), offsets.mean()
+        trial = objective.join(
+            mean_w + share * (weights - mean_w), mean_c + share * (offsets - mean_c), tied
+        )
+        value = probe.value(trial)
+        if value < best_value:
+            best, best_value = trial, value
+    return best
+
+
+def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
+    """Return the points (λ, l2) that are tried, in the order in which they are fitted.
+
+    At λ = 1 the penalty has no part. Where fits are dear (mixtures, a Hessian too large to be
+    formed) it is not varied.
+    """
+    cheap = objective.exact_labels and is_dense(objective)
+    last = _LAST_WITH_MISSING if objective.rows.has_missing else 0.0
+    return points(objective.l2, several=cheap, last=last)
+
+
+def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[float, float]]:
+    """Return the points (λ, l2) of every grid, λ falling, at one λ the penalty falling.
+
+    Parameters
+    ----------
+    l2 : float
+        The middle of the penalties.
+    several : bool, default=True
+        Whether the penalty is varied.
+    last : float, default=0.0
+        What stands for λ = 0.
+    """
+    found: list[tuple[float, float]] = []
+    for tradeoff in TRADEOFFS:
+        multiples = PENALTIES if several and tradeoff in _ALL_PENALTIES else (1.0,)
+        l2s = sorted({l2 * multiple for multiple in multiples}, reverse=True)
+        found.extend((max(tradeoff, last), penalty) for penalty in l2s)
+    return found
+
+
+def follow(
+    objective: TradeoffObjective, points: Sequence[tuple[float, float]], *, tol: float = 1e-4
+) -> list[PathPoint]:
+    """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
+
+    Parameters
+    ----------
+    objective : TradeoffObjective
+        Its own λ and l2 are not used.
+    points : sequence of (float, float)
+        λ falling.
+    tol : float, default=1e-4
+        As in :func:`minimise`.
+
+    Returns
+    -------
+    list of PathPoint
+    """
+    found: list[PathPoint] = []
+    for tradeoff, l2 in points:
+        at = objective.with_tradeoff(tradeoff).with_penalty(l2)
+        start = _nearest(found, tradeoff, l2)
+        solution = minimise(at, cold_start(at) if start is None else start, tol=tol)
+        found.append(PathPoint(tradeoff, l2, solution))
+    return found
+
+
+def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> Floats | None:
+    """Return the last solution at this λ, else of those at the λ before it the nearest in l2."""
+    if not found:
+        return None
+    last = found[-1]
+    if last.tradeoff != tradeoff:
+        before = [point for point in found if point.tradeoff == last.tradeoff]
+        last = min(before, key=lambda point: abs(np.log((point.l2 + 1e-300) / (l2 + 1e-300))))
+    return last.solution.theta
+
+
+def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
+    """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.
+
+    Where the scores put every row on its own class's side, growing them forever is better still.
+    Where only some rows are separated, the gradient vanishes because their scores run away: a
+    further Newton step moves them by about one, however often, and at an optimum by nothing. Once
+    they are so far out that their gradient is lost in rounding, so is the curvature along them.
+    """
+    if objective.tradeoff > 0.0 or objective.l2 > 0.0:
+        return False
+    scores = objective.scores(theta)
+    if _all_on_their_side(objective, scores):
+        return True
+    if not is_dense(objective) or not objective.exact_labels:
+        return False
+    # The whole step, without a line search: the value no longer tells what is an improvement.
+    gradient, H = objective.value_and_gradient(theta)[1], objective.curvature(theta)
+    step = -scipy.linalg.cho_solve(factorise(H), gradient)
+    moved = objective.scores(theta + step) - scores
+    runs_away = np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05
+    return bool(runs_away) or _is_flat(objective, H)
+
+
+def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
+    """Return whether there is no curvature in a direction that does change the scores.
+
+    What a direction could change is told by the curvature where all classes are equally probable;
+    columns that repeat each other are flat there too.
+    """
+    values, vectors = scipy.linalg.eigh(objective.curvature(np.zeros(objective.n_parameters)))
+    matters = values > 1e-6 * values.max()
+    root = vectors[:, matters] / np.sqrt(values[matters])
+    return bool(scipy.linalg.eigvalsh(root.T @ H @ root).min() < 1e-9)
+
+
+def _all_on_their_side(objective: TradeoffObjective, scores: Floats) -> bool:
+    """Return whether every row's largest score is one of its own class's, by a clear margin."""
+    n, k = objective.rows.n_samples, objective.rows.n_classes
+    by_class = scores.reshape(n, k, -1).max(axis=2)
+    own = by_class[np.arange(n), objective.rows.codes]
+    by_class[np.arange(n), objective.rows.codes] = -np.inf
+    return bool((own - by_class.max(axis=1)).min() > 1e-6)

@@ -1,0 +1,241 @@
+"""Weights of a pool of models, from class scores that each row's own label did not touch.
+
+With s_g(x) the class scores of model g relative to the class shares π, the pool's posterior is
+
+    P(y | x) ∝ π_y exp Σ_g w_g s_gy(x),   w_g ≥ 0,
+
+a logarithmic opinion pool (Genest & Zidek 1986), and for models of one exponential family a model
+of that family. The weights minimise the loss of out-of-fold scores. Two things keep few rows from
+choosing wildly: a ridge, and, as in Platt's scaling (1999), a part of a row whose label is spread
+as π, without which separated rows would ask for endless scores. The ridge is on what models
+contribute, not on bare weights: one whose scores are ten times as large as others', as those of
+naive Bayes with many columns are, gains a great deal from rows it is right on, and would lose far
+more on the one row in a hundred that few rows do not show.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.labelled_rows import log_normalise
+
+__all__ = [
+    "PoolLoss",
+    "Ridge",
+    "least_loss",
+    "pool_in_words",
+    "pool_weights",
+    "pseudo_share",
+    "shares_of",
+]
+
+#: The ridge is this, times the number of models, times their squared distances from where it draws
+#: them, halved; each times its mean squared score, in units of the lower quartile of all models'.
+_RIDGE = 1.0
+
+#: Pseudo-rows spread over the rows, their labels as the class shares.
+_PSEUDO_ROWS = 0.2
+
+_MOST_STEPS = 200
+
+#: A smaller share of the weight is not worth its fit to full tolerance.
+_LEAST_SHARE = 1e-3
+
+
+class PoolLoss(Protocol):
+    """The loss of a pool, a convex function of its weights."""
+
+    def evaluate(self, w: Floats) -> tuple[float, Any]:
+        """Return the value, and whatever :meth:`model` needs of this evaluation."""
+
+    def model(self, w: Floats, seen: Any) -> tuple[Floats, Floats]:
+        """Return the gradient and the (positive definite) Hessian."""
+
+
+class Ridge:
+    """What draws the weights of a pool towards equal contributions.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_models,)
+        Sum of squares of each model's centred scores.
+    """
+
+    def __init__(self, sizes: Floats) -> None:
+        usual = float(np.sort(sizes)[len(sizes) // 4])
+        excess = np.maximum(sizes / usual, 1.0) if usual > 0.0 else np.ones_like(sizes)
+        self.strength = _RIDGE * len(sizes) * excess
+        self.middle = (1.0 / excess) / (1.0 / excess).sum()
+
+    def value(self, w: Floats) -> float:
+        """Return what it adds to the loss."""
+        return 0.5 * float(self.strength @ (w - self.middle) ** 2)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return its gradient; its Hessian is diagonal, `strength`."""
+        return self.strength * (w - self.middle)
+
+
+def pseudo_share(n_rows: float) -> float:
+    """Return the share of a label that is spread as the class shares."""
+    return _PSEUDO_ROWS / (_PSEUDO_ROWS + n_rows)
+
+
+def shares_of(pool: Floats, best: int) -> tuple[Floats, float]:
+    """Return weights that sum to one, without the negligible, and the pool's scale.
+
+    No weight at all is the class shares: nothing was learnt. The density then is the best's.
+    """
+    scale = float(pool.sum())
+    kept = np.where(pool < _LEAST_SHARE * scale, 0.0, pool)
+    if scale <= 0.0:
+        kept = np.zeros(pool.size)
+        kept[best] = 1.0
+    return kept / kept.sum(), scale
+
+
+def pool_in_words(
+    method: str, pool: Floats, name: str, loss: float, alone: str, least: float, flat: str
+) -> str:
+    """Say what was pooled, how it did, and what the best point alone would have."""
+    falling = np.cumsum(np.sort(pool)[::-1])
+    half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
+    holders = "1 of them holds" if half == 1 else f"{half} of them hold"
+    return (
+        f"{method}: pool of {pool.size} points, {holders} half the weight, "
+        f"posterior scale {pool.sum():.2f}, {name} {loss:.4g}; the best point alone, "
+        f"{alone}, has {least:.4g}, and {flat}"
+    )
+
+
+def pool_weights(
+    scores: Floats,
+    codes: Integers,
+    weights: Floats | None,
+    log_prior: Floats,
+    *,
+    brier: bool = False,
+) -> Floats:
+    """Return the weight of each model in the pool.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_models, n_rows, n_classes)
+        Out-of-fold log-posteriors up to a term common to the classes.
+    codes : ndarray of shape (n_rows,), int
+        True classes.
+    weights : ndarray of shape (n_rows,) or N
+        Row weights.
+    log_prior : ndarray of shape (n_classes,)
+        Logarithms of the class shares π: the posterior of a pool without weight.
+    brier : bool, default=False
+        Minimise the Brier score in place of the log-loss.
+
+    Returns
+    -------
+    ndarray of shape (n_models,)
+        At least zero. Their sum is the scale of the pooled posterior: below one where the models
+        are overconfident.
+    """
+    loss = _RowsLoss(scores, codes, weights, log_prior)
+    found = least_loss(loss, np.zeros(scores.shape[0]))
+    if brier:
+        loss.brier = True
+        found = least_loss(loss, found)
+    return found
+
+
+class _RowsLoss:
+    """Log-loss (or Brier score) of rows, as a function of the pool's weights."""
+
+    def __init__(
+        self, scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats
+    ) -> None:
+        self.brier = False
+        relative = scores - log_prior
+        self.scores = relative - relative.mean(axis=2, keepdims=True)
+        self.log_prior = log_prior
+        n = codes.size
+        self.weights = np.ones(n) if weights is None else weights
+        pseudo = pseudo_share(float(self.weights.sum()))
+        self.labels = np.tile(pseudo * np.exp(log_prior), (n, 1))
+        self.labels[np.arange(n), codes] += 1.0 - pseudo
+        self.ridge = Ridge(np.einsum("gnk,n->g", self.scores**2, self.weights))
+
+    def evaluate(self, w: Floats) -> tuple[float, Floats]:
+        """Return the value and the posteriors."""
+        pooled = self.log_prior + np.tensordot(w, self.scores, axes=1)
+        log_sum, posterior = log_normalise(pooled.copy())
+        if self.brier:
+            row = ((posterior - self.labels) ** 2).sum(axis=1)
+        else:
+            row = log_sum - (self.labels * pooled).sum(axis=1)
+        value = float(self.weights @ row)
+        return value + self.ridge.value(w), posterior
+
+    def model(self, w: Floats, posterior: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian (Gauss-Newton's for the Brier score)."""
+        gap, n_models = posterior - self.labels, len(self.scores)
+        gap *= self.weights[:, None]
+        spread = self.scores - np.einsum("gnk,nk->gn", self.scores, posterior)[:, :, None]
+        if self.brier:
+            # ∂p/∂w_g = p ∘ (s_g - p·s_g)
+            spread *= posterior
+            gradient = 2.0 * (spread.reshape(n_models, -1) @ gap.ravel())
+            spread *= np.sqrt(2.0 * self.weights)[:, None]
+        else:
+            gradient = self.scores.reshape(n_models, -1) @ gap.ravel()
+            spread *= np.sqrt(posterior * self.weights[:, None])
+        flat = spread.reshape(n_models, -1)
+        H = flat @ flat.T
+        H[np.diag_indices(n_models)] += self.ridge.strength
+        return gradient + self.ridge.gradient(w), H
+
+
+def least_loss(loss: PoolLoss, start: Floats) -> Floats:
+    """Return the weights w ≥ 0 of least loss, by Newton's method.
+
+    Each step's quadratic model is minimised under w ≥ 0 exactly.
+
+    Parameters
+    ----------
+    loss : PoolLoss
+    start : ndarray of shape (n_models,)
+    """
+    w = start
+    value, seen = loss.evaluate(w)
+    for _ in range(_MOST_STEPS):
+        gradient, H = loss.model(w, seen)
+        step = _nonnegative_minimiser(H, gradient - H @ w) - w
+        slope = float(gradient @ step)
+        # What the step promises, in nats over all rows.
+        if slope > -1e-13 * (1.0 + abs(value)):
+            break
+        length = 1.0
+        while length > 1e-10:
+            trial = np.maximum(w + length * step, 0.0)
+            trial_value, trial_seen = loss.evaluate(trial)
+            if trial_value <= value + 1e-4 * length * slope:
+                break
+            length *= 0.5
+        else:
+            break
+        w, value, seen = trial, trial_value, trial_seen
+    return w
+
+
+def _nonnegative_minimiser(H: Floats, q: Floats) -> Floats:
+    """Return the minimiser of ½ w·Hw + q·w over w ≥ 0, H positive definite."""
+    # Scores of 1e9 (a column that never varies within a class) next to scores of 1.
+    scale = 1.0 / np.sqrt(np.diagonal(H))
+    scaled = H * scale * scale[:, None]
+    scaled[np.diag_indices_from(scaled)] += 1e-14
+    R = scipy.linalg.cholesky(scaled, lower=False, check_finite=False)
+    right = scipy.linalg.solve_triangular(R, -q * scale, trans=1, check_finite=False)
+    found: Floats = scipy.optimize.nnls(R, right)[0]
+    return found * scale

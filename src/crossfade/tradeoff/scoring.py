@@ -1,0 +1,153 @@
+"""Class scores of fitted parameters: the numeric seam from which every prediction follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from crossfade.blocks import for_each_block
+from crossfade._typing import Floats
+from crossfade.densities.base import Density
+from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
+
+__all__ = ["Scorer", "held_out_scores"]
+
+
+class Scorer:
+    """log p_k f_k(x), or the part of it that posteriors need, for blocks of rows.
+
+    Parameters
+    ----------
+    density : Density
+        Bound.
+    parameters : Parameters
+    is_density : bool
+        Whether the natural parameters lie inside the density's domain; where not, the posterior
+        of complete rows is still defined, and a missing factor adds nothing.
+    n_components : int, default=1
+        Mixture components of each class.
+    scale : float, default=1.0
+        Power of the posterior relative to the class shares: π (p f / π)^scale.
+    log_prior : ndarray of shape (n_classes,), optional
+        What stands for the logarithm of the class shares where there is no density; needed with
+        another scale than 1.
+    """
+
+    #: Makes the scorer of the whole density, where the fit left it for rows that need it: those
+    #: with missing cells.
+    postponed: Callable[[], Scorer] | None = None
+
+    def __init__(
+        self,
+        density: Density,
+        parameters: Parameters,
+        is_density: bool,
+        n_components: int = 1,
+        *,
+        scale: float = 1.0,
+        log_prior: Floats | None = None,
+    ) -> None:
+        self.density, self.parameters = density, parameters
+        self.n_components = n_components
+        self.scale = scale
+        self.n_classes = parameters.offset.size // n_components
+        self.is_density = is_density
+        partition = density.log_partition(parameters.natural) if is_density else None
+        self.partition = partition
+        if partition is not None:
+            self.log_prior = parameters.offset + partition.sum(axis=1)
+            log_prior = self.by_class(self.log_prior[None])[0]
+        self.base = np.zeros(self.n_classes)
+        if scale != 1.0:
+            # Raised to no power at all, the posterior is the class shares.
+            assert log_prior is not None
+            self.base = (1.0 - scale) * log_prior
+
+    @property
+    def class_prior(self) -> Floats:
+        """p_k, shape (n_classes,); where there is a density."""
+        return np.exp(self.by_class(self.log_prior[None])[0])
+
+    def by_class(self, scores: Floats) -> Floats:
+        """Return scores of classes from those of their components, (n_rows, n_classes)."""
+        if self.n_components == 1:
+            return scores
+        shape = (scores.shape[0], self.n_classes, self.n_components)
+        return np.logaddexp.reduce(scores.reshape(shape), axis=2)
+
+    def posterior_scores(self, X: Floats) -> Floats:
+        """Return log P(y = k | x) up to a term common to the classes, (n_rows, n_classes)."""
+        scores = self.relative_scores(X)
+        if self.scale != 1.0:
+            scores *= self.scale
+            scores += self.base
+        return scores
+
+    def relative_scores(self, X: Floats) -> Floats:
+        """Return log p_k f_k(x) up to a term common to the classes, (n_rows, n_classes)."""
+        if self.partition is not None:
+            natural = self.parameters.natural
+            scores = self.density.relative_log_density(X, natural, self.partition)
+            scores += self.log_prior
+        else:
+            scores = self.density.scores(X, self.parameters.natural)
+            scores += self.parameters.offset
+        return self.by_class(scores)
+
+    def joint_log_likelihood(self, X: Floats) -> Floats:
+        """Return log p_k f_k(x), shape (n_rows, n_classes)."""
+        scores = self.relative_scores(X)
+        scores += self.density.log_base_measure(X).sum(axis=1, keepdims=True)
+        return scores
+
+    def _for_rows(self, X: Floats) -> Scorer:
+        return self if self.postponed is None or not np.isnan(X).any() else self.postponed()
+
+    def posterior(self, X: Floats, log: bool = False) -> Floats:
+        """Return P(y = k | x), or its logarithm, for all rows on threads.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features), float64 or float32
+        log : bool, default=False
+        """
+        scorer = self._for_rows(X)
+        out = np.empty((X.shape[0], self.n_classes))
+
+        def block(rows: slice) -> None:
+            scores = scorer.posterior_scores(np.ascontiguousarray(X[rows], dtype=np.float64))
+            if log:
+                scores -= np.logaddexp.reduce(scores, axis=1)[:, None]
+                out[rows] = scores
+            else:
+                out[rows] = log_normalise(scores)[1]
+
+        for_each_block(block, X.shape[0])
+        return out
+
+    def all_rows(self, X: Floats, *, joint: bool) -> Floats:
+        """Return the joint log-likelihood, or the posterior scores, of all rows on threads."""
+        scorer = self._for_rows(X)
+        out = np.empty((X.shape[0], self.n_classes))
+        of_block = scorer.joint_log_likelihood if joint else scorer.posterior_scores
+
+        def block(rows: slice) -> None:
+            out[rows] = of_block(np.ascontiguousarray(X[rows], dtype=np.float64))
+
+        for_each_block(block, X.shape[0])
+        return out
+
+
+def held_out_scores(objective: TradeoffObjective, theta: Floats, rows: LabelledRows) -> Floats:
+    """Return the class scores that a fit on other rows gives these rows."""
+    parameters = objective.parameters(theta)
+    partition = objective.density.log_partition(parameters.natural)
+    scorer = Scorer(
+        objective.density,
+        parameters,
+        bool(np.isfinite(partition).all()),
+        objective.n_classes // rows.n_classes,
+    )
+    return scorer.all_rows(rows.X, joint=False)

@@ -1,0 +1,349 @@
+"""One selector over λ, the penalty and the variant of the density, for every estimator.
+
+Every point of the grid is fitted, scored out of fold (:mod:`crossfade.tradeoff.out_of_fold`), and
+then either all points are pooled (:mod:`crossfade.tradeoff.pooling`) or the best one is picked. The
+pool of models of one exponential family is a model of that family,
+
+    Σ_g w_g (η_g, c_g),
+
+whose posterior is that of the weighted mean of the parameters (a proper density where all points
+are, since natural parameters form a convex set), raised to the power Σ_g w_g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crossfade.blocks import map_fits
+from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.criteria import Losses, check_criterion, losses, row_losses
+from crossfade.optim.newton import Solution, sample_rows
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
+from crossfade.tradeoff.out_of_fold import Member, OutOfFold, Refit, out_of_fold
+from crossfade.tradeoff.path import cold_start, follow, grid, is_dense, minimise
+from crossfade.tradeoff.pooling import pool_in_words, pool_weights, shares_of
+
+__all__ = ["Pool", "Selection", "polish", "select"]
+
+#: Most rows on which a choice is made among fits whose Hessian is too large to be formed, and
+#: fewest of each class among them.
+_MOST_ROWS_DEAR = 1_000
+_FEWEST_OF_A_CLASS = 10
+
+#: Gradient norm (a row) of a pool's members times their share of it.
+_POOLED = 3e-9
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The grid, its out-of-fold losses and the choice.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        The fits on all rows.
+    losses : tuple of Losses
+        Out of fold.
+    shares : ndarray of shape (n_members,)
+        Weights that sum to one; a single one is above zero where one point was picked.
+    scale : float
+        The power to which the posterior of the mean parameters is raised, the sum of the pool's
+        weights; 1 where one point was picked.
+    method : str
+        In words: where the losses come from, what was chosen, how flat and how sure the choice is.
+    """
+
+    members: tuple[Member, ...]
+    losses: tuple[Losses, ...]
+    shares: Floats
+    scale: float
+    method: str
+
+    @property
+    def tradeoff(self) -> float:
+        """The weighted mean λ."""
+        lams = [member.point.tradeoff for member in self.members]
+        return float(self.shares @ lams)
+
+    def path(self) -> dict[str, NDArray[np.float64]]:
+        """Return the grid as arrays of equal length."""
+        points = [member.point for member in self.members]
+        return {
+            "tradeoff": np.array([point.tradeoff for point in points]),
+            "l2": np.array([point.l2 for point in points]),
+            "variant": np.array([float(member.variant) for member in self.members]),
+            "weight": self.scale * self.shares,
+            "log_loss": np.array([at.log_loss for at in self.losses]),
+            "brier": np.array([at.brier for at in self.losses]),
+            "error": np.array([at.error for at in self.losses]),
+            "objective": np.array([point.solution.value for point in points]),
+        }
+
+
+def select(
+    objectives: Sequence[TradeoffObjective],
+    refit: Refit,
+    *,
+    pooled: bool,
+    selection: str | ArrayLike = "log_loss",
+    score_shift: Floats | None = None,
+    groups: Integers | None = None,
+) -> Selection:
+    """Fit the grid and pool it, or pick its best point.
+
+    Parameters
+    ----------
+    objectives : sequence of TradeoffObjective
+        One a variant of the density, the largest family first, on all rows; their λ is not used,
+        their l2 is the middle of the penalties tried.
+    refit : callable
+        Makes the objective of a variant for some rows, the density bound to them alone.
+    pooled : bool
+        Whether to pool. Mixtures, whose pool is no mixture, are never pooled.
+    selection : {"log_loss", "brier", "error"} or array of shape (n_classes, n_classes)
+        Criterion, or costs[true, decided]. A pool minimises the Brier score if that is the
+        criterion, else the log-loss: error and cost are steps, and good decisions follow from good
+        probabilities.
+    score_shift : ndarray of shape (n_classes,), optional
+        Added to all scores: what a class prior other than the data's adds. Rows are then weighted
+        by the prior's ratio to the data's, so that the loss is that of the shifted population.
+    groups : ndarray of shape (n_samples,), int, optional
+        Rows with one number are left out together.
+
+    Returns
+    -------
+    Selection
+    """
+    dear = not all(is_dense(each) for each in objectives)
+    if dear and objectives[0].rows.n_samples > _MOST_ROWS_DEAR:
+        return _chosen_on_some_rows(objectives, refit, selection, score_shift, groups)
+    return _choose(objectives, refit, pooled, selection, score_shift, groups)
+
+
+def _choose(
+    objectives: Sequence[TradeoffObjective],
+    refit: Refit,
+    pooled: bool,
+    selection: str | ArrayLike,
+    score_shift: Floats | None,
+    groups: Integers | None,
+) -> Selection:
+    rows = objectives[0].rows
+    criterion, costs = check_criterion(selection, rows.n_classes)
+    members = _fit_grid(objectives)
+    found = out_of_fold(members, refit, groups)
+    scored, scores = found.rows, found.scores
+    if not scored.n_samples:
+        return _unscored(members)
+    weights = scored.weights
+    log_prior = np.log(np.maximum(rows.class_weights / rows.class_weights.sum(), 1e-300))
+    if score_shift is not None:
+        ratio = np.exp(score_shift)[scored.codes]
+        weights = ratio if weights is None else weights * ratio
+        scores, log_prior = scores + score_shift, log_prior + score_shift
+    each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
+    values = np.array([getattr(at, criterion) for at in each])
+    # Among equals (errors often are) the smaller log-loss decides.
+    best = int(np.lexsort((np.array([at.log_loss for at in each]), values))[0])
+    evidence = _Evidence(found, scores, scored.codes, weights, costs, criterion, log_prior)
+    shares = np.zeros(len(members))
+    shares[best] = 1.0
+    if not pooled or not objectives[0].exact_labels:
+        return Selection(members, each, shares, 1.0, evidence.of_point(members, values, best))
+    pool = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
+    shares, scale = shares_of(pool, best)
+    return Selection(members, each, shares, scale, evidence.of_pool(members, values, best, pool))
+
+
+def _chosen_on_some_rows(
+    objectives: Sequence[TradeoffObjective],
+    refit: Refit,
+    selection: str | ArrayLike,
+    score_shift: Floats | None,
+    groups: Integers | None,
+) -> Selection:
+    """Pick the best point on a sample of the rows; it alone is then fitted on all of them."""
+    rows = objectives[0].rows
+    share, parts = _MOST_ROWS_DEAR / rows.n_samples, []
+    for code in range(rows.n_classes):
+        own = np.flatnonzero(rows.codes == code)
+        enough = min(1.0, max(share, _FEWEST_OF_A_CLASS / max(own.size, 1)))
+        parts.append(own[sample_rows(own.size, enough)])
+    index = np.sort(np.concatenate(parts))
+    some = rows.take(index)
+    chosen = _choose(
+        [refit(variant, some) for variant in range(len(objectives))],
+        refit,
+        False,
+        selection,
+        score_shift,
+        None if groups is None else np.unique(groups[index], return_inverse=True)[1],
+    )
+    members, g = list(chosen.members), int(chosen.shares.argmax())
+    member = members[g]
+    point = member.point
+    objective = objectives[member.variant].with_tradeoff(point.tradeoff).with_penalty(point.l2)
+    start = objective.theta(member.objective.parameters(point.solution.theta))
+    if not np.isfinite(objective.value(start)):
+        start = cold_start(objective)
+    solution = replace(point.solution, theta=start)
+    members[g] = Member(member.variant, objective, replace(point, solution=solution))
+    method = f"{chosen.method}; chosen on these rows of all {rows.n_samples}, since a fit is dear"
+    return replace(chosen, members=tuple(members), method=method)
+
+
+def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[Member, ...]:
+    def path(variant: int) -> list[Member]:
+        objective = objectives[variant]
+        return [
+            Member(variant, objective.with_tradeoff(point.tradeoff).with_penalty(point.l2), point)
+            for point in follow(objective, grid(objective))
+        ]
+
+    paths = map_fits(path, range(len(objectives)), objectives[0].rows.n_samples)
+    return tuple(member for path in paths for member in path)
+
+
+def _unscored(members: tuple[Member, ...]) -> Selection:
+    """Return the generative end: no class can spare a row, and it needs the fewest."""
+    nothing = Losses(np.nan, np.nan, np.nan, np.nan)
+    shares = np.zeros(len(members))
+    shares[0] = 1.0
+    method = "no class has two different rows: the first tradeoff, unscored"
+    return Selection(members, (nothing,) * len(members), shares, 1.0, method)
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What the choice was made from, for saying in words what was chosen and how surely."""
+
+    found: OutOfFold
+    scores: Floats
+    codes: Integers
+    weights: Floats | None
+    costs: Floats | None
+    criterion: str
+    log_prior: Floats
+
+    def of_point(self, members: Sequence[Member], values: Floats, best: int) -> str:
+        alone, flat = self._alone(members, best), self._flat(best)
+        return (
+            f"{self.found.method}: best of {len(members)} points is {alone}, "
+            f"{self._name} {values[best]:.4g}; {flat}"
+        )
+
+    def of_pool(self, members: Sequence[Member], values: Floats, best: int, pool: Floats) -> str:
+        joint = self.log_prior + np.tensordot(pool, self.scores - self.log_prior, axes=1)
+        mean = float(np.average(self._losses(joint), weights=self.weights))
+        return pool_in_words(
+            self.found.method,
+            pool,
+            self._name,
+            mean,
+            self._alone(members, best),
+            values[best],
+            self._flat(best),
+        )
+
+    @property
+    def _name(self) -> str:
+        return {"log_loss": "log-loss", "brier": "Brier score"}.get(self.criterion, self.criterion)
+
+    def _losses(self, scores: Floats) -> Floats:
+        place = ("log_loss", "brier", "error", "cost").index(self.criterion)
+        row: Floats = row_losses(scores, self.codes, self.costs)[place]
+        return row
+
+    def _alone(self, members: Sequence[Member], best: int) -> str:
+        point = members[best].point
+        return f"tradeoff {point.tradeoff:g} with l2 {point.l2:g}"
+
+    def _flat(self, best: int) -> str:
+        """Say how many points' mean losses cannot be told from the best one's."""
+        each = np.stack([self._losses(s) for s in self.scores])
+        gap = each - each[best]
+        weights = np.ones(self.codes.size) if self.weights is None else self.weights
+        mean = np.average(gap, axis=1, weights=weights)
+        spread = np.average((gap - mean[:, None]) ** 2, axis=1, weights=weights)
+        level = int((mean <= np.sqrt(spread / max(weights.sum(), 1.0))).sum())
+        return f"{level} of {len(each)} points are within one standard error of the best"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A fitted pool.
+
+    Attributes
+    ----------
+    objective : TradeoffObjective
+        Of the largest family in it.
+    parameters : Parameters
+        The weighted mean of the members' parameters.
+    scale : float
+        Power to which its posterior, relative to the class shares, is raised.
+    members : tuple of Member
+        Those with weight, at their optimum to full tolerance.
+    weights : ndarray of shape (n_members,)
+        Shares, 1 in all.
+    """
+
+    objective: TradeoffObjective
+    parameters: Parameters
+    scale: float
+    members: tuple[Member, ...]
+    weights: Floats
+
+    @property
+    def solution(self) -> Solution:
+        """What the solver says of all members together; it stopped as the worst of them did."""
+        found = [member.point.solution for member in self.members]
+        worst = max(found, key=lambda solution: solution.gradient_norm)
+        return replace(
+            worst,
+            theta=self.objective.theta(self.parameters),
+            value=float(self.weights @ [solution.value for solution in found]),
+            n_iter=sum(solution.n_iter for solution in found),
+            converged=all(solution.converged for solution in found),
+            message=f"pool of {len(found)} fits, of which the least exact: {worst.message}",
+        )
+
+
+def polish(selection: Selection) -> Pool:
+    """Minimise the chosen points to full tolerance and put them together.
+
+    Parameters
+    ----------
+    selection : Selection
+
+    Returns
+    -------
+    Pool
+    """
+    kept = np.flatnonzero(selection.shares)
+
+    def exact(g: int) -> Member:
+        member, share = selection.members[g], float(selection.shares[g])
+        # An error of a member is one of the pool in proportion to its share.
+        tol = None if share == 1.0 else min(_POOLED / share, 3e-8)
+        solution = minimise(member.objective, member.point.solution.theta, tol=tol)
+        return replace(member, point=replace(member.point, solution=solution))
+
+    n_rows = selection.members[0].objective.rows.n_samples
+    members = map_fits(exact, [int(g) for g in kept], n_rows)
+    weights = selection.shares[kept]
+    largest = min(members, key=lambda member: member.variant).objective
+    found = [m.objective.parameters(m.point.solution.theta) for m in members]
+    mean = Parameters(
+        np.tensordot(weights, [p.natural for p in found], axes=1),
+        np.tensordot(weights, [p.offset for p in found], axes=1),
+    )
+    # A mean of logarithms: what all classes have in common is left to make the shares sum to one.
+    log_shares = mean.offset + largest.density.log_partition(mean.natural).sum(axis=1)
+    total = np.logaddexp.reduce(log_shares)
+    if np.isfinite(total):
+        mean = replace(mean, offset=mean.offset - total)
+    return Pool(largest, mean, selection.scale, tuple(members), weights)

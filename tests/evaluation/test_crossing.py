@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
+from crossfade.evaluation.result import LearningCurve
+
+SIZES = (10, 20, 40, 80, 160)
+
+
+def _curves(crossing: float, noise: float, n_splits: int = 12, seed: int = 0):
+    """Return a flat curve, and one that is linear in log size and meets it at `crossing`."""
+    rng = np.random.default_rng(seed)
+    flat = 0.3 + rng.normal(scale=noise, size=(n_splits, len(SIZES)))
+    falling = 0.3 - 0.1 * np.log(np.array(SIZES) / crossing)
+    return flat, falling + rng.normal(scale=noise, size=(n_splits, len(SIZES)))
+
+
+@pytest.mark.parametrize("crossing", [10.5, 33.0, 79.0, 155.0])
+def test_a_crossing_of_exact_curves_is_found(crossing):
+    found = find_crossing(*_curves(crossing, 0.0), SIZES, 0)
+    assert found.status == "crossed"
+    np.testing.assert_allclose([found.size, found.low, found.high], crossing)
+
+
+def test_no_crossing_is_a_result():
+    found = find_crossing(*_curves(500.0, 0.0), SIZES, 0)
+    assert (found.status, found.size, found.low, found.high) == ("not seen", None, None, None)
+    assert (found.smallest, found.largest) == (10, 160)
+
+
+def test_ahead_from_the_start_is_a_result():
+    found = find_crossing(*_curves(5.0, 0.0), SIZES, 0)
+    assert (found.status, found.size, found.low, found.high) == ("before", None, None, None)
+
+
+def test_the_last_crossing_counts():
+    flat = np.zeros((2, 5))
+    wavy = np.tile([0.1, -0.1, 0.1, -0.1, -0.1], (2, 1))
+    found = find_crossing(flat, wavy, SIZES, 0)
+    np.testing.assert_allclose(found.size, np.sqrt(40 * 80))
+
+
+def test_the_interval_holds_the_crossing_and_narrows_with_less_noise():
+    rough = find_crossing(*_curves(33.0, 0.05), SIZES, 0)
+    fine = find_crossing(*_curves(33.0, 0.005), SIZES, 0)
+    for found in (rough, fine):
+        assert found.low < found.size < found.high
+        assert found.low < 33.0 < found.high
+    assert fine.high - fine.low < 0.3 * (rough.high - rough.low)
+
+
+def test_one_split_has_a_crossing_and_no_interval():
+    found = find_crossing(*_curves(33.0, 0.0, n_splits=1), SIZES, 0)
+    assert (found.status, round(found.size), found.low, found.high) == ("crossed", 33, None, None)
+
+
+def test_the_interval_covers_as_it_claims():
+    # Fresh independent splits each time, which is what a bootstrap over splits can know.
+    covered = [
+        found.low is not None and found.high is not None and found.low < 33.0 < found.high
+        for seed in range(150)
+        if (found := find_crossing(*_curves(33.0, 0.02, 20, seed), SIZES, seed))
+    ]
+    assert 0.85 < np.mean(covered) <= 1.0
+
+
+def test_swapping_the_curves_turns_early_into_late():
+    generative, discriminative = _curves(5.0, 0.0)
+    assert find_crossing(discriminative, generative, SIZES, 0).status == "not seen"
+
+
+def test_slope_of_a_straight_curve():
+    scores = np.array([[0.5 - 0.03 * np.log2(m) for m in SIZES]] * 3)
+    gain = gain_per_doubling(scores, SIZES, 0.25)
+    np.testing.assert_allclose([gain.mean, gain.low, gain.high], -0.03)
+    assert gain_per_doubling(scores[:, :1], SIZES[:1], 0.25) is None
+
+
+def test_slope_is_that_of_least_squares_on_the_last_three_sizes():
+    scores = np.random.default_rng(0).normal(size=(6, len(SIZES)))
+    gain = gain_per_doubling(scores, SIZES, 0.25)
+    slopes = [np.polyfit(np.log2(SIZES[-3:]), row[-3:], 1)[0] for row in scores]
+    np.testing.assert_allclose(gain.mean, np.mean(slopes))
+
+
+def test_sizes_at_which_a_model_failed_are_left_out():
+    whole = np.zeros((2, 3))
+    broken = np.array([[np.nan, 1.0, 2.0], [1.0, 1.0, 2.0]])
+    scores = {"a": {"error": whole}, "b": {"error": broken}}
+    curve = LearningCurve(("a", "b"), (5, 10, 20), scores, 20, 10, 0)
+    sizes, (a, b) = curve.usable(["a", "b"], "error")
+    assert sizes == (10, 20)
+    np.testing.assert_array_equal(b, [[1.0, 2.0], [1.0, 2.0]])
+    assert a.shape == (2, 2)

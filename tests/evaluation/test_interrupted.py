@@ -1,0 +1,256 @@
+"""Runs that are stopped, killed and continued."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from crossfade import DataError, NaiveBayes, learning_curve
+from crossfade.evaluation import run
+from tests.evaluation.standins import Breaks, blobs
+
+ROOT = Path(__file__).parents[2]
+
+
+# -- Ctrl-C ------------------------------------------------------------------------------------
+
+
+class Interrupts(Breaks):
+    """Ctrl-C at the given number of fits."""
+
+    fits = 0
+
+    def fit(self, X: Any, y: Any) -> Breaks:
+        Interrupts.fits += 1
+        if Interrupts.fits == self.least:
+            raise KeyboardInterrupt
+        self.classes_ = np.unique(y)
+        return self
+
+
+def test_ctrl_c_returns_what_is_done():
+    X, y = blobs()
+    Interrupts.fits = 0
+    curve = learning_curve({"i": Interrupts(6)}, X, y, train_sizes=[10, 40], n_splits=10)
+    assert (curve.n_splits, curve.complete) == (2, False)
+    assert "(interrupted)" in repr(curve)
+    Interrupts.fits = 0
+    with pytest.raises(KeyboardInterrupt):
+        learning_curve({"i": Interrupts(1)}, X, y, train_sizes=[10, 40], n_splits=10)
+
+
+def test_compiled_splits_come_in_batches_of_about_half_a_second(monkeypatch):
+    # What Ctrl-C can lose is a batch: one of fixed length would lose minutes of slow splits.
+    lengths = {}
+    for name, pace in (("slow", 3.0), ("fast", 0.001)):
+        clock = iter(range(10_000))
+        monkeypatch.setattr(run, "perf_counter", lambda clock=clock, pace=pace: pace * next(clock))
+        X, y = blobs()
+        done: list[int] = []
+        learning_curve(
+            {"nb": NaiveBayes(tradeoff=1)}, X, y, train_sizes=[10], n_splits=200,
+            progress=lambda *report, done=done: done.append(report[0]),
+        )  # fmt: skip
+        assert done[-1] == 200
+        lengths[name] = [b - a for a, b in pairwise([0, *done])]
+    assert max(lengths["slow"]) <= max(2, run.n_threads())
+    assert max(lengths["fast"]) > 50
+
+
+def test_ctrl_c_amid_compiled_splits_keeps_the_batches_before():
+    X, y = blobs()
+
+    def stop(done: int, total: int, text: str) -> None:
+        if done > 5:
+            raise KeyboardInterrupt
+
+    models = {"nb": NaiveBayes(tradeoff=1)}
+    part = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=500, progress=stop)
+    whole = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=500)
+    assert 5 < part.n_splits < 500
+    assert not part.complete
+    assert part.frame().equals(whole.frame()[: len(part.frame())])
+
+
+# -- checkpoints -------------------------------------------------------------------------------
+
+RUN = """
+import os, signal, sys, time
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from crossfade import NaiveBayes, learning_curve
+
+class Slow(LogisticRegression):
+    def fit(self, X, y):
+        time.sleep(float(sys.argv[3]))
+        return super().fit(X, y)
+
+rng = np.random.default_rng(0)
+y = np.arange(80) % 2
+X = rng.normal(size=(80, 2)) + y[:, None]
+models = {
+    "compiled": NaiveBayes(tradeoff=1),
+    "nested": NaiveBayes("gaussian", tradeoff=0.5),
+    "fitted": Slow(),
+}
+chosen = {name: models[name] for name in sys.argv[2].split(",")}
+
+def progress(done, total, text):
+    print(done, flush=True)
+
+curve = learning_curve(
+    chosen, X, y, train_sizes=[10, 30, 60], n_splits=24, checkpoint=sys.argv[1], progress=progress
+)
+curve.frame().write_csv(sys.argv[1] + ".csv")
+print("complete" if curve.complete else "interrupted", flush=True)
+"""
+
+
+def start(folder: Path, name: str, models: str, pause: float) -> subprocess.Popen[str]:
+    script = folder / "run.py"
+    script.write_text(RUN, encoding="utf-8")
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, str(script), str(folder / name), models, str(pause)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def told(process: subprocess.Popen[str], done: int) -> None:
+    """Wait until so many splits are reported."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if int(line) >= done:
+            return
+    raise AssertionError("the run ended before it was stopped")
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return out.split()[-1]
+
+
+def test_a_killed_run_continues_to_the_same_bytes(tmp_path):
+    models = "fitted,compiled,nested"
+    assert finish(start(tmp_path, "whole", models, 0.0)) == "complete"
+    file = tmp_path / "killed"
+    # Killed twice, between two reports: in the middle of whatever it was at.
+    for done in (3, 9):
+        killed = start(tmp_path, "killed", models, 0.01)
+        told(killed, done)
+        time.sleep(0.02)
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        assert killed.returncode == -signal.SIGKILL
+        lines = file.read_bytes().count(b"\n")
+        assert done < lines < 25  # the heading and some splits, not all
+    with file.open("ab") as torn:
+        torn.write(b'{"scores": {"nb": [[0.1')  # as a write that was cut short leaves it
+    assert finish(start(tmp_path, "killed", models, 0.0)) == "complete"
+    assert file.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_a_run_stopped_by_ctrl_c_returns_and_continues(tmp_path):
+    stopped = start(tmp_path, "stopped", "fitted", 0.05)
+    told(stopped, 3)
+    stopped.send_signal(signal.SIGINT)
+    assert finish(stopped) == "interrupted"
+    assert 3 < (tmp_path / "stopped").read_bytes().count(b"\n") < 25
+    assert finish(start(tmp_path, "stopped", "fitted", 0.0)) == "complete"
+
+
+def test_wherever_a_file_was_cut_the_run_continues_to_the_same_bytes(tmp_path):
+    X, y = blobs()
+    file = tmp_path / "file"
+    models = {"b": Breaks(20), "nb": NaiveBayes(tradeoff=1), "half": NaiveBayes(tradeoff=0.5)}
+
+    def run() -> Any:
+        return learning_curve(models, X, y, train_sizes=[10, 40], n_splits=4, checkpoint=file)
+
+    whole = run()
+    content = file.read_bytes()
+    heading = content.index(b"\n") + 1
+    for end in [0, heading, *np.linspace(heading + 1, len(content), 9).astype(int)]:
+        file.write_bytes(content[:end])
+        again = run()
+        assert file.read_bytes() == content
+        assert again.frame().equals(whole.frame())
+        assert again.notes == whole.notes
+
+
+def test_a_checkpoint_is_continued_with_more_splits_and_read_with_fewer(tmp_path):
+    X, y = blobs()
+    models = {"b": Breaks(20), "g": GaussianNB()}
+    settings = {"train_sizes": [10, 40], "checkpoint": tmp_path / "file"}
+    learning_curve(models, X, y, n_splits=2, **settings)
+    five = learning_curve(models, X, y, n_splits=5, **settings)
+    whole = learning_curve(models, X, y, n_splits=5, train_sizes=[10, 40])
+    assert five.frame().equals(whole.frame())
+    assert five.notes == whole.notes == ("b: 5 fits failed: 10 rows are too few",)
+    assert learning_curve(models, X, y, n_splits=3, **settings).n_splits == 3
+    assert (tmp_path / "file").read_bytes().count(b"\n") == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"models": {"g": GaussianNB(var_smoothing=1e-3)}}, "models"),
+        ({"models": {"other": GaussianNB()}}, "models"),
+        ({"train_sizes": [10, 41]}, "sizes"),
+        ({"train_size": 70}, "sizes"),
+        ({"random_state": 1}, "seed"),
+        ({"X": blobs(seed=1)[0]}, "data"),
+        ({"y": blobs()[1][::-1]}, "data"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path, change, named):
+    X, y = blobs()
+    file = tmp_path / "file"
+    settings = {"models": {"g": GaussianNB()}, "X": X, "y": y, "train_sizes": [10, 40]}
+    settings |= {"n_splits": 2, "checkpoint": file}
+    learning_curve(**settings)
+    before = file.read_bytes()
+    with pytest.raises(DataError, match=f"has other {named}; repeat the run"):
+        learning_curve(**(settings | change))
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"precious\n", b"no newline", b'{"format": 1}\n', b"\xff\n"])
+def test_a_file_of_something_else_is_refused_and_kept(tmp_path, content):
+    X, y = blobs()
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match="expected a new file or one that learning_curve wrote"):
+        learning_curve({"g": GaussianNB()}, X, y, n_splits=2, checkpoint=file)
+    assert file.read_bytes() == content
+
+
+def test_models_that_cannot_be_told_apart_have_no_checkpoint(tmp_path):
+    X, y = blobs()
+    model = make_pipeline(FunctionTransformer(lambda rows: rows), GaussianNB())
+    with pytest.raises(DataError, match=r"checkpoint: expected models that can be pickled, .* 'p'"):
+        learning_curve({"p": model}, X, y, n_splits=2, checkpoint=tmp_path / "file")
+    assert not (tmp_path / "file").exists()
+    assert learning_curve({"p": model}, X, y, n_splits=2).complete
+
+
+def test_a_checkpoint_in_a_folder_that_is_not_there_is_an_error(tmp_path):
+    X, y = blobs()
+    with pytest.raises(OSError, match="No such file"):
+        learning_curve({"g": GaussianNB()}, X, y, n_splits=2, checkpoint=tmp_path / "a" / "b")

@@ -1,0 +1,304 @@
+"""The same posterior in onnxruntime as in Crossfade, on rows that fit never saw."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.tree import DecisionTreeClassifier
+
+from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, explain
+from crossfade.comparison.models import choose_model
+from crossfade.errors import DataError
+from crossfade.io import register_converters, to_onnx
+from crossfade.table.preparation import Preparation
+from crossfade.table.reading import read_table
+from tests.io.tables import mixed_table, numbers
+from tests.io.test_saved import Exponential
+
+COVARIANCES = ["shared", "full", "diagonal", "shared_diagonal", "spherical", "shared_spherical"]
+
+
+def session(model) -> onnxruntime.InferenceSession:
+    return onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+
+
+def fed(inputs, table: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Return a table as the graph takes it: a column an input, in the order of the table."""
+    values = {}
+    for one, series in zip(inputs, table.iter_columns(), strict=True):
+        if one.type == "tensor(string)":
+            values[one.name] = np.array([cell or "" for cell in series], dtype=object)[:, None]
+        else:
+            values[one.name] = series.cast(pl.Float64).to_numpy()[:, None]
+    return values
+
+
+def check(model, table, atol=1e-6):
+    """Check the graph's posterior and labels against the model's."""
+    run = session(model)
+    inputs = run.get_inputs()
+    feed = fed(inputs, table) if isinstance(table, pl.DataFrame) else {"X": table}
+    label, posterior = run.run(None, feed)
+    expected = model.predict_proba(table)
+    assert posterior.dtype == np.float64
+    np.testing.assert_allclose(posterior, expected, rtol=0, atol=atol)
+    top = np.sort(expected, axis=1)
+    clear = top[:, -1] - top[:, -2] > 1e-9
+    assert (label == model.predict(table))[clear].all()
+    return run
+
+
+def new_rows(n_rows: int = 500) -> pl.DataFrame:
+    """Return rows from elsewhere: other numbers, many missing cells, new categories."""
+    rng = np.random.default_rng(5)
+    gone = rng.random((n_rows, 4)) < 0.3
+    towns = np.array(["Oslo", "Bern", "Rome", "Paris", "oslo", " Oslo"])
+    cells = {
+        "age": rng.normal(50, 40, n_rows),
+        "visits": rng.integers(0, 40, n_rows),
+        "member": rng.random(n_rows) < 0.5,
+        "town": rng.choice(towns, n_rows),
+    }
+    return pl.DataFrame(
+        {
+            name: [
+                None if out else cell for out, cell in zip(gone[:, j], values.tolist(), strict=True)
+            ]
+            for j, (name, values) in enumerate(cells.items())
+        }
+    )
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_naive_bayes_with_columns_of_every_kind(tradeoff, shared):
+    table, y = mixed_table()
+    model = NaiveBayes(tradeoff=tradeoff, shared_variance=shared).fit(table, y)
+    for rows in (table, new_rows()):
+        run = check(model, rows, atol=1e-12)
+    assert [one.name for one in run.get_inputs()] == table.columns
+    assert [one.name for one in run.get_outputs()] == ["label", "probabilities"]
+
+
+def test_a_posterior_that_is_no_density():
+    X, y = numbers()
+    for model in (NaiveBayes(tradeoff=1), GaussianDiscriminant("full", tradeoff=1)):
+        model.fit(X, y)
+        # What a fit at tradeoff 0 may come to: variances below zero.
+        turned = replace(model.parameters_, natural=-model.parameters_.natural)
+        model._set_parameters(model.density_, turned, None)
+        assert not np.isfinite(model.density_.log_partition(turned.natural)).any()
+        check(model, X)
+        assert explain(model, X).scores.shape == (120, 2)
+        assert "class_densities_" not in dir(model)
+    gap = X.copy()
+    gap[::3, 0] = np.nan
+    check(model := NaiveBayes(tradeoff=1).fit(X, y), gap)
+    model._set_parameters(model.density_, replace(turned, natural=-model.parameters_.natural), None)
+    check(model, gap)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize(
+    "options", [{"tradeoff": 0}, {"tradeoff": 0.5}, {"tradeoff": 1, "components": 3}]
+)
+def test_gaussians_of_every_kind(covariance, options):
+    X, y = numbers(n_classes=3)
+    model = GaussianDiscriminant(covariance, **options).fit(X, y)
+    rows = np.random.default_rng(7).normal(size=(300, 3)) * 3 * X.std(axis=0) + X.mean(axis=0)
+    check(model, rows)
+    gap = rows.copy()
+    gap[0, 1] = np.nan
+    posterior = session(model).run(None, {"X": gap})[1]
+    assert np.isnan(posterior[0]).all()
+    assert np.isfinite(posterior[1:]).all()
+
+
+@pytest.mark.parametrize("covariance", ["shared", "full"])
+def test_pipelines_with_text_and_missing_cells(covariance):
+    table, y = mixed_table()
+    model = make_pipeline(
+        Preparation(drop_first=True), GaussianDiscriminant(covariance, tradeoff=0)
+    )
+    model.fit(table, y)
+    for rows in (table, new_rows()):
+        check(model, rows)
+
+
+def elsewhere(table: pl.DataFrame, n_rows: int = 300) -> pl.DataFrame:
+    """Return rows made of a table's cells at random, numbers farther out, many missing, new words.
+
+    No column keeps a word to the others, and cells are as fit never saw them together.
+    """
+    rng = np.random.default_rng(3)
+    columns = []
+    for series in table.iter_columns():
+        drawn = series.drop_nulls().sample(n_rows, with_replacement=True, seed=len(columns))
+        if series.dtype.is_float():
+            drawn = drawn + 2.0 * float(series.std() or 1.0) * rng.normal(size=n_rows)
+        elif series.dtype.is_integer():
+            drawn = drawn + rng.integers(0, 3, n_rows)
+        elif series.dtype == pl.String:
+            drawn = drawn + pl.Series(rng.choice(["", "", "", " new"], n_rows))
+        gone = pl.Series(rng.random(n_rows) < 0.25)
+        columns.append(pl.select(pl.when(~gone).then(drawn)).to_series().alias(series.name))
+    return pl.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("statlog/heart.csv", "naive-bayes"),
+        ("mixed/horse_colic.csv", "naive-bayes"),
+        ("ng_jordan/lymphography.csv", "naive-bayes"),
+        ("mixed/titanic.csv", "gaussian-shared"),
+        ("ng_jordan/liver.csv", "gaussian-full"),
+    ],
+)
+def test_pools_on_real_tables_with_random_and_missing_input(shared_data, name, kind):
+    table = read_table(shared_data / name).drop_nulls("target")[:400]
+    X, y = table.drop("target"), table["target"].to_numpy()
+    model = choose_model(kind, "auto")[1].fit(X, y)
+    last = model[-1] if isinstance(model, Pipeline) else model
+    assert (last.tradeoff_path_["weight"] > 0).sum() > 1  # a pool
+    for rows in (X, elsewhere(X)):
+        check(model, rows)
+
+
+def test_a_column_that_never_varies():
+    X, y = numbers()
+    X = np.column_stack([X, np.full(len(X), 3.0)])
+    for model in (NaiveBayes(tradeoff=0.5), GaussianDiscriminant("full", tradeoff=0.5)):
+        check(model.fit(X, y), np.vstack([X, X[:3] + 5.0]))
+
+
+def test_far_from_zero_nothing_is_lost():
+    X, y = numbers()
+    X = X + 1e7 * X.std(axis=0)
+    for model in (NaiveBayes(tradeoff=0.5), GaussianDiscriminant("full", tradeoff=0.5)):
+        check(model.fit(X, y), X)
+
+
+@pytest.mark.parametrize("labels", [[3, -1], [False, True], ["a", "b"], [0.0, 2.0]])
+def test_labels_of_any_type(labels):
+    X, y = numbers()
+    check(NaiveBayes(tradeoff=1).fit(X, np.array(labels)[y]), X)
+
+
+def test_costs_decide_and_priors_shift():
+    X, y = numbers()
+    costs = np.array([[0.0, 9.0], [1.0, 0.0]])
+    model = NaiveBayes(tradeoff=1, selection=costs, class_prior=[0.2, 0.8]).fit(X, y)
+    check(model, X)
+    assert (model.predict(X) != model.classes_[model.predict_proba(X).argmax(axis=1)]).any()
+
+
+def test_codes_as_categories_and_other_truths():
+    rng = np.random.default_rng(2)
+    y = rng.integers(2, size=200)
+    X = np.column_stack([rng.integers(4, size=200) * 10 + y, rng.integers(2, size=200) * 3 + 2.0])
+    model = NaiveBayes({0: "categorical", 1: "bernoulli"}, tradeoff=0.5).fit(X, y)
+    rows = np.vstack([X, [[np.nan, 2.0], [99.0, np.nan], [10.0, 7.0]]])
+    check(model, rows, atol=1e-12)
+
+
+def test_a_column_of_text_without_a_cell():
+    table, y = mixed_table()
+    table = table.with_columns(pl.lit(None, dtype=pl.String).alias("empty"))
+    model = NaiveBayes(tradeoff=1).fit(table, y)
+    check(model, table.with_columns(pl.Series("empty", ["", "x", None, "y"] * 50)))
+
+
+def test_a_density_of_ones_own_that_is_linear_in_its_column():
+    X, y = numbers()
+    X = np.abs(X) + 0.1
+    check(NaiveBayes(Exponential(), tradeoff=1).fit(X, y), np.vstack([X, [[np.nan, 1.0, 2.0]]]))
+
+
+class Logarithmic(Exponential):
+    def column_statistics(self, x):
+        return np.log1p(x)[..., None]
+
+
+def test_a_density_of_ones_own_that_is_not_is_refused():
+    X, y = numbers()
+    model = NaiveBayes(Logarithmic(), tradeoff=1).fit(np.abs(X) + 0.1, y)
+    with pytest.raises(DataError, match="got Logarithmic, whose statistics have no conversion"):
+        to_onnx(model)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["c", "a", "b"]])
+def test_products_of_posteriors(labels):
+    X, y = numbers(n_classes=3)
+    X[::5, 0] = np.nan
+    y = np.array(labels)[y]
+    inner = [(NaiveBayes(tradeoff=0), [0, 1]), (LogisticRegression(), [2])]
+    X /= np.nanstd(X, axis=0)
+    check(EntropicNaiveBayes(inner).fit(X, y), X)
+
+
+def test_classifiers_of_columns_that_do_not_convert_are_refused():
+    class Mine(DecisionTreeClassifier):
+        pass
+
+    X, y = numbers()
+    with pytest.raises(DataError, match="EntropicNaiveBayes with a part that it cannot"):
+        to_onnx(EntropicNaiveBayes(Mine(max_depth=1)).fit(X, y))
+
+
+def test_inside_a_pipeline_of_ones_own_with_skl2onnx_alone():
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import DoubleTensorType
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = numbers()
+    model = make_pipeline(StandardScaler(), GaussianDiscriminant("full", tradeoff=0.5)).fit(X, y)
+    register_converters()
+    graph = convert_sklearn(
+        model, initial_types=[("X", DoubleTensorType([None, 3]))], options={"zipmap": False}
+    )
+    run = onnxruntime.InferenceSession(graph.SerializeToString())
+    posterior = run.run(None, {"X": X})[1]
+    np.testing.assert_allclose(posterior, model.predict_proba(X), rtol=0, atol=1e-6)
+
+
+def test_names_of_columns_are_the_inputs_whatever_they_are():
+    rng = np.random.default_rng(0)
+    names = ["label", "probabilities", "", "column_3", "softmax", "constant", "<script>"]
+    names += ["two\nlines", "\U0001f600", "x" * 300, "label_"]
+    table = pl.DataFrame({name: rng.normal(size=60) for name in names})
+    y = rng.integers(2, size=60)
+    model = NaiveBayes(tradeoff=1).fit(table, y)
+    run = check(model, table)
+    inputs = [one.name for one in run.get_inputs()]
+    assert inputs[3:] == names[3:]
+    assert inputs[:3] == ["column label", "column probabilities", "column"]
+    described = run.get_modelmeta().custom_metadata_map
+    assert json.loads(described["classes"]) == [0, 1]
+    columns = json.loads(described["columns"])
+    assert [column["name"] for column in columns] == names
+    assert [column["input"] for column in columns] == inputs
+
+
+CELLS = st.one_of(st.just(np.nan), st.floats(-1e6, 1e6))
+
+
+@settings(max_examples=60)
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5))
+def test_any_numbers(rows):
+    X = np.array(rows)
+    posterior = RUN.run(["probabilities"], {"X": X})[0]
+    np.testing.assert_allclose(posterior, MODEL.predict_proba(X), rtol=0, atol=1e-6)
+
+
+MODEL = NaiveBayes(tradeoff=0.5).fit(*numbers(n_classes=3))
+RUN = session(MODEL)

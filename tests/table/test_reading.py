@@ -1,0 +1,319 @@
+"""Table files: what comes out of good ones, and what is said about bad ones."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crossfade.errors import DataError, MissingExtraError
+from crossfade.table import text
+from crossfade.table.reading import read_table, split_target
+from tests.table.tables import HOSTILE
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def write(content: str | bytes, name: str = "t.csv") -> str:
+        raw = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(raw)
+        return name
+
+    return write
+
+
+def columns(frame: pl.DataFrame) -> dict[str, list[Any]]:
+    return frame.to_dict(as_series=False)
+
+
+# -- what comes out ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected", "dtype"),
+    [
+        ("1,2,-3", [1, 2, -3], pl.Int64),
+        ("1,,3", [1, None, 3], pl.Int64),
+        (" 1,2 ,+3", [1, 2, 3], pl.Int64),
+        ("1.5,2,1e3", [1.5, 2.0, 1000.0], pl.Float64),
+        ("1,99999999999999999999", [1.0, 1e20], pl.Float64),
+        ("31,NA,?,25,NaN,null", [31, None, None, 25, None, None], pl.Int64),
+        ("0.5,NaN,nan,-", [0.5, None, None, None], pl.Float64),
+        ("true,false,", [True, False, None], pl.Boolean),
+        ("TRUE,False", [True, False], pl.Boolean),
+        ("yes,no,", ["yes", "no", None], pl.String),
+        ("NA,x,?", ["NA", "x", "?"], pl.String),
+        ("NA,NA", ["NA", "NA"], pl.String),
+        ("007,010", ["007", "010"], pl.String),
+        ("0,10", [0, 10], pl.Int64),
+        ("0.5,0", [0.5, 0.0], pl.Float64),
+        ("0,1,2,3+,0,1,2,0", ["0", "1", "2", "3+", "0", "1", "2", "0"], pl.String),
+        ("A12,34,B7", ["A12", "34", "B7"], pl.String),
+        ("a, b", ["a", " b"], pl.String),
+        (" ,a", [None, "a"], pl.String),
+        (",", [None, None], pl.Int64),
+        ("=1+1,__import__('os').remove('t.csv')", ["=1+1", "__import__('os').remove('t.csv')"],
+         pl.String),
+    ],
+)  # fmt: skip
+def test_types(write: Any, cells: str, expected: list[Any], dtype: Any) -> None:
+    rows = "".join(f"{cell},x\n" for cell in cells.split(","))
+    frame = read_table(write(f"a,b\n{rows}"))
+    assert frame["a"].to_list() == expected
+    assert frame["a"].dtype == dtype
+
+
+def test_missing_values_and_text_columns(write: Any) -> None:
+    name = write("age,sex,code\n31,?,1\n?,m,2\n-9,f,3\n")
+    assert columns(read_table(name, missing_values=["?", "-9"], text=["code"])) == {
+        "age": [31, None, None],
+        "sex": [None, "m", "f"],
+        "code": ["1", "2", "3"],
+    }
+    assert read_table(name)["sex"].to_list() == ["?", "m", "f"]
+    assert read_table(name, missing_values="?")["sex"].to_list() == [None, "m", "f"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("a,b\n1,x\n", "t.csv"),
+        ("a,b\n1,x", "t.txt"),
+        ("a,b\r\n1,x\r\n", "t.data"),
+        ("a,b\r1,x\r", "t.CSV"),
+        ("\ufeffa,b\n1,x\n\n\n", "t.csv"),
+        (" a , b \n1,x\n", "t"),
+        ("a;b\n1;x\n", "t.csv"),
+        ("a|b\n1|x\n", "t.csv"),
+        ("a\tb\n1\tx\n", "t.csv"),
+        ("a\tb\n1\tx\n", "t.tsv"),
+        ('"a","b"\n"1","x"\n', "t.tab"),
+        (gzip.compress(b"a,b\n1,x\n", mtime=0), "t.csv.gz"),
+        (gzip.compress(b"a\tb\n1\tx\n", mtime=0), "t.tsv.gz"),
+        (gzip.compress(b"a,b\n1,x\n", mtime=0), "compressed.csv"),
+    ],
+)
+def test_line_ends_separators_and_suffixes(write: Any, content: Any, name: str) -> None:
+    assert columns(read_table(write(content, name))) == {"a": [1], "b": ["x"]}
+
+
+def test_a_separator_may_be_given(write: Any) -> None:
+    assert columns(read_table(write("a:b,c\n1:2\n"), separator=":")) == {"a": [1], "b,c": [2]}
+    with pytest.raises(DataError, match=r"^separator: expected one character, got '::'; for inst"):
+        read_table("t.csv", separator="::")
+
+
+def test_one_column_may_have_empty_lines(write: Any) -> None:
+    assert columns(read_table(write("a\n1\n\n3\n"))) == {"a": [1, None, 3]}
+
+
+def test_parquet_keeps_its_types(write: Any, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"code": ["007", "1", "-"], "x": [1.5, None, 2.0]})
+    frame.write_parquet(tmp_path / "t.parquet")
+    assert read_table("t.parquet").equals(frame)
+    assert read_table(Path("t.parquet"), missing_values=["-"])["code"].to_list() == [
+        "007", "1", None,
+    ]  # fmt: skip
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(HOSTILE) | st.text(st.characters(codec="utf-8"), max_size=6),
+            st.integers(-99, 99),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from(",;\t"),
+)
+def test_text_survives_the_file(
+    tmp_path: Path, rows: list[tuple[str, int]], separator: str
+) -> None:
+    """What Python's csv module writes is what comes back; blank cells are missing."""
+    rows = [(word.replace("\r", "").replace("\0", ""), number) for word, number in rows]
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer.writerows([("name, or\nso", "n"), *rows])
+    path = tmp_path / "t.csv"
+    path.write_bytes(out.getvalue().encode())
+    frame = read_table(path, separator=separator, text=["name, or\nso"])
+    assert frame["n"].to_list() == [number for _, number in rows]
+    stripped = pl.Series([word for word, _ in rows]).str.strip_chars().to_list()
+    expected = [word if core else None for (word, _), core in zip(rows, stripped, strict=True)]
+    assert frame["name, or\nso"].to_list() == expected
+
+
+def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_CHUNK", 7)
+    good = 'a,b\n"x,\n""y""",1\nz,2\n'
+    assert columns(read_table(write(good))) == {"a": ['x,\n"y"', "z"], "b": [1, 2]}
+    with pytest.raises(DataError, match=r"got 3 in line 5; fill"):
+        read_table(write(good + "1,2,3\n"))
+    with pytest.raises(DataError, match=r"got one left open, probably in line 5"):
+        read_table(write(good + '1,"2\n'))
+
+
+# -- what is said about bad files ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "t.csv: expected a header line and rows, got an empty file"),
+        ("\n \n", "t.csv: expected a header line and rows, got an empty file"),
+        (b"\xef\xbb\xbf", "t.csv: expected a header line and rows, got an empty file"),
+        ("a,b\n", "t.csv: expected rows below the header, got none; the header names 2 columns"),
+        ("a", "t.csv: expected rows below the header, got none; the header names 1 column"),
+        ("a,b\n1,2\n3\n", "t.csv: expected 2 fields as in the header, separated by commas, got 1 "
+         "in line 3; fill the line, or quote a field that holds the separator"),
+        ("a,b\n1,2,3\n4,5,6\n", "t.csv: expected 2 fields as in the header, separated by commas, "
+         "got 3 in line 2 (and 1 more such lines); fill the line"),
+        ("a,b\n1,2\n\n3,4\n", "t.csv: expected 2 fields as in the header, separated by commas, go"),
+        ('a,b\n"1\n\n",2\n3\n', "t.csv: expected 2 fields as in the header, separated by commas, "
+         "got 1 in line 5"),
+        ('a,b\n1,"x\n3,4\n', "t.csv: expected every quote to be closed, got one left open, "
+         'probably in line 2; close it, or write a quote inside a quoted field twice ("")'),
+        ('a,"b\n1,2\n', "t.csv: expected every quote to be closed, got one left open, probably in"),
+        ('a,b\n1,2\n1,5" x\n3,4" y\n', "t.csv: expected quotes around whole fields, got a quote "
+         "inside a field in line 3; quote the whole field and write inner quotes twice"),
+        ('a,b\nx, "q, r"\n', "t.csv: expected quotes around whole fields, got a quote inside a fi"),
+        ("a,b,a\n1,2,3\n", "t.csv: expected column names that differ, got 'a' 2 times in the head"),
+        ("a, a\n1,2\n", "t.csv: expected column names that differ, got 'a' 2 times in the header"),
+        (",a\n0,1\n", "t.csv: expected a name for every column, got none for column 1 of 2 in the "
+         "header; name it, or leave it out if it numbers the rows"),
+        ('"a"b,c\n1,2\n', "t.csv: expected a header of column names, got a line that cannot be re"),
+        ('a"b,c"d\n1,2\n', "t.csv: expected 2 fields as in the header, separated by commas, got 1"),
+        (f"{'x' * 200_000},b\n1,2\n", "t.csv: expected a header of column names, got a line that"),
+        (b"a\nx\n\xe9\n", "t.csv: expected text encoded as UTF-8, got byte 0xe9 in line 3, which "
+         "is probably Windows-1252 (Latin-1); save it again as UTF-8 (iconv -f WINDOWS-1252 -t"),
+        ("a\n1\n".encode("utf-16"), "t.csv: expected text encoded as UTF-8, got UTF-16; save it"),
+        (b"a,b\n1,\0\n", "t.csv: expected a text table, got binary data (line 2 holds a zero byte"),
+        (b"PK\x03\x04...", "t.csv: expected a text table, got a zip or Excel file; save the sheet"),
+        (
+            gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9],
+            "t.csv: expected a whole gzip file, got a damaged one",
+        ),
+        ("age\n31\n25\nabc\n41\nabc\n", "t.csv: column 'age': expected numbers or text, got both: "
+         "31 and 'abc' (2 of 5 cells are text); correct the cells, say missing_values=['abc'] if "
+         "they are missing, or text=[…] to keep the column as text"),
+        ("a;b\n1,5;2\n2,5;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1"),
+        ("a;b\n1,5;2\n2;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1,5"),
+        ('a\n"1,500"\n"2,000.5"\n', "t.csv: column 'a': expected numbers with a decimal point, go"),
+    ],
+)  # fmt: skip
+def test_bad_files(write: Any, content: Any, sentence: str) -> None:
+    name = write(content)
+    with pytest.raises(DataError, match="^" + re.escape(sentence)) as caught:
+        read_table(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_column_of_many_numbers_and_some_text(write: Any) -> None:
+    numbers = [str(number) for number in range(30)] * 5
+    name = write("n\n" + "\n".join([*numbers, *["unknown"] * 40]))
+    with pytest.raises(DataError, match=r"got both: 0 and 'unknown' \(40 of 190 cells are text\)"):
+        read_table(name)
+    assert read_table(name, text=["n"])["n"].dtype == pl.String
+    assert read_table(name, missing_values=["unknown"])["n"].null_count() == 40
+
+
+def test_no_such_file(write: Any, tmp_path: Path) -> None:
+    write("a\n1\n", "loans.csv")
+    with pytest.raises(DataError, match=r"^loan\.csv: no such file; did you mean loans\.csv\?$"):
+        read_table("loan.csv")
+    with pytest.raises(DataError, match=r"^zzz\.tsv: no such file; no file in '.*' has a name lik"):
+        read_table("zzz.tsv")
+    with pytest.raises(DataError, match=r"^no/t\.csv: no such file; there is no folder 'no' eith"):
+        read_table("no/t.csv")
+    with pytest.raises(DataError, match=r"^\.: expected a file, got a folder; name a file in it$"):
+        read_table(".")
+    (tmp_path / "dir.csv").mkdir()
+    with pytest.raises(DataError, match=r"^dir\.csv: expected a file, got a folder"):
+        read_table("dir.csv")
+
+
+def test_other_kinds_of_file(write: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^t\.xlsx: expected a \.csv, \.tsv or \.parquet file "):
+        read_table(write(b"PK", "t.xlsx"))
+    with pytest.raises(DataError, match=r"^t\.parquet: expected a Parquet file, got something el"):
+        read_table(write(b"junk", "t.parquet"))
+    pl.DataFrame({"a": []}).write_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(DataError, match=r"^empty\.parquet: expected rows, got a table of shape \("):
+        read_table("empty.parquet")
+    with pytest.raises(DataError, match=r"^text: expected a column of the table, got 'Age'; did "):
+        read_table(write("age\n1\n"), text=["Age"])
+
+
+def test_without_polars_the_extra_is_named(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtraError, match=r"the extra 'cli' installs: pip install 'crossfa"):
+        read_table(write("a\n1\n"))
+
+
+# -- the target ----------------------------------------------------------------------------------
+
+TABLE = {
+    "age": [31.5, 20.0, None, 7.25],
+    "default": ["yes", None, "no", "yes"],
+    "grade": [2, 1, None, 2],
+}
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, lambda c: pl.DataFrame(c).to_arrow()])
+def test_the_target_is_split_off(make: Any) -> None:
+    frame = make(TABLE)
+    X, y, n_dropped = split_target(frame, "default")
+    assert type(X) is type(frame)
+    assert pl.DataFrame(X).columns == ["age", "grade"]
+    assert len(X) == 3
+    assert pl.Series(y).to_list() == ["yes", "no", "yes"]
+    assert n_dropped == 1
+    _, grades, n_dropped = split_target(frame, "grade")
+    assert pl.Series(grades).to_list() == [2, 1, 2]
+    assert pl.Series(grades).dtype == pl.Int64
+    assert n_dropped == 1
+    again = make(TABLE)
+    assert frame.equals(again)
+
+
+def test_nothing_is_dropped_where_nothing_is_missing() -> None:
+    X, y, n_dropped = split_target(pl.DataFrame({"a": [1, 2], "y": [True, False]}), "y")
+    assert n_dropped == 0
+    assert X.equals(pl.DataFrame({"a": [1, 2]}))
+    assert y.to_list() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("frame", "target", "sentence"),
+    [
+        (TABLE, "defualt", "target: expected a column of the table, got 'defualt'; did you mean '"),
+        (TABLE, "DEFAULT", "target: expected a column of the table, got 'DEFAULT'; did you mean '"),
+        (TABLE, "zzz", "target: expected a column of the table, got 'zzz'; the columns are 'age', "
+         "'default', 'grade'"),
+        (TABLE, "age", "target: expected classes in column 'age', got a continuous quantity such "
+         "as 31.5; choose a column of classes, or cut the quantity into classes first"),
+        ({"a": [1], "y": [None]}, "y", "target: expected labels in column 'y', got 1 empty cells"),
+        ({"y": [1, 2]}, "y", "target: expected columns besides 'y', got no feature columns; add "),
+        ({"a": [0] * 30, "y": list(range(30))}, "y", "target: expected classes in column 'y', got "
+         "30 different numbers in 30 rows; choose a column of classes"),
+    ],
+)  # fmt: skip
+def test_targets_that_are_refused(frame: Any, target: str, sentence: str) -> None:
+    with pytest.raises(DataError, match="^" + re.escape(sentence)):
+        split_target(pl.DataFrame(frame), target)

@@ -1,0 +1,371 @@
+"""Choosing λ: deterministic, blind to row order and labels' names, weights are repetition."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import log_softmax
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import StratifiedShuffleSplit
+
+from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.densities import Gaussian, JohnsonSU
+from crossfade.errors import DataError
+from crossfade.tradeoff.criteria import losses
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.out_of_fold import folds
+from crossfade.tradeoff.path import TRADEOFFS
+
+KEYS = {"tradeoff", "l2", "variant", "weight", "log_loss", "brier", "error", "objective"}
+
+#: Points of the grid a variant of the density: λ = 1, 0.9 and 0.1, and three penalties at 0.5, 0.
+N_POINTS = 9
+
+
+def small(n=120, k=3, seed=0):
+    """Rows for which folds are refitted."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(k, size=n)
+    X = rng.normal(size=(n, 3)) + y[:, None] * [1.0, 0.5, 0.0]
+    X[:, 2] += X[:, 0]
+    return X, y
+
+
+def large(seed=0):
+    """Rows for which leave-one-out is approximated."""
+    return small(n=500, k=2, seed=seed)
+
+
+ROUTES = {
+    "folds": (small, "refits on 5 folds of 120 rows"),
+    "leave-one-out": (large, "approximate leave-one-out over 500 rows"),
+}
+
+
+def same_path(one, other, atol=1e-9):
+    assert one.keys() == other.keys() == KEYS
+    for key in KEYS:
+        np.testing.assert_allclose(one[key], other[key], rtol=1e-6, atol=atol)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_pool_is_the_weighted_mean_of_its_points(route):
+    """Refit every point by itself, and weigh the log-odds by hand."""
+    data, method = ROUTES[route]
+    X, y = data()
+    model = NaiveBayes("gaussian").fit(X, y)
+    path = model.tradeoff_path_
+    assert set(path) == KEYS
+    assert all(len(path[key]) == 2 * N_POINTS for key in KEYS)
+    assert set(path["tradeoff"]) == set(TRADEOFFS)
+    assert model.selection_.startswith(f"{method}: pool of 18 points, ")
+    assert model.posterior_scale_ == pytest.approx(path["weight"].sum())
+    share = path["weight"] / path["weight"].sum()
+    assert model.tradeoff_ == pytest.approx(share @ path["tradeoff"])
+    log_prior = np.log(np.bincount(y) / len(y))
+    pooled = np.zeros((len(X), y.max() + 1))
+    for variant, tradeoff, l2, weight in zip(
+        path["variant"], path["tradeoff"], path["l2"], share, strict=True
+    ):
+        density = Gaussian(True) if variant else Gaussian(False, shrinkage_rows=2.0)
+        part = NaiveBayes(density, tradeoff=tradeoff, l2=l2).fit(X, y)
+        pooled += weight * part.predict_log_proba(X)
+    scores = log_prior + model.posterior_scale_ * (pooled - log_prior)
+    np.testing.assert_allclose(model.predict_log_proba(X), log_softmax(scores, axis=1), atol=1e-5)
+    # Weights that sum to one keep a density; its class shares are what the pool says of no cell.
+    joint = log_softmax(model.joint_log_likelihood(X), axis=1) - log_softmax(pooled, axis=1)
+    assert np.ptp(np.diff(joint, axis=1), axis=0).max() < 1e-5
+    nothing = model.predict_proba(np.full((1, X.shape[1]), np.nan))[0]
+    np.testing.assert_allclose(nothing, model.class_prior_, rtol=1e-9)
+    again = NaiveBayes("gaussian").fit(X, y)
+    for key in KEYS:
+        np.testing.assert_array_equal(path[key], again.tradeoff_path_[key])
+
+
+def test_the_pool_adds_the_same_columns_of_every_variant():
+    """Columns of all densities in turn, one of them with a variance that classes always share."""
+    rng = np.random.default_rng(0)
+    n = 300
+    y = rng.integers(2, size=n)
+    lengths = rng.normal(size=n) + y
+    mostly_zero = np.where(rng.random(n) < 0.02 + 0.04 * y, rng.normal(2.0, 1.0, n), 0.0)
+    grades = rng.integers(1, 5, size=n) + (y & (rng.random(n) < 0.5))
+    incomes = np.exp(1.5 * rng.normal(size=n) - y)
+    town = rng.choice(["a", "b", "c"], size=n)
+    table = pl.DataFrame(
+        {"length": lengths, "rare": mostly_zero, "town": town, "grade": grades, "income": incomes}
+    )
+    model = NaiveBayes().fit(table, y)
+    found = {one["column"]: one["density"] for one in model.density_report_}
+    assert found["rare"] == "johnson_su"
+    assert "one variance" in model.density_report_[1]["reason"]
+    path = model.tradeoff_path_
+    assert (path["weight"][path["variant"] == 0] > 0).any()
+    assert (path["weight"][path["variant"] == 1] > 0).any()
+
+    def density(name, shared):
+        rows = 0.0 if shared else 2.0
+        if found[name] == "gaussian":
+            return Gaussian(shared, shrinkage_rows=rows)
+        x = table[name].to_numpy()
+        return JohnsonSU(x.mean(), x.std(), shared, shrinkage_rows=rows)
+
+    log_prior = np.log(np.bincount(y) / n)
+    pooled = np.tile(log_prior, (n, 1))
+    for variant, tradeoff, l2, weight in zip(
+        path["variant"], path["tradeoff"], path["l2"], path["weight"], strict=True
+    ):
+        named = {name: density(name, bool(variant)) for name in ("length", "income")}
+        named |= {"rare": density("rare", True), "grade": found["grade"]}
+        if found["grade"] == "gaussian":
+            named["grade"] = density("grade", bool(variant))
+        part = NaiveBayes(named, tradeoff=tradeoff, l2=l2).fit(table, y)
+        pooled += weight * (part.predict_log_proba(table) - log_prior)
+    np.testing.assert_allclose(
+        model.predict_log_proba(table), log_softmax(pooled, axis=1), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_best_point_is_one_fit(route):
+    data, method = ROUTES[route]
+    X, y = data()
+    model = NaiveBayes("gaussian", shared_variance=True, tradeoff="best").fit(X, y)
+    path = model.tradeoff_path_
+    best = path["log_loss"].argmin()
+    assert model.selection_.startswith(f"{method}: best of 9 points is tradeoff ")
+    np.testing.assert_array_equal(np.flatnonzero(path["weight"]), [best])
+    assert model.tradeoff_ == path["tradeoff"][best]
+    given = NaiveBayes(
+        "gaussian", shared_variance=True, tradeoff=model.tradeoff_, l2=path["l2"][best]
+    )
+    given.fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-7)
+    assert model.solution_.value == pytest.approx(path["objective"][best], rel=1e-6)
+    assert model.posterior_scale_ == 1.0
+
+
+def test_out_of_fold_losses_are_what_folds_give():
+    """Recompute points of the grid by hand, from the folds and fits of the estimator."""
+    X, y = small()
+    path = NaiveBayes("gaussian", shared_variance=True).fit(X, y).tradeoff_path_
+    fold = folds(LabelledRows(X, y, None, 3), 5)
+    for position in (0, 3, 8):
+        posterior = np.empty((len(X), 3))
+        for number in range(5):
+            held = fold == number
+            part = NaiveBayes(
+                shared_variance=True, tradeoff=path["tradeoff"][position], l2=path["l2"][position]
+            )
+            posterior[held] = part.fit(X[~held], y[~held]).predict_proba(X[held])
+        own = posterior[np.arange(len(X)), y]
+        assert path["log_loss"][position] == pytest.approx(-np.log(own).mean(), rel=1e-3)
+        brier = ((posterior - np.eye(3)[y]) ** 2).sum(axis=1).mean()
+        assert path["brier"][position] == pytest.approx(brier, rel=1e-3)
+        error = (posterior.argmax(axis=1) != y).mean()
+        assert path["error"][position] == pytest.approx(error, abs=0.009)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_weights_are_repetition(route):
+    X, y = ROUTES[route][0]()
+    weights = np.random.default_rng(1).integers(0, 4, size=len(y))
+    index = np.repeat(np.arange(len(y)), weights)
+    one = NaiveBayes("gaussian").fit(X, y, sample_weight=weights)
+    other = NaiveBayes("gaussian").fit(X[index], y[index])
+    source = "refits on 5 folds" if route == "folds" else "approximate leave-one-out"
+    assert one.selection_.startswith(source)
+    assert other.selection_.startswith(source)
+    same_path(one.tradeoff_path_, other.tradeoff_path_, atol=1e-6)
+    assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-6)
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_order_of_rows_does_not_matter(route):
+    X, y = ROUTES[route][0]()
+    order = np.random.default_rng(2).permutation(len(y))
+    one, other = NaiveBayes("gaussian").fit(X, y), NaiveBayes("gaussian").fit(X[order], y[order])
+    same_path(one.tradeoff_path_, other.tradeoff_path_, atol=1e-6)
+    assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-6)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_names_of_labels_do_not_matter(route):
+    """New names in the same order; where leave-one-out is used, in any order."""
+    X, y = ROUTES[route][0]()
+    k = y.max() + 1
+    names = np.array(["ant", "bee", "cat"])[:k]
+    one, other = NaiveBayes("gaussian").fit(X, y), NaiveBayes("gaussian").fit(X, names[y])
+    same_path(one.tradeoff_path_, other.tradeoff_path_)
+    if route == "leave-one-out":
+        turned = NaiveBayes("gaussian").fit(X, k - 1 - y)
+        same_path(one.tradeoff_path_, turned.tradeoff_path_, atol=1e-6)
+        np.testing.assert_allclose(
+            one.predict_proba(X), turned.predict_proba(X)[:, ::-1], atol=1e-7
+        )
+
+
+def test_relabelled_classes_give_the_same_model_at_every_tradeoff():
+    X, y = small()
+    turn = np.array([2, 0, 1])
+    for tradeoff in (1, 0.5, 0):
+        for make in (NaiveBayes, GaussianDiscriminant):
+            one = make(tradeoff=tradeoff).fit(X, y)
+            other = make(tradeoff=tradeoff).fit(X, turn[y])
+            np.testing.assert_allclose(
+                one.predict_proba(X), other.predict_proba(X)[:, turn], atol=1e-9
+            )
+
+
+def test_units_do_not_matter_for_the_choice():
+    X, y = small()
+    one = NaiveBayes("gaussian").fit(X, y)
+    other = NaiveBayes("gaussian").fit(X * [1e-6, 1e5, 1.0] + [0.0, 3e5, -20.0], y)
+    for key in KEYS - {"objective"}:
+        np.testing.assert_allclose(one.tradeoff_path_[key], other.tradeoff_path_[key], atol=1e-6)
+
+
+def test_equal_rows_share_a_fold():
+    rng = np.random.default_rng(0)
+    X = rng.integers(3, size=(200, 2)).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    codes = rng.integers(2, size=200)
+    fold = folds(LabelledRows(X, codes, None, 2, has_missing=True), 10)
+    seen = {}
+    for row, code, number in zip(X, codes, fold, strict=True):
+        key = (code, *np.nan_to_num(row, nan=-1.0))
+        assert seen.setdefault(key, number) == number
+    assert set(fold) <= set(range(10))
+
+
+def test_a_class_with_one_distinct_row_is_never_held_out():
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [9.0], [9.0]])
+    codes = np.array([0, 0, 0, 0, 1, 1])
+    fold = folds(LabelledRows(X, codes, None, 2), 3)
+    assert (fold[4:] == -1).all()
+    assert (fold[:4] >= 0).all()
+
+
+def test_every_class_is_dealt_evenly():
+    X, y = small(n=300)
+    fold = folds(LabelledRows(X, y, None, 3), 10)
+    for k in range(3):
+        held = np.bincount(fold[y == k], minlength=10)
+        assert held.max() - held.min() <= 1
+    sizes = np.bincount(fold, minlength=10)
+    assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("criterion", ["log_loss", "brier", "error"])
+def test_the_named_loss_decides(criterion):
+    X, y = large(seed=5)
+    model = NaiveBayes("gaussian", selection=criterion, tradeoff="best").fit(X, y)
+    path = model.tradeoff_path_
+    chosen = path["weight"].argmax()
+    assert path[criterion][chosen] == path[criterion].min()
+    assert model.tradeoff_ == path["tradeoff"][chosen]
+    ties = path[criterion] == path[criterion].min()
+    assert path["log_loss"][chosen] == path["log_loss"][ties].min()
+
+
+def test_losses_by_hand():
+    scores = np.log(np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.2, 0.3, 0.5]])) + 5.0
+    codes, weights = np.array([0, 0, 2]), np.array([1.0, 2.0, 1.0])
+    costs = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [9.0, 9.0, 0.0]])
+    found = losses(scores.copy(), codes, weights, costs)
+    assert found.log_loss == pytest.approx(-(np.log(0.7) + 2 * np.log(0.3) + np.log(0.5)) / 4)
+    brier = [0.09 + 0.04 + 0.01, 0.49 + 0.16 + 0.09, 0.04 + 0.09 + 0.25]
+    assert found.brier == pytest.approx((brier[0] + 2 * brier[1] + brier[2]) / 4)
+    assert found.error == pytest.approx(2 / 4)
+    # Expected costs of deciding 0, 1, 2: (1.1, 1.6, 3.0), (3.1, 3.0, 1.6), (4.8, 4.7, 1.1).
+    assert found.cost == pytest.approx((0.0 + 2 * 4.0 + 0.0) / 4)
+
+
+def test_a_cost_matrix_decides_and_predicts():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, [0, 1, 4, 8]]
+    costs = np.array([[0.0, 20.0], [1.0, 0.0]])
+    model = NaiveBayes("gaussian", selection=costs).fit(X, y)
+    posterior = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict(X), (posterior @ costs).argmin(axis=1))
+    plain = NaiveBayes("gaussian").fit(X, y)
+    assert (model.predict(X) == 0).sum() > (plain.predict(X) == 0).sum()
+    # A pool is made by log-loss whatever the costs, and the costs decide.
+    np.testing.assert_allclose(posterior, plain.predict_proba(X), atol=1e-12)
+    # With the costs of errors it is the choice by error.
+    unit = NaiveBayes("gaussian", selection=1.0 - np.eye(2), tradeoff="best").fit(X, y)
+    error = NaiveBayes("gaussian", selection="error", tradeoff="best").fit(X, y)
+    assert unit.tradeoff_ == error.tradeoff_
+    np.testing.assert_array_equal(unit.predict(X), error.predict(X))
+
+
+def test_a_cost_matrix_of_the_wrong_shape_is_refused():
+    X, y = small()
+    with pytest.raises(
+        DataError, match=r"selection: expected a matrix of finite costs of shape \(3, 3\)"
+    ):
+        NaiveBayes("gaussian", selection=np.eye(2)).fit(X, y)
+    with pytest.raises(DataError, match="selection: expected one of 'log_loss', 'brier', 'error'"):
+        NaiveBayes("gaussian", selection="accuracy").fit(X, y)
+
+
+@pytest.mark.parametrize("components", [1, 2])
+def test_discriminants_choose_too(components):
+    X, y = load_iris(return_X_y=True)
+    model = GaussianDiscriminant("spherical", components=components, n_init=1).fit(X, y)
+    path = model.tradeoff_path_
+    assert set(path) == KEYS
+    if components == 1:
+        assert len(path["weight"]) == 2 * N_POINTS
+        assert model.tradeoff_ == pytest.approx(
+            np.average(path["tradeoff"], weights=path["weight"])
+        )
+    else:  # a pool of mixtures is no mixture
+        assert model.tradeoff_ == path["tradeoff"][path["log_loss"].argmin()]
+
+
+def test_a_class_prior_shifts_the_losses_to_its_population():
+    """With an exact shift, the held-out loss is that of rows reweighted to the new shares."""
+    X, y = small()
+    shares = np.array([0.6, 0.3, 0.1])
+    model = NaiveBayes("gaussian", shared_variance=True, class_prior=shares).fit(X, y)
+    fold = folds(LabelledRows(X, y, None, 3), 5)
+    ratio = (shares / (np.bincount(y) / len(y)))[y]
+    posterior = np.empty((len(X), 3))
+    for number in range(5):
+        held = fold == number
+        part = NaiveBayes("gaussian", shared_variance=True, tradeoff=0.5).fit(X[~held], y[~held])
+        scores = part.predict_log_proba(X[held]) + np.log(shares / (np.bincount(y) / len(y)))
+        posterior[held] = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    expected = np.average(-np.log(posterior[np.arange(len(X)), y]), weights=ratio)
+    path = model.tradeoff_path_
+    at = (path["tradeoff"] == 0.5) & (path["l2"] == 1.0)
+    assert path["log_loss"][at][0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=1100)
+    X = np.where(rng.random(1100) < 0.03, y, rng.permutation(1100))[:, None]
+    model = NaiveBayes("categorical").fit(X, y)
+    assert not model.density_.forms_statistics
+    assert model.selection_.startswith("refits on 3 folds of ")
+    assert ": best of 5 points is " in model.selection_
+    assert model.selection_.endswith("chosen on these rows of all 1100, since a fit is dear")
+    # The chosen point is then fitted on all rows.
+    given = NaiveBayes("categorical", tradeoff=model.tradeoff_).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-6)
+    assert 0.0 <= model.tradeoff_ <= 1.0
+
+
+def test_as_many_columns_as_rows_do_not_make_a_gaussian_certain():
+    X, y = load_breast_cancer(return_X_y=True)
+    splits = StratifiedShuffleSplit(3, train_size=30, random_state=1).split(X, y)
+    found = []
+    for train, test in splits:
+        model = GaussianDiscriminant().fit(X[train], y[train])
+        posterior = model.predict_proba(X[test])[np.arange(len(test)), y[test]]
+        found.append(-np.log(np.maximum(posterior, 1e-15)).mean())
+    assert max(found) < 0.4
