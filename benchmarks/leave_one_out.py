@@ -18,10 +18,10 @@ import numpy as np
 
 from benchmarks.selection import SETS, data_set
 from crossfade import NaiveBayes
+from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.criteria import losses
 from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
-from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.out_of_fold import Member, out_of_fold
 from crossfade.tradeoff.path import follow, minimise
 from crossfade.tradeoff.scoring import held_out_scores

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
     from crossfade.comparison.compare import compare as compare
     from crossfade.comparison.results import ComparisonResult as ComparisonResult
-    from crossfade.evaluation.learning_curve import learning_curve as learning_curve
-    from crossfade.evaluation.result import LearningCurve as LearningCurve
     from crossfade.errors import AliasedColumnsWarning as AliasedColumnsWarning
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
+    from crossfade.evaluation.learning_curve import learning_curve as learning_curve
+    from crossfade.evaluation.result import LearningCurve as LearningCurve
 
 #: The module each public name lives in.
 _HOMES = {

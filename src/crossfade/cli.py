@@ -77,13 +77,7 @@ def _version(wanted: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        What follows the program's name; those of the process by default.
-    """
+    """Run the command line and exit."""
     # As an exception, so that files in the making are cleared away.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(_TERMINATED))
     # A terminal that cannot show λ or ± gets a question mark, not a traceback.

@@ -23,27 +23,6 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
     No reader ever sees half of it, and a run that is killed leaves what was there. A link keeps
     pointing where it does, and a device or a pipe is written to as it is.
-
-    Parameters
-    ----------
-    path : Path
-        The file to replace, or to make.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from crossfade.files import whole_file
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder, "words.txt")) as file:
-    ...         _ = file.write(b"whole")
-    ...     Path(folder, "words.txt").read_text()
-    'whole'
     """
     if is_stream(path):
         with path.open("wb") as stream:

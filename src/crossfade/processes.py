@@ -36,28 +36,6 @@ def map_in_order(
     The first item is worked on here, which tells how long the others will take. Where they would
     take long, and there is more than one core (or thread allowed), the others are shared out to as
     many processes, of one thread each.
-
-    Parameters
-    ----------
-    function : callable
-        It and the items are pickled; what cannot be, or cannot be unpickled, is worked on here, and
-        so is what a process that was killed has left. Results must be fit for pickling.
-    items : sequence
-    here : callable, optional
-        The same work as it is done in this process, where it may report its progress.
-    share : bool, default=True
-        Whether processes may be used at all. They are used only from the main thread of a process
-        that is nobody's worker: whoever works with threads or processes already shares the cores.
-
-    Yields
-    ------
-    result
-
-    Examples
-    --------
-    >>> from crossfade.processes import map_in_order
-    >>> list(map_in_order(abs, [-1, 2, -3]))
-    [1, 2, 3]
     """
     if not items:
         return

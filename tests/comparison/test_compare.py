@@ -18,8 +18,8 @@ from sklearn.naive_bayes import GaussianNB
 from crossfade.blocks import threads
 from crossfade.comparison import compare
 from crossfade.comparison.models import reference_models
-from crossfade.evaluation.splits import repeated_splits
 from crossfade.errors import DataError, MissingExtraError
+from crossfade.evaluation.splits import repeated_splits
 from tests.comparison.standins import Blend, blends
 
 

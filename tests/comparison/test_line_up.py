@@ -13,8 +13,8 @@ from crossfade.comparison.models import (
     reference_models,
     without_dear,
 )
-from crossfade.evaluation.evaluation import fitted_tradeoff
 from crossfade.errors import DataError
+from crossfade.evaluation.evaluation import fitted_tradeoff
 from tests.comparison.standins import Blend, blends
 
 LINE_UP = blends() | reference_models()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossfade.evaluation.splits import curve_sizes, repeated_splits, training_rows
 from crossfade.errors import DataError
+from crossfade.evaluation.splits import curve_sizes, repeated_splits, training_rows
 
 counts = st.lists(st.integers(2, 40), min_size=2, max_size=6)
 

@@ -11,8 +11,6 @@ from scipy.special import logsumexp
 
 from crossfade.densities import Gaussian, MultivariateGaussian
 from crossfade.errors import DataError
-from crossfade.tradeoff.path import points
-from crossfade.tradeoff.pooling import least_loss
 from crossfade.sequences import HiddenMarkovModel, hmm_training
 from crossfade.sequences.chain_objective import labelled_chain
 from crossfade.sequences.chain_selection import (
@@ -24,6 +22,8 @@ from crossfade.sequences.chain_selection import (
 from crossfade.sequences.chain_tradeoff import Settings, path
 from crossfade.sequences.emissions import emission_for
 from crossfade.sequences.input import read_labels
+from crossfade.tradeoff.path import points
+from crossfade.tradeoff.pooling import least_loss
 from tests.sequences.cases import labelled
 
 KINDS = ["categorical", "gaussian"]

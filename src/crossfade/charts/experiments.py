@@ -32,14 +32,7 @@ def _span(values: Sequence[float], room: float = 0.08) -> list[float]:
 def published_table_chart(rows: Rows) -> Any:
     """Return small charts of error against λ, a data set a column and a density a row.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Columns dataset, density, tradeoff, published, ours, standard_error.
-
-    Returns
-    -------
-    altair.Chart
+    Takes rows: columns dataset, density, tradeoff, published, ours, standard_error.
     """
     alt = altair()
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
@@ -116,14 +109,7 @@ def published_table_chart(rows: Rows) -> Any:
 def loss_against_tradeoff_chart(rows: Rows) -> Any:
     """Return small charts of loss against λ, a simulation a row and a sample size a column.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Columns simulation, n, tradeoff, loss, lower, upper, mean.
-
-    Returns
-    -------
-    altair.Chart
+    Takes rows: columns simulation, n, tradeoff, loss, lower, upper, mean.
     """
     alt = altair()
     simulations = list(dict.fromkeys(row["simulation"] for row in rows))
@@ -181,16 +167,7 @@ def loss_against_tradeoff_chart(rows: Rows) -> Any:
 def efficiency_chart(rows: Rows, curve: Rows) -> Any:
     """Return simulated efficiencies over the theoretical curve.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Columns distance, ours, standard_error.
-    curve : sequence of mappings
-        Columns distance, theory.
-
-    Returns
-    -------
-    altair.Chart
+    Takes rows: columns distance, ours, standard_error; curve: columns distance, theory.
     """
     alt = altair()
     points = [
@@ -226,14 +203,7 @@ def efficiency_chart(rows: Rows, curve: Rows) -> Any:
 def growth_chart(rows: Rows) -> Any:
     """Return rows needed against the number of features, both logarithmic, a line a quantity.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Columns n_features, what, rows.
-
-    Returns
-    -------
-    altair.Chart
+    Takes rows: columns n_features, what, rows.
     """
     alt = altair()
     kinds = list(dict.fromkeys(row["what"] for row in rows))
@@ -277,16 +247,7 @@ def growth_chart(rows: Rows) -> Any:
 def learning_curves_chart(rows: Rows, *, columns: int = 5) -> Any:
     """Return a small chart a problem: test error against training size, a line a model.
 
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Columns problem, m, model, error, standard_error.
-    columns : int, default=5
-        Charts side by side.
-
-    Returns
-    -------
-    altair.Chart
+    Takes rows: columns problem, m, model, error, standard_error.
     """
     alt = altair()
     models = list(dict.fromkeys(row["model"] for row in rows))

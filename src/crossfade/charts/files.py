@@ -30,15 +30,7 @@ def check_available(ending: str = "png") -> None:
 
 
 def drawn(chart: Any, ending: str = "png", *, scale: float = 1.5) -> bytes:
-    """Return a chart as the bytes of a file.
-
-    Parameters
-    ----------
-    chart : altair.Chart
-    ending : {"png", "svg", "html", "json"}, default="png"
-    scale : float, default=1.5
-        Pixels of a PNG file to a unit of the chart.
-    """
+    """Return a chart as the bytes of a file."""
     if ending == "json":
         return (json.dumps(chart.to_dict(), indent=2) + "\n").encode()
     if ending == "png":

@@ -32,33 +32,9 @@ def learning_curves(
 ) -> Any:
     """Draw mean scores against training size, with bands.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``model`` (text), ``size``, ``mean``, ``low``, ``high``.
-    names : sequence of str
-        The models in the legend's order.
-    label : str
-        Name of the score.
-    crossings : sequence of mapping, default=()
-        Keys ``size``, ``low``, ``high`` (None where open): drawn as a line and a band.
-    beyond : sequence of mapping, default=()
-        Keys ``model``, ``size``, ``mean``: an extrapolation, drawn dashed.
-    roles : sequence of str, optional
-        What each model is, which settles its colour: "generative", "discriminative" or "best".
-    title : str, optional
-    unit : str, default="rows"
-        What sizes count.
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
-
-    Raises
-    ------
-    MissingExtraError
-        If Altair is not installed.
+    Takes rows: keys ``model`` (text), ``size``, ``mean``, ``low``, ``high``; crossings: keys
+    ``size``, ``low``, ``high`` (None where open): drawn as a line and a band; beyond: keys
+    ``model``, ``size``, ``mean``: an extrapolation, drawn dashed.
     """
     alt = altair()
     x_title = f"training {unit}"

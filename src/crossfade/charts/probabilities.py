@@ -18,18 +18,7 @@ def reliability(
 ) -> Any:
     """Draw how often what was predicted happened, against the predicted probability.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``model``, ``mean``, ``frequency``, ``low``, ``high``, ``share``.
-    names, roles : sequence of str
-        The models in the legend's order, and what each is ("generative", "discriminative",
-        "best").
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes rows: keys ``model``, ``mean``, ``frequency``, ``low``, ``high``, ``share``.
     """
     alt = altair()
     base = alt.Chart(records(rows))
@@ -79,22 +68,7 @@ def rate_curves(
 ) -> Any:
     """Draw one rate against another, as in ROC and precision-recall curves.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``model``, ``x``, ``y``, both from 0 to 1, in the curve's order.
-    names, roles : sequence of str
-        As for :func:`reliability`.
-    title : str
-    titles : tuple of str
-        Of the two axes.
-    guessing : tuple of float
-        Where guessing lies at the left and at the right end.
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes rows: keys ``model``, ``x``, ``y``, both from 0 to 1, in the curve's order.
     """
     alt = altair()
     color, _, dash = _by_model(alt, names, roles, colours)

@@ -23,18 +23,8 @@ def model_differences(
 ) -> Any:
     """Draw each model's distance to the best one, with its interval.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``model`` (text), ``mean``, ``low``, ``high`` (numbers), ``verdict`` (text: "best",
-        "cannot be told apart", "worse"), in the order drawn.
-    label : str
-        Name of the score.
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes rows: keys ``model`` (text), ``mean``, ``low``, ``high`` (numbers), ``verdict`` (text:
+    "best", "cannot be told apart", "worse"), in the order drawn.
     """
     alt = altair()
     base = alt.Chart(records(rows))
@@ -99,27 +89,8 @@ def path_losses(
 ) -> Any:
     """Draw a loss along λ, from generative to discriminative.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``place`` (on the path), ``loss``, ``line`` (text) and ``weight`` (in the pool, 0 to
-        1).
-    labels : sequence of str
-        λ at each place of the path, as text.
-    lines : sequence of (str, int, int)
-        Each line's name, the number of its colour and that of its dash.
-    chosen : float or None
-        Where on the path the chosen λ lies: 0 the first place, 0.5 between the first and second.
-    title : str
-        Name of the loss.
-    colours : Colours
-    slider : tuple of (str or None, sequence of float)
-        CSS selector of the range input whose λ is marked, and where on this path each of its
-        positions lies; as `chosen`.
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes rows: keys ``place`` (on the path), ``loss``, ``line`` (text) and ``weight`` (in the
+    pool, 0 to 1).
     """
     alt = altair()
     base = alt.Chart(records(rows))

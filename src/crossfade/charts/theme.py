@@ -98,13 +98,7 @@ _FONT: Final = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', sa
 
 
 def altair() -> Any:
-    """Return the module altair.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed.
-    """
+    """Return the module altair."""
     try:
         import altair as module
     except ImportError as error:
@@ -116,13 +110,7 @@ def altair() -> Any:
 
 
 def themed(chart: Any, colours: Colours = LIGHT) -> Any:
-    """Return the chart in the house's look.
-
-    Parameters
-    ----------
-    chart : altair.Chart
-    colours : Colours
-    """
+    """Return the chart in the house's look."""
     return chart.configure(
         background="transparent" if colours is STYLE_SHEET else colours.paper,
         font=_FONT,
@@ -190,19 +178,7 @@ def interval_tooltips(number: str) -> list[Any]:
 
 
 def follows(name: str, selector: str | None, start: int, choices: Sequence[str]) -> Any:
-    """Return a parameter that says which of several places or classes is looked at.
-
-    Parameters
-    ----------
-    name : str
-        Under which expressions find its position, as text: use ``toNumber(name)``.
-    selector : str or None
-        CSS selector of the input on the page that it follows; None for an input of its own.
-    start : int
-        Where it starts without a page.
-    choices : sequence of str
-        What there is to choose from.
-    """
+    """Return a parameter that says which of several places or classes is looked at."""
     alt = altair()
     if selector is not None:
         # The input's own value counts from the start; Vega reads it when it binds.
@@ -216,14 +192,7 @@ def follows(name: str, selector: str | None, start: int, choices: Sequence[str])
 
 
 def shown(name: str, longest: int = 60) -> str:
-    """Return a name fit for a label: one line, visible, not too long.
-
-    Examples
-    --------
-    >>> from crossfade.charts.theme import shown
-    >>> shown("a\\tb"), shown(""), shown("x" * 99, 5)
-    ('a\\\\tb', '(empty)', 'xxxx…')
-    """
+    """Return a name fit for a label: one line, visible, not too long."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
     if not text.strip():
         return "(empty)" if not text else f"({len(text)} spaces)"
@@ -240,14 +209,7 @@ _OF_OBJECTS: Final = {
 
 
 def labels(names: Sequence[str], longest: int = 60) -> list[str]:
-    """Return names fit for labels, no two of them alike.
-
-    Examples
-    --------
-    >>> from crossfade.charts.theme import labels
-    >>> labels(["xxxxxx", "xxxxxy", "z"], 4)
-    ['xxx…', 'xxx… (2)', 'z']
-    """
+    """Return names fit for labels, no two of them alike."""
     taken: dict[str, int] = {}
     found = []
     for name in names:

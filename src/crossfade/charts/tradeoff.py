@@ -37,31 +37,8 @@ def posterior_view(
 ) -> Any:
     """Draw rows in a plane over the classes that a model gives each place, at the λ of a slider.
 
-    Parameters
-    ----------
-    cells : sequence of mapping
-        Keys ``x``, ``x2``, ``y``, ``y2``, and two lists with an entry a place on the path:
-        ``k``, position in `classes` of the most probable class, and ``p``, its posterior.
-    boundary : sequence of mapping
-        Line segments: ``place`` on the path, ``x``, ``y``, ``x2``, ``y2``.
-    points : sequence of mapping
-        Rows: ``x``, ``y``, ``label``.
-    classes : sequence of str
-        Labels in the legend's order.
-    titles : tuple of str
-        Of the two axes.
-    places : sequence of str
-        The λ of each place on the path.
-    start : int
-        Place that is shown first.
-    slider : str, optional
-        CSS selector of the range input that says which place is looked at; the chart brings its
-        own where there is none.
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes cells: keys ``x``, ``x2``, ``y``, ``y2``, and two lists with an entry a place on the
+    path: ``k``, position in `classes` of the most probable class, and ``p``, its posterior.
     """
     alt = altair()
     hues = [colours.classes[k % len(colours.classes)] for k in range(len(classes))]
@@ -144,28 +121,8 @@ def weight_path(
 ) -> Any:
     """Draw the weight of each column as a bar, at the λ of a slider.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``name``, ``score`` (which class the weight is for) and ``w``, a list with a weight a
-        place on the path.
-    names : sequence of str
-        Names in the order drawn.
-    span : tuple of float
-        Smallest and largest weight on the whole path: bars keep one scale while they move.
-    title : str
-        Of the axis.
-    places, start, slider
-        As for :func:`posterior_view`.
-    classes : sequence of str
-        What ``score`` counts; empty where there is one score only.
-    chooser : str, optional
-        CSS selector of the input that says which class is looked at.
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes rows: keys ``name``, ``score`` (which class the weight is for) and ``w``, a list with
+    a weight a place on the path.
     """
     alt = altair()
     base = alt.Chart(records(rows))
@@ -222,22 +179,8 @@ def weight_ends(
 ) -> Any:
     """Draw the generative and the discriminative estimate of each weight, with intervals.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Keys ``name``, ``score``, ``end`` ("generative" or "discriminative"), ``value``, ``low``,
-        ``high``.
-    names : sequence of str
-        Names in the order drawn.
-    title : str
-        Of the axis.
-    classes, chooser
-        As for :func:`weight_path`.
-    colours : Colours
-
-    Returns
-    -------
-    altair.LayerChart
+    Takes rows: keys ``name``, ``score``, ``end`` ("generative" or "discriminative"), ``value``,
+    ``low``, ``high``.
     """
     alt = altair()
     base = alt.Chart(records(rows))
@@ -290,16 +233,7 @@ def weight_ends(
 
 
 def _weight_axis(title: str, sizes: Sequence[float], span: tuple[float, float]) -> dict[str, Any]:
-    """Return the axis of weights: linear, unless few of them would squeeze the others flat.
-
-    Parameters
-    ----------
-    title : str
-    sizes : sequence of float
-        The weights' sizes, at least one.
-    span : tuple of float
-        What the axis has to hold, besides 0.
-    """
+    """Return the axis of weights: linear, unless few of them would squeeze the others flat."""
     alt = altair()
     low, high = min(span[0], 0.0), max(span[1], 0.0)
     usual = sorted(sizes)[len(sizes) // 2]

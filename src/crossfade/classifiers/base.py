@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.classifiers.checks import (
     check_groups,
@@ -28,20 +29,19 @@ from crossfade.classifiers.checks import (
     prior_shift,
 )
 from crossfade.classifiers.views import FittedViews
-from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density
 from crossfade.errors import ConvergenceWarning, DataError, DomainError, SeparationWarning
+from crossfade.optim.newton import Solution
+from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.decoding import table_library
 from crossfade.tradeoff.binding import bind, summarise
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import densities_wanted, density_limit, posteriors_only
-from crossfade.optim.newton import Solution
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.selection import polish, select
-from crossfade.table import Schema, check_weights, encode_labels, read_features
-from crossfade.table.decoding import table_library
 
 __all__ = ["TradeoffClassifier"]
 

@@ -16,11 +16,11 @@ from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.checks import has_missing, prior_shift
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
+from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.decoding import table_library
 from crossfade.tradeoff.binding import summarise
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import generative
-from crossfade.table import Schema, check_weights, encode_labels, read_features
-from crossfade.table.decoding import table_library
 
 __all__ = ["BatchClassifier"]
 
@@ -107,17 +107,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         return self
 
     def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:
-        """Add encoded rows to a generative fit, or begin one with them.
-
-        Parameters
-        ----------
-        rows : LabelledRows
-        density : Density
-            Unbound in the first call, later what that call began with, with room for new
-            categories.
-        before : tuple, optional
-            The sums so far.
-        """
+        """Add encoded rows to a generative fit, or begin one with them."""
         first = before is None
         try:
             if first:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.table import encode_labels
+from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = [
     "check_groups",
@@ -43,13 +43,7 @@ def check_tradeoff(tradeoff: Any) -> None:
 
 
 def check_groups(groups: Any, n_samples: int) -> Integers:
-    """Return the number of each row's group.
-
-    Raises
-    ------
-    DataError
-        If there is not one group a row, or only one group in all.
-    """
+    """Return the number of each row's group."""
     labels = np.asarray(groups)
     if labels.shape != (n_samples,):
         raise DataError(

@@ -13,8 +13,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.tradeoff.labelled_rows import log_normalise
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
+from crossfade.tradeoff.labelled_rows import log_normalise
 
 __all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
-from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.table.objects import show
 

@@ -13,11 +13,11 @@ from crossfade.classifiers.checks import check_number
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError
+from crossfade.table import Schema
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
-from crossfade.table import Schema
 
 __all__ = ["GaussianDiscriminant"]
 

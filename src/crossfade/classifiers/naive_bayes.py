@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crossfade._typing import Floats, Integers
 from crossfade.classifiers.batches import BatchClassifier
 from crossfade.classifiers.checks import check_number
 from crossfade.densities import (
@@ -21,8 +22,9 @@ from crossfade.densities import (
     Poisson,
     Product,
 )
-from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.optim.newton import sample_rows
+from crossfade.table import Schema
 from crossfade.tradeoff.column_evidence import (
     column_evidence,
     is_candidate,
@@ -30,10 +32,8 @@ from crossfade.tradeoff.column_evidence import (
     tail_evidence,
 )
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.out_of_fold import folds
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
-from crossfade.table import Schema
 
 __all__ = ["BY_TYPE", "DENSITY_OF_KIND", "NaiveBayes"]
 

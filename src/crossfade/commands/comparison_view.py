@@ -30,17 +30,7 @@ _SCORES: Final = {"error": "error %", "log_loss": "log-loss", "brier": "Brier"}
 
 
 def print_result(result: ComparisonResult, table: OpenTable, out: Console | None = None) -> None:
-    """Print the table, its notes and the verdict.
-
-    Parameters
-    ----------
-    result : ComparisonResult
-        What was found.
-    table : OpenTable
-        Where the data came from, and what was done on opening them.
-    out : Console, optional
-        Where to print; stdout by default.
-    """
+    """Print the table, its notes and the verdict."""
     out = out or console()
     out.print()
     for line in _heading(result, table):

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from crossfade.charts.files import ENDINGS, check_available, drawn
 from crossfade.commands.output import console, plain, shortened, write_whole
+from crossfade.errors import DataError
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRIC_LABELS
-from crossfade.errors import DataError
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -23,15 +23,7 @@ __all__ = ["check_chart", "findings", "print_curve", "write_chart"]
 
 
 def findings(curve: LearningCurve, metric: str, ahead: int) -> dict[str, Any]:
-    """Return sizes, means with intervals, crossings and what more rows promise, for strict JSON.
-
-    Parameters
-    ----------
-    curve : LearningCurve
-    metric : str
-    ahead : int
-        Training size to look ahead to.
-    """
+    """Return sizes, means with intervals, crossings and what more rows promise, for strict JSON."""
     summary = curve.summary(metric)
     promised = curve.extrapolate(ahead, metric) if curve.n_splits > 1 else {}
     return {
@@ -60,15 +52,7 @@ def _finite(value: float) -> float | None:
 
 
 def check_chart(path: Path) -> None:
-    """Refuse a chart that could not be drawn or named so, before any work.
-
-    Raises
-    ------
-    DataError
-        If the file's name does not end as a picture's or a page's does.
-    MissingExtraError
-        If Altair, or what it needs for pictures, is not installed.
-    """
+    """Refuse a chart that could not be drawn or named so, before any work."""
     if _ending(path) not in ENDINGS:
         raise DataError(
             f"--chart: expected a file that ends in .png, .svg, .html or .json, got {path.name!r}; "

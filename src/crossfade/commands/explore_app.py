@@ -70,19 +70,7 @@ class Choice:
 
     @classmethod
     def read(cls, query: Any) -> Choice:
-        """Return the choice that the address's query spells.
-
-        Parameters
-        ----------
-        query : mapping with getlist
-            Lists under ``column``, ``class`` and ``model``, texts under ``criterion`` and
-            ``splits``.
-
-        Raises
-        ------
-        DataError
-            If a number is none, or a name is unknown.
-        """
+        """Return the choice that the address's query spells."""
         models = tuple(dict.fromkeys(query.getlist("model"))) or _FIRST_MODELS
         criterion = query.get("criterion", "log_loss")
         for name, known in [*((m, SHORT_NAMES) for m in models), (criterion, CRITERIA)]:
@@ -129,13 +117,7 @@ class Explorer:
         self.problem = read_problem(self.table.X, self.table.y)
 
     def page(self, choice: Choice) -> str:
-        """Return the page of a choice.
-
-        Raises
-        ------
-        DataError
-            If the choice leaves too little to compare.
-        """
+        """Return the page of a choice."""
 
         def report(done: int, total: int, text: str) -> None:
             self.doing = (choice, done, total, text)
@@ -206,18 +188,7 @@ def _options(names: tuple[str, ...], chosen: tuple[int, ...]) -> list[tuple[int,
 def application(
     explorer: Explorer, token: str, hosts: list[str], announce: Callable[[], None]
 ) -> Any:
-    """Return the ASGI application: one page below a secret path, read only.
-
-    Parameters
-    ----------
-    explorer : Explorer
-    token : str
-        The secret; without it everything is not found.
-    hosts : list of str
-        Names that requests may call this machine by, against pages elsewhere that rebind theirs.
-    announce : callable
-        Called when the server is ready.
-    """
+    """Return the ASGI application: one page below a secret path, read only."""
     from anyio import Lock, to_thread
     from starlette.applications import Starlette
     from starlette.datastructures import QueryParams
@@ -283,25 +254,7 @@ _WRONG_TOKEN: Final = "Use the whole address that crossfade explore printed."
 
 
 def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
-    """Serve the page until Ctrl-C, and print where.
-
-    Parameters
-    ----------
-    table : OpenTable
-    host : str
-        Address to listen on.
-    port : int
-        0 takes a free one.
-    random_state : int
-        Seed of the splits.
-
-    Raises
-    ------
-    MissingExtraError
-        If Starlette or uvicorn is not installed.
-    OSError
-        If the port is taken.
-    """
+    """Serve the page until Ctrl-C, and print where."""
     try:
         import starlette  # noqa: F401 - needed below, and missed before the table is read
         import uvicorn

@@ -46,13 +46,7 @@ class NewRows:
         self._size = size
 
     def batches(self) -> Iterator[tuple[Any, int]]:
-        """Yield tables that the model takes, each with the number of its first row.
-
-        Raises
-        ------
-        DataError
-            If the table cannot be read, lacks a column or has cells that do not fit.
-        """
+        """Yield tables that the model takes, each with the number of its first row."""
         for frame, first in self._read():
             if first == 1:
                 self.extra = self.matcher.extra(frame.columns)
@@ -60,13 +54,7 @@ class NewRows:
             yield (matched if self.saved.schema.has_names else matched.to_numpy()), first
 
     def row(self, number: int) -> Any:
-        """Return one row as a table, the first row being number 1.
-
-        Raises
-        ------
-        DataError
-            If there is no such row.
-        """
+        """Return one row as a table, the first row being number 1."""
         if number < 1:
             raise DataError(
                 f"--row: expected 1 (the first row below the header) or more, got {number}"

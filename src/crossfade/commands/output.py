@@ -111,17 +111,7 @@ def command_line() -> str:
 
 
 def check_writable(path: Path, option: str, *inputs: str | Path) -> None:
-    """Raise a DataError where a file cannot be written, before hours of work and not after.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    option : str
-        The option that named it.
-    *inputs : str or Path
-        What the command reads, which must not be overwritten; names that are no files do no harm.
-    """
+    """Raise a DataError where a file cannot be written, before hours of work and not after."""
     folder = path.absolute().parent
     if not folder.is_dir():
         raise DataError(
@@ -144,12 +134,6 @@ def check_writable(path: Path, option: str, *inputs: str | Path) -> None:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write strict JSON; the file is replaced as a whole or left as it was.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
+    """Write strict JSON; the file is replaced as a whole or left as it was."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
     write_whole(path, text.encode("utf-8", errors="backslashreplace"))

@@ -75,21 +75,7 @@ def open_table(
 ) -> OpenTable:
     """Open a file or a bundled data set and split off the target.
 
-    Parameters
-    ----------
-    name : str
-        Path or name, as :func:`crossfade.datasets.load` takes it.
-    target : str, optional
-        The target column.
-    drop : sequence of str, optional
-        Columns to leave out.
-    missing, text, separator : optional
-        As ``missing_values``, ``text`` and ``separator`` of :func:`crossfade.datasets.load`.
-
-    Raises
-    ------
-    DataError
-        If the table cannot be opened, or a column to leave out is not there.
+    Takes drop: columns to leave out.
     """
     data = datasets.load(
         name, target, missing_values=missing or (), text=text or (), separator=separator

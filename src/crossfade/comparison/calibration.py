@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crossfade.evaluation.scores import Estimate, estimate
 from crossfade._typing import Floats, Integers
+from crossfade.evaluation.scores import Estimate, estimate
 
 __all__ = ["Calibration", "Ranking", "calibrate", "rank"]
 
@@ -64,22 +64,7 @@ def calibrate(
 ) -> Calibration:
     """Return the reliability of posteriors on the test rows of several splits.
 
-    Parameters
-    ----------
-    posteriors : sequence of ndarray of shape (n_test, n_classes)
-        One a split. Of two classes the second's probabilities are looked at, else all classes'.
-    truths : sequence of ndarray of shape (n_test,), int64
-    test_to_train : float
-        n_test/n_train of the splits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.comparison.calibration import calibrate
-    >>> posterior = np.array([[0.75, 0.25]] * 4)
-    >>> found = calibrate([posterior] * 2, [np.array([0, 0, 0, 1])] * 2, 0.25)
-    >>> found.mean, found.frequency, found.error.mean
-    (array([0.25]), array([0.25]), 0.0)
+    Shapes: posteriors (n_test, n_classes); truths (n_test,).
     """
     sums = np.stack([_binned(p, y) for p, y in zip(posteriors, truths, strict=True)])
     count, probability, happened = sums.sum(axis=0)
@@ -153,22 +138,7 @@ class Ranking:
 def rank(scores: Sequence[Floats], truths: Sequence[Integers], test_to_train: float) -> Ranking:
     """Return ROC and precision-recall curves of two classes, averaged over splits.
 
-    Parameters
-    ----------
-    scores : sequence of ndarray of shape (n_test,)
-        One a split: the second class's probability.
-    truths : sequence of ndarray of shape (n_test,), int64
-        0 or 1.
-    test_to_train : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.comparison.calibration import rank
-    >>> scores, truth = np.array([0.1, 0.4, 0.35, 0.8]), np.array([0, 0, 1, 1])
-    >>> found = rank([scores] * 2, [truth] * 2, 0.25)
-    >>> found.area.mean, round(found.average_precision.mean, 3)
-    (0.75, 0.833)
+    Shapes: scores (n_test,); truths (n_test,).
     """
     curves = [_curves(s, y) for s, y in zip(scores, truths, strict=True)]
     rates, precisions, areas, averages = zip(*curves, strict=True)

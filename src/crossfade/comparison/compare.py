@@ -12,9 +12,9 @@ from crossfade.comparison.inputs import check_settings, read_problem
 from crossfade.comparison.models import choose_models, default_models, without_dear
 from crossfade.comparison.results import ComparisonResult
 from crossfade.comparison.run import Progress, Run
+from crossfade.errors import DataError
 from crossfade.evaluation.inputs import check_models
 from crossfade.evaluation.splits import repeated_splits, training_rows
-from crossfade.errors import DataError
 
 __all__ = ["compare"]
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
 from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
 from crossfade.comparison.effects import Bar, Probes, jackknife, make_probes, weights
@@ -21,10 +22,9 @@ from crossfade.comparison.plane import (
     discriminant_plane,
     posterior_surface,
 )
+from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.evaluation.splits import Split, repeated_splits
-from crossfade._typing import Floats, Integers
-from crossfade.errors import DataError
 from crossfade.processes import map_in_order
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
@@ -235,14 +235,7 @@ def count_steps(n_splits: int) -> int:
 
 
 def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
-    """Fit the best models once more and look at them closely.
-
-    Parameters
-    ----------
-    subject : Subject
-    step : callable
-        Called with a few words after each set of fits.
-    """
+    """Fit the best models once more and look at them closely."""
     sample, splits = _sampled(subject)
     evaluator, rows = subject.evaluator, np.sort(sample)
     probes = make_probes(evaluator.rows(rows), subject.schema, evaluator.codes[rows])

@@ -73,18 +73,7 @@ def make_probes(X: Any, schema: Schema, codes: Integers) -> Probes | None:
     median or most frequent value, which matters only where columns interact (a covariance a
     class).
 
-    Parameters
-    ----------
-    X : frame or ndarray of shape (n_rows, n_columns)
-    schema : Schema
-        What its columns are.
-    codes : ndarray of shape (n_rows,), int64
-        Classes.
-
-    Returns
-    -------
-    Probes or None
-        None if no column varies.
+    Shapes: X (n_rows, n_columns); codes (n_rows,).
     """
     matrix = np.asarray(schema.encode(X), dtype=np.float64)
     base = np.array([_usual(c, k) for c, k in zip(matrix.T, schema.kinds, strict=True)])
@@ -108,18 +97,7 @@ def make_probes(X: Any, schema: Schema, codes: Integers) -> Probes | None:
 def weights(scores: Floats, probes: Probes) -> Floats:
     """Return the weights from the class scores of the probes.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_probes, n_classes)
-        Log-posteriors up to a constant a row.
-    probes : Probes
-
-    Returns
-    -------
-    ndarray of shape (n_bars, 1) or (n_bars, n_classes)
-        Change of the log-odds of the second class (two classes), else of each class's
-        log-posterior against the mean of all, a standard deviation or a change of category. For a
-        linear model the coefficient of the standardised column.
+    Shapes: scores (n_probes, n_classes); → (n_bars, 1).
     """
     if scores.shape[1] == 2:
         scores = scores[:, 1:] - scores[:, :1]
@@ -134,27 +112,6 @@ def jackknife(values: Sequence[Floats], test_to_train: float) -> tuple[Floats, f
     The delete-d jackknife (Shao and Wu 1989, "A general theory for jackknife variance
     estimation", Annals of Statistics 17): with d rows left out of n, the variance of the estimate
     on all rows is (n-d)/d times the mean squared deviation of those on parts.
-
-    Parameters
-    ----------
-    values : sequence of ndarray
-        One a split, at least two.
-    test_to_train : float
-        d/(n-d).
-
-    Returns
-    -------
-    standard_error : ndarray
-    half : float
-        Standard errors to either side that a 95 % interval takes (Student's t).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.comparison.effects import jackknife
-    >>> error, half = jackknife([np.array([1.0]), np.array([3.0])], test_to_train=0.25)
-    >>> error, round(half, 1)
-    (array([2.82842712]), 12.7)
     """
     parts = np.stack(values)
     error = parts.std(axis=0, ddof=1) / np.sqrt(test_to_train)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from crossfade.comparison.results import DataSummary
+from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import LabelledTable, check_number, read_table
 from crossfade.evaluation.scores import METRICS
-from crossfade.errors import DataError
 
 __all__ = ["Problem", "check_settings", "read_problem"]
 
@@ -54,17 +54,7 @@ def check_settings(*, n_splits: int, criterion: str, random_state: int) -> None:
 def read_problem(X: Any, y: Any) -> Problem:
     """Check a table and its labels, and leave out the rows that have no label.
 
-    Parameters
-    ----------
-    X : frame or array-like of shape (n_rows, n_columns)
-        The table; not changed.
-    y : array-like or series of shape (n_rows,)
-        Labels.
-
-    Raises
-    ------
-    DataError
-        If the table or the labels cannot be used, or a class has one row only.
+    Shapes: X (n_rows, n_columns); y (n_rows,).
     """
     table = read_table(X, y)
     n_dropped = table.n_dropped

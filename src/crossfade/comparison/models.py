@@ -109,19 +109,7 @@ def without_dear(
     Those are the Gaussians with full covariance at a tradeoff other than 1, whose weights are as
     many as there are products of two columns.
 
-    Parameters
-    ----------
-    models : mapping of str to estimator
-    X : frame or ndarray of shape (n_rows, n_columns)
-    n_train : int
-        Rows of a fit.
-    n_classes : int
-
-    Returns
-    -------
-    models : dict of str to estimator
-    note : str or None
-        What was left out and why, for the reader; None where nothing was.
+    Shapes: X (n_rows, n_columns).
     """
     label = "full Gaussian"
     dear = [
@@ -156,21 +144,7 @@ def reference_models() -> dict[str, Any]:
 
 
 def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the models whose name starts with one of the given names, in the mapping's order.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Whole names, their beginnings ("naive Bayes"), or short names: nb, shared, full, knn, svm,
-        majority, also with a variant behind a colon (nb:auto).
-    models : mapping of str to estimator
-        What to choose from.
-
-    Raises
-    ------
-    DataError
-        If a name fits no model.
-    """
+    """Return the models whose name starts with one of the given names, in the mapping's order."""
     chosen: set[str] = set()
     for name in names:
         wanted = " ".join(name.strip().split())
@@ -191,20 +165,7 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, 
 
 
 def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, Any]:
-    """Return one of Crossfade's own models, unfitted, with its name.
-
-    Parameters
-    ----------
-    name : str
-        As for :func:`choose_models`; a family without a variant means tradeoff "auto".
-    tradeoff : float or "auto", optional
-        λ; that of the name by default.
-
-    Raises
-    ------
-    DataError
-        If the name fits no model, or models of several families.
-    """
+    """Return one of Crossfade's own models, unfitted, with its name."""
     models = own_models()
     found = choose_models([name], default_models())
     if not found.keys() & models.keys():
@@ -260,18 +221,7 @@ def tradeoff_parameter(model: Any) -> str | None:
 
 
 def families(models: Mapping[str, Any]) -> list[Family]:
-    """Group models that differ in their tradeoff only.
-
-    Parameters
-    ----------
-    models : mapping of str to estimator
-        Models by name.
-
-    Returns
-    -------
-    list of Family
-        In order of first appearance; models without a tradeoff are in none.
-    """
+    """Group models that differ in their tradeoff only."""
     groups: dict[str, list[str]] = {}
     for name, model in models.items():
         parameter = tradeoff_parameter(model)

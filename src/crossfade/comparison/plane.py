@@ -25,25 +25,7 @@ def discriminant_plane(Z: Floats, codes: Integers) -> Floats:
     1936; Rao 1948). Two classes have one such direction; the second then is the direction of
     largest spread in what the first leaves over.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n_rows, n_columns)
-        Standardised columns without missing cells.
-    codes : ndarray of shape (n_rows,), int64
-
-    Returns
-    -------
-    ndarray of shape (n_rows, 2)
-        Each direction has within-class variance one; a direction that does not exist is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.comparison.plane import discriminant_plane
-    >>> Z = np.array([[-1.1, 1.0], [-0.9, -1.0], [0.9, 1.0], [1.1, -1.0]])
-    >>> plane = discriminant_plane(Z, np.array([0, 0, 1, 1]))
-    >>> np.sign(plane[:, 0])
-    array([-1., -1.,  1.,  1.])
+    Shapes: Z (n_rows, n_columns); codes (n_rows,); → (n_rows, 2).
     """
     onehot = np.eye(int(codes.max()) + 1)[codes]
     onehot = onehot[:, onehot.any(axis=0)]
@@ -88,18 +70,7 @@ def _largest_remaining(Z: Floats, first: Floats) -> Floats:
 
 
 def class_scores(model: Any, X: Any, columns: Integers, n_classes: int) -> Floats:
-    """Return log-posteriors, centred over classes, shape (n_rows, n_classes).
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted, with predict_proba.
-    X : frame or array-like of shape (n_rows, n_features)
-    columns : ndarray of int
-        The class that each column of the model's posterior belongs to.
-    n_classes : int
-        Classes in all; those the model has not seen get the lowest score of the row.
-    """
+    """Return log-posteriors, centred over classes, shape (n_rows, n_classes)."""
     if hasattr(model, "predict_log_proba"):
         with np.errstate(divide="ignore"):
             found = np.asarray(model.predict_log_proba(X), dtype=np.float64)
@@ -124,16 +95,7 @@ def posterior_surface(plane: Floats, scores: Floats) -> Floats:
     What rows at one place of the view get on average. Log-posteriors of Gaussian classes are
     quadratic in the columns, those of linear models linear.
 
-    Parameters
-    ----------
-    plane : ndarray of shape (n_rows, 2)
-    scores : ndarray of shape (n_rows, n_classes)
-        From :func:`class_scores`.
-
-    Returns
-    -------
-    ndarray of shape (6, n_classes)
-        Coefficients of :func:`quadratic`.
+    Shapes: plane (n_rows, 2); scores (n_rows, n_classes); → (6, n_classes).
     """
     surface: Any = np.linalg.lstsq(quadratic(plane), scores, rcond=None)[0]
     return surface

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._typing import Floats
 from crossfade.comparison.details import Details
 from crossfade.comparison.verdict import verdict
+from crossfade.errors import MissingExtraError
 from crossfade.evaluation.crossing import Crossing
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate
-from crossfade._typing import Floats
-from crossfade.errors import MissingExtraError
 from crossfade.report.numbers import figure
 from crossfade.table.reading import import_polars
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from crossfade._typing import Floats
 from crossfade.blocks import MANY_ROWS
 from crossfade.classifiers.naive_bayes import BY_TYPE, DENSITY_OF_KIND
 from crossfade.comparison.details import (
@@ -27,6 +28,7 @@ from crossfade.comparison.results import (
     ModelResult,
     TradeoffChoice,
 )
+from crossfade.errors import DataError
 from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
 from crossfade.evaluation.evaluation import (
     Counts,
@@ -40,8 +42,6 @@ from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
 from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, row_tracers
-from crossfade._typing import Floats
-from crossfade.errors import DataError
 from crossfade.processes import map_in_order
 
 __all__ = ["Progress", "Run"]

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from crossfade._typing import Floats, Integers
 from numpy.typing import NDArray
 
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DomainError, NotADensityError
 
 __all__ = ["Bound", "Density", "Floats", "Integers", "not_a_density", "reference_rows", "refuse"]
-
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities import kernels
 from crossfade._typing import Floats, Integers
+from crossfade.densities import kernels
 from crossfade.densities.base import Bound
 from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales

@@ -65,22 +65,8 @@ def grouped_moments(
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Sum powers of x - shift: first and second by class and column, higher ones by column.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, d)
-        NaN cells are left out. Infinite ones leave their column's sums infinite or NaN.
-    codes : ndarray of shape (n_rows,)
-    weights : ndarray of shape (n_rows,) or (0,)
-        Empty for all one.
-    shift : ndarray of shape (d,)
-    n_classes : int
-    fourth : bool
-        Whether to sum third and fourth powers; else they are zero.
-
-    Returns
-    -------
-    counts, first, second : ndarray of shape (n_classes, d)
-    third_power, fourth_power : ndarray of shape (d,)
+    Shapes: X (n_rows, d); codes (n_rows,); weights (n_rows,); shift (d,); counts, first, second
+    (n_classes, d); third_power, fourth_power (d,).
     """
     n_rows, d = X.shape
     counts = np.zeros((n_classes, d))
@@ -169,16 +155,8 @@ def quadratic_scores(
 ) -> Floats:
     """Return Σ_j (a_kj z_j + b_kj z_j² - A_kj), z = (x - location)·inverse_scale; NaN left out.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, d)
-    location, inverse_scale : ndarray of shape (d,)
-    linear, square, partition : ndarray of shape (n_classes, d)
-        a, b and A.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
+    Shapes: X (n_rows, d); location, inverse_scale (d,); linear, square, partition (n_classes,
+    d); → (n_rows, n_classes).
     """
     n_rows, d = X.shape
     n_classes = linear.shape[0]
@@ -263,18 +241,7 @@ def quadratic_scores_numpy(
 def product_covariances(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
     """Return cov(z_i z_j, z_k z_l) of a Gaussian for pairs of products, by Isserlis' theorem.
 
-    Parameters
-    ----------
-    C : ndarray of shape (d, d)
-        Covariance of z.
-    m : ndarray of shape (d,)
-        Mean of z.
-    i, j : ndarray of shape (n_products,)
-        The products' columns.
-
-    Returns
-    -------
-    ndarray of shape (n_products, n_products)
+    Shapes: C (d, d); m (d,); i, j (n_products,); → (n_products, n_products).
     """
     n = i.size
     out = np.empty((n, n))

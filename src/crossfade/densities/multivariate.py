@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import workspace
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
 from crossfade.densities.univariate import class_weights, safe_mean, statistic_scales

@@ -11,9 +11,9 @@ from typing import Self
 
 import numpy as np
 
-from crossfade.evaluation.evaluation import Counts
 from crossfade._typing import Floats
 from crossfade.errors import DataError
+from crossfade.evaluation.evaluation import Counts
 
 __all__ = ["Checkpoint", "SplitRecord"]
 
@@ -78,11 +78,6 @@ class Checkpoint:
     path : Path
     fingerprint : mapping of str to str
         What the file must agree with, by what it is called in messages.
-
-    Raises
-    ------
-    DataError
-        If the file is of another run, or not such a file at all; it is then left as it is.
     """
 
     def __init__(self, path: Path, fingerprint: Mapping[str, str]) -> None:

@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.classifiers.base import TradeoffClassifier
-from crossfade.evaluation.kinds import (
-    BERNOULLI,
-    CATEGORICAL,
-    GAUSSIAN,
-    POISSON,
-    SHARED_GAUSSIAN,
-)
-from crossfade.evaluation.splits import Split
 from crossfade._typing import Floats, Integers
+from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.densities.base import Density
 from crossfade.densities.bernoulli import Bernoulli
 from crossfade.densities.categorical import Categorical
@@ -26,6 +18,14 @@ from crossfade.densities.multivariate import MultivariateGaussian
 from crossfade.densities.poisson import Poisson
 from crossfade.densities.product import Product
 from crossfade.densities.univariate import statistic_scales
+from crossfade.evaluation.kinds import (
+    BERNOULLI,
+    CATEGORICAL,
+    GAUSSIAN,
+    POISSON,
+    SHARED_GAUSSIAN,
+)
+from crossfade.evaluation.splits import Split
 
 __all__ = ["CompiledCurve", "compiled_curve"]
 
@@ -155,15 +155,6 @@ def compiled_curve(
 
     It has one if it is a classifier of this library with independent columns and tradeoff 1, or 0
     where no cell is missing, whose decisions are those of the largest posterior.
-
-    Parameters
-    ----------
-    model : estimator
-        With checked parameters.
-    density : Density
-        Unbound, of the model's columns.
-    matrix, codes, n_classes
-        As for :class:`CompiledCurve`.
     """
     plain = (
         isinstance(model, TradeoffClassifier)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from crossfade.evaluation.scores import Estimate, estimate
 from crossfade._typing import Floats
+from crossfade.evaluation.scores import Estimate, estimate
 
 __all__ = ["Crossing", "find_crossing", "gain_per_doubling"]
 
@@ -80,29 +80,7 @@ def find_crossing(
 ) -> Crossing:
     """Find where the mean discriminative curve falls below the generative one and stays there.
 
-    Parameters
-    ----------
-    generative, discriminative : ndarray of shape (n_splits, n_sizes)
-        Scores (lower is better) on the same splits.
-    sizes : sequence of int
-        Training sizes, ascending.
-    random_state : int
-        Seed of the bootstrap over splits.
-
-    Returns
-    -------
-    Crossing
-        With a percentile interval. Splits share rows, so the interval tells the uncertainty of
-        this table's curves, not that of a fresh sample of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.evaluation.crossing import find_crossing
-    >>> generative = np.array([[0.4, 0.4, 0.4], [0.4, 0.4, 0.4]])
-    >>> discriminative = np.array([[0.6, 0.5, 0.3], [0.6, 0.5, 0.3]])
-    >>> round(find_crossing(generative, discriminative, (10, 20, 40), 0).size, 2)
-    28.28
+    Shapes: generative, discriminative (n_splits, n_sizes).
     """
     gap = discriminative - generative
     at = np.asarray(sizes, dtype=np.float64)
@@ -137,19 +115,7 @@ def gain_per_doubling(
     averaged over splits (see :func:`crossfade.evaluation.scores.estimate`). Curves flatten, so a
     straight continuation promises the most that can be hoped for.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_splits, n_sizes)
-        Scores, lower is better.
-    sizes : sequence of int
-        Training sizes, ascending.
-    test_to_train : float
-        n_test/n_train of the splits.
-
-    Returns
-    -------
-    Estimate or None
-        Change a doubling; None with fewer than two sizes.
+    Shapes: scores (n_splits, n_sizes).
     """
     if len(sizes) < 2:
         return None

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from crossfade._typing import Floats, Integers
 from crossfade.evaluation.kinds import CATEGORICAL, GAUSSIAN
 from crossfade.evaluation.newton_kernels import minimise
 from crossfade.evaluation.score_kernels import add_scores
-from crossfade._typing import Floats, Integers
 
 __all__ = ["discriminative_curve"]
 
@@ -38,20 +38,8 @@ def _standardise(
     The penalty is the sum of squares of the weights of statistics standardised over the training
     rows, written as penalty_j w_j² and 2 coupling_j w_j w_{j+1} of the statistics as they are.
 
-    Parameters
-    ----------
-    powers : ndarray of shape (4, n_statistics)
-        Sums of the first four powers of the statistics over the training rows.
-    n : float
-        Number of training rows.
-    blocks : ndarray of shape (n_columns, 3), int64
-        Kind, first statistic and number of statistics of each column.
-    square_scale : ndarray of shape (n_statistics,)
-        What x² was divided by, where a column has x and x².
-    theta : ndarray of shape (K - 1, n_statistics + 1)
-        Weights and intercepts; changed to have weight 0 for each column's most frequent level.
-    penalty, coupling, active : ndarray of shape (n_statistics,)
-        Written.
+    Shapes: powers (4, n_statistics); blocks (n_columns, 3); square_scale (n_statistics,); theta
+    (K - 1, n_statistics + 1); penalty, coupling, active (n_statistics,).
     """
     last = theta.shape[1] - 1
     coupling[:] = 0.0
@@ -108,17 +96,8 @@ def discriminative_curve(
 ) -> None:
     """Fit penalised logistic regression at every nested size of one split; score the test rows.
 
-    Parameters
-    ----------
-    statistics : ndarray of shape (n_rows, n_statistics)
-        Columns of numbers centred and scaled (x and x² where variances differ by class), an
-        indicator for each level.
-    y, train, test, sizes, n_classes, shares, scores
-        As in :func:`~crossfade.evaluation.generative_kernels.generative_curve`.
-    blocks, square_scale
-        As in :func:`_standardise`.
-    l2 : float
-        Strength of the penalty on the weights of the standardised statistics.
+    Takes statistics (n_rows, n_statistics); statistics: columns of numbers centred and scaled
+    (x and x² where variances differ by class), an indicator for each level.
     """
     width = statistics.shape[1]
     n_train = sizes[-1]

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from crossfade.evaluation.scores import score_predictions
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.tradeoff.limit import posteriors_only
+from crossfade.evaluation.scores import score_predictions
 from crossfade.table.objects import show
+from crossfade.tradeoff.limit import posteriors_only
 
 __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 
@@ -142,22 +142,7 @@ class Evaluator:
         test: Integers,
         step: Callable[[str], None] = lambda name: None,
     ) -> dict[str, Evaluation | Failure]:
-        """Fit each model on the training rows and score it on the test rows.
-
-        Parameters
-        ----------
-        models : dict of str to estimator
-            They are cloned, not changed.
-        train, test : ndarray of int64
-            Row numbers.
-        step : callable, optional
-            Called with a model's name when it is done.
-
-        Returns
-        -------
-        dict
-            Under each name what the fit came to, or why it failed.
-        """
+        """Fit each model on the training rows and score it on the test rows."""
         X_train, y_train, X_test = self.rows(train), self.labels(train), self.rows(test)
         truth = self.truth(test)
 
@@ -191,13 +176,7 @@ class Evaluator:
         return predicted, posterior
 
     def codes_of(self, labels: NDArray[Any]) -> Integers:
-        """Return the position of each label in `classes`.
-
-        Raises
-        ------
-        DataError
-            If one is not among them, as the predictions of a regression are not.
-        """
+        """Return the position of each label in `classes`."""
         if labels.ndim == 2 and labels.shape[1] == 1:  # some libraries predict a column
             labels = labels[:, 0]
         codes = np.searchsorted(self.classes, labels)

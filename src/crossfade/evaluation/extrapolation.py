@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.evaluation.scores import METRIC_LABELS
 from crossfade._typing import Floats
+from crossfade.evaluation.scores import METRIC_LABELS
 
 __all__ = ["Extrapolation", "PowerLaw", "extrapolate", "fit_power_law"]
 
@@ -56,23 +56,7 @@ def fit_power_law(sizes: Floats, means: Floats, weights: Floats) -> PowerLaw:
     For a given exponent the fit is linear with non-negative coefficients; the exponent is the best
     of a grid from 0.05 to 2.
 
-    Parameters
-    ----------
-    sizes, means, weights : ndarray of shape (n_sizes,)
-        Training sizes, mean scores, and inverse variances of the means.
-
-    Returns
-    -------
-    PowerLaw
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.evaluation.extrapolation import fit_power_law
-    >>> m = np.array([10.0, 20, 40, 80, 160])
-    >>> law = fit_power_law(m, 0.2 + 0.5 * m**-0.5, np.ones(5))
-    >>> bool(abs(law.at(640) - 0.2198) < 1e-3)
-    True
+    Shapes: sizes, means, weights (n_sizes,).
     """
     return _fit_all(sizes, means[None], weights)[0]
 
@@ -175,18 +159,7 @@ def extrapolate(
     largest size, the curve still falls from its second half to its end by more than chance, and the
     law fits the last third of the curve within what chance and a hundredth allow.
 
-    Parameters
-    ----------
-    model, metric : str
-        For the statement.
-    scores : ndarray of shape (n_splits, n_sizes)
-        Scores, lower is better, no NaN.
-    sizes : sequence of int
-        Ascending.
-    m : int
-    unit : str, default="rows"
-    random_state : int, default=0
-        Seed of the bootstrap over splits.
+    Shapes: scores (n_splits, n_sizes).
     """
     at = np.asarray(sizes, dtype=np.float64)
     reason = _too_little(scores, at, m, unit)

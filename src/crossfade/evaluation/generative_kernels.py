@@ -11,9 +11,9 @@ import math
 import numpy as np
 from numba import njit
 
+from crossfade._typing import Floats, Integers
 from crossfade.evaluation.kinds import BERNOULLI, POISSON, SHARED_GAUSSIAN
 from crossfade.evaluation.score_kernels import add_scores
-from crossfade._typing import Floats, Integers
 
 __all__ = ["generative_curve"]
 
@@ -133,26 +133,10 @@ def generative_curve(
 ) -> None:
     """Fit independent columns at every nested size of one split, and score the test rows.
 
-    Parameters
-    ----------
-    numbers : ndarray of shape (n_rows, n_numbers)
-        Columns of numbers, NaN where missing; Gaussian ones with location 0 and scale 1.
-    codes : ndarray of shape (n_rows, n_categorical), int64
-        Position of each cell's level in the table of all levels, -1 where missing.
-    y : ndarray of shape (n_rows,), int64
-    train, test : ndarray, int64
-        Rows, training rows in nested order.
-    sizes : ndarray, int64
-        Rising.
-    n_classes : int
-    kinds, smoothing : ndarray of shape (n_numbers,)
-        Family of each column of numbers, and its variance share or pseudo-count.
-    offsets, levels, alphas : ndarray of shape (n_categorical,)
-        First position and number of levels in the table, and pseudo-count, by column.
-    shares : ndarray of shape (n_classes,) or (0,)
-        Class prior where it is not the training rows' own.
-    scores : ndarray of shape (n_sizes, 3)
-        Gets log-loss, Brier score and error.
+    Takes numbers (n_rows, n_numbers); codes (n_rows, n_categorical); y (n_rows,); kinds,
+    smoothing (n_numbers,); offsets, levels, alphas (n_categorical,); shares (n_classes,);
+    scores (n_sizes, 3); numbers: columns of numbers, NaN where missing; Gaussian ones with
+    location 0 and scale 1.
     """
     n_numbers, n_categorical = numbers.shape[1], codes.shape[1]
     n_levels = 0

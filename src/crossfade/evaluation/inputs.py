@@ -10,8 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.evaluation.evaluation import Evaluator
 from crossfade.errors import DataError
+from crossfade.evaluation.evaluation import Evaluator
 from crossfade.table import Schema, check_finite, encode_labels
 from crossfade.table.columns import Columns, read_columns
 from crossfade.table.factorise import is_missing
@@ -70,17 +70,7 @@ class LabelledTable:
 def read_table(X: Any, y: Any) -> LabelledTable:
     """Check a table and its labels, and leave out the rows that have no label.
 
-    Parameters
-    ----------
-    X : frame or array-like of shape (n_rows, n_columns)
-        The table; not changed.
-    y : array-like or series of shape (n_rows,)
-        Labels.
-
-    Raises
-    ------
-    DataError
-        If the table or the labels cannot be used, or a class has one row only.
+    Shapes: X (n_rows, n_columns); y (n_rows,).
     """
     table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
     columns = read_columns(table)

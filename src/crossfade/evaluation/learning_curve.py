@@ -13,6 +13,7 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
+from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import check_models, check_number, read_table
 from crossfade.evaluation.result import LearningCurve
@@ -26,7 +27,6 @@ from crossfade.evaluation.splits import (
     training_rows,
 )
 from crossfade.evaluation.tracing import Tracer, row_tracers, sequence_tracers
-from crossfade.errors import DataError
 
 __all__ = ["learning_curve"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._typing import Floats
+from crossfade.errors import DataError
 from crossfade.evaluation.crossing import Crossing, find_crossing
 from crossfade.evaluation.extrapolation import Extrapolation, extrapolate
 from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate, estimate
-from crossfade._typing import Floats
-from crossfade.errors import DataError
 from crossfade.table.reading import import_polars
 
 __all__ = ["LearningCurve", "check_metric"]

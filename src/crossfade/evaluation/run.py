@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS, for_each_block, n_threads, single_threaded_blas
 from crossfade.evaluation.checkpoint import Checkpoint, SplitRecord
 from crossfade.evaluation.evaluation import Counts, Evaluator
@@ -18,7 +19,6 @@ from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRICS
 from crossfade.evaluation.splits import Split
 from crossfade.evaluation.tracing import Tracer
-from crossfade._typing import Floats, Integers
 from crossfade.processes import map_in_order
 
 __all__ = ["CurveRun"]

@@ -26,31 +26,7 @@ def score_predictions(
 ) -> dict[str, float]:
     """Return the scores of a model on test rows.
 
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_rows,), int64
-        Predicted class of each row.
-    posterior : ndarray of shape (n_rows, n_classes) or None
-        Predicted probabilities; None for a model that has none (log-loss and Brier score are NaN).
-    truth : ndarray of shape (n_rows,), int64
-        Class of each row.
-
-    Returns
-    -------
-    dict
-        ``error``: share of rows predicted wrongly. ``log_loss``: mean of -log of the probability
-        of the true class, which is taken as 2.2e-16 where it is smaller. ``brier``: mean over rows
-        of the squared distance Σ_k (p_k - 1[y=k])² (Brier 1950), between 0 and 2; for two classes
-        it is twice the one-sided form.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.evaluation.scores import score_predictions
-    >>> posterior = np.array([[0.5, 0.5], [0.0, 1.0]])
-    >>> scores = score_predictions(np.array([0, 1]), posterior, np.array([1, 1]))
-    >>> scores["error"], scores["brier"], round(scores["log_loss"], 4)
-    (0.5, 0.25, 0.3466)
+    Shapes: predicted (n_rows,); posterior (n_rows, n_classes); truth (n_rows,).
     """
     error = float(np.mean(predicted != truth))
     if posterior is None:
@@ -110,20 +86,7 @@ def estimate(values: Floats, test_to_train: float) -> Estimate:
     and Bengio (2003, "Inference for the generalization error", Machine Learning 52, section 5)
     correct it to s·√(1/J + n_test/n_train).
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_splits,)
-        One value a split. One split alone tells no spread: all but the mean is NaN.
-    test_to_train : float
-        n_test/n_train; 0 gives the textbook standard error of independent values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.evaluation.scores import estimate
-    >>> result = estimate(np.array([0.0, 1.0, 2.0]), test_to_train=0.25)
-    >>> result.mean, round(result.standard_error, 4)
-    (1.0, 0.7638)
+    Shapes: values (n_splits,).
     """
     n_splits = len(values)
     mean = float(np.mean(values))

@@ -9,22 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.evaluation.evaluation import Evaluator
 from crossfade._typing import Integers
 from crossfade.errors import DataError
+from crossfade.evaluation.evaluation import Evaluator
 from crossfade.sequences.input import layout_of, read_labels
 
 __all__ = ["SequenceEvaluator", "are_sequences", "read_sequences"]
 
 
 def are_sequences(y: Any) -> bool:
-    """Return whether labels are lists of labels, one a sequence.
-
-    Examples
-    --------
-    >>> are_sequences([["DET", "NOUN"], ["VERB"]]), are_sequences(["a", "b"])
-    (True, False)
-    """
+    """Return whether labels are lists of labels, one a sequence."""
     if not isinstance(y, (list, tuple)) or not y:
         return False
     return all(isinstance(labels, (list, tuple, np.ndarray)) for labels in y)
@@ -62,20 +56,7 @@ class SequenceEvaluator(Evaluator):
 
 
 def read_sequences(X: Any, y: Any) -> SequenceEvaluator:
-    """Check sequences and their labels.
-
-    Parameters
-    ----------
-    X : list of sequences
-        Whatever the models take: symbols, arrays, dictionaries of features. Not changed.
-    y : list of sequences of labels
-        As long as those of X.
-
-    Raises
-    ------
-    DataError
-        If lengths differ, a label is missing, or there are fewer than two labels or sequences.
-    """
+    """Check sequences and their labels."""
     if not isinstance(X, Iterable) or isinstance(X, (str, np.ndarray)):
         raise DataError(
             f"X: expected a list of sequences, as y is one of labels, got {type(X).__name__}; give "

@@ -39,20 +39,7 @@ class Split:
 
 
 def training_rows(train_size: float | int, n_rows: int, n_classes: int) -> int:
-    """Return how many rows go to training.
-
-    Parameters
-    ----------
-    train_size : float or int
-        A fraction of the rows in (0, 1), or a number of rows.
-    n_rows, n_classes : int
-        Size of the data.
-
-    Raises
-    ------
-    DataError
-        If training or test rows would be too few to hold every class once.
-    """
+    """Return how many rows go to training."""
     if isinstance(train_size, bool) or not isinstance(train_size, (int, float, np.number)):
         raise DataError(
             "train_size: expected a fraction in (0, 1) or a number of rows, "
@@ -112,30 +99,7 @@ def repeated_splits(
     Split j depends on `random_state` and j only, so the first splits of a long run are those of a
     short one.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows,), int64
-        Class of each row, 0 … K-1; every class has at least two rows.
-    n_splits : int
-        Number of splits.
-    n_train : int
-        Number of training rows, from :func:`training_rows`.
-    random_state : int
-        Seed.
-
-    Yields
-    ------
-    Split
-        Training rows in nested order, and test rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.evaluation.splits import repeated_splits
-    >>> codes = np.repeat([0, 1], 50)
-    >>> split = next(repeated_splits(codes, n_splits=1, n_train=80, random_state=0))
-    >>> np.bincount(codes[split.train[:10]]), np.bincount(codes[split.test])
-    (array([5, 5]), array([10, 10]))
+    Shapes: codes (n_rows,).
     """
     counts = np.bincount(codes)
     share = _rows_per_class(counts, n_train)
@@ -151,19 +115,7 @@ def repeated_splits(
 def random_splits(
     n_units: int, *, n_splits: int, n_train: int, random_state: int
 ) -> Iterator[Split]:
-    """Yield independent splits of units that have no class of their own, such as sequences.
-
-    Parameters
-    ----------
-    n_units : int
-    n_splits, n_train, random_state
-        As for :func:`repeated_splits`; here too the first splits of a long run are a short one's.
-
-    Yields
-    ------
-    Split
-        Training units in random order, which every prefix shares.
-    """
+    """Yield independent splits of units that have no class of their own, such as sequences."""
     for number, seed in enumerate(np.random.SeedSequence(random_state).spawn(n_splits)):
         order = np.random.default_rng(seed).permutation(n_units)
         yield Split(order[:n_train], np.sort(order[n_train:]), number)
@@ -174,12 +126,6 @@ def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ..
 
     The smallest holds about five rows a class (fewer where there are few), the largest is all
     training rows.
-
-    Examples
-    --------
-    >>> from crossfade.evaluation.splits import curve_sizes
-    >>> curve_sizes(614, 2)
-    (10, 18, 32, 58, 105, 189, 341, 614)
     """
     smallest = min(5 * n_classes, max(n_classes, n_train // 4))
     sizes = np.rint(np.geomspace(smallest, n_train, n_sizes)).astype(int)

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from crossfade._typing import Floats, Integers
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.evaluation.compiled import compiled_curve
 from crossfade.evaluation.evaluation import Evaluation, Evaluator, Failure
 from crossfade.evaluation.inputs import LabelledTable
 from crossfade.evaluation.scores import METRICS, score_predictions
 from crossfade.evaluation.splits import Split
-from crossfade._typing import Floats, Integers
+from crossfade.table import Schema, check_weights
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import posteriors_only
-from crossfade.table import Schema, check_weights
 
 __all__ = [
     "FittedCurve",
@@ -47,19 +47,6 @@ def row_tracers(models: Mapping[str, Any], table: LabelledTable, seed: int) -> d
 
     What a column is (its kind and categories) is decided on all rows for models of this library;
     other models see the rows they are fitted on and nothing else.
-
-    Parameters
-    ----------
-    models : mapping of str to estimator
-        Not changed.
-    table : LabelledTable
-    seed : int
-        For models whose random state is left open.
-
-    Raises
-    ------
-    DataError
-        If a model of this library cannot take the table.
     """
     return {name: _row_tracer(name, model, table, seed) for name, model in models.items()}
 

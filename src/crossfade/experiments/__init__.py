@@ -30,28 +30,7 @@ def names() -> tuple[str, ...]:
 
 
 def experiment(name: str) -> Experiment:
-    """Return an experiment by name.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`names`.
-
-    Returns
-    -------
-    Experiment
-
-    Raises
-    ------
-    DataError
-        If there is none of this name; near names are listed.
-
-    Examples
-    --------
-    >>> from crossfade.experiments import experiment
-    >>> experiment("bouchard-triggs-table").source
-    'Bouchard & Triggs (2004), Table 1'
-    """
+    """Return an experiment by name."""
     if name not in _MODULES:
         near = difflib.get_close_matches(name.lower(), _MODULES, n=2, cutoff=0.5)
         remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "see --list"

@@ -142,13 +142,7 @@ def records(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> tuple[
 
 
 def short(number: float, how: str = ".3f") -> str:
-    """Return a number as text, without the zero before the point where it is below 1.
-
-    Examples
-    --------
-    >>> short(0.1436), short(1.25, "g")
-    ('.144', '1.25')
-    """
+    """Return a number as text, without the zero before the point where it is below 1."""
     return f"{number:{how}}".removeprefix("0") if 0.0 < number < 1.0 else f"{number:{how}}"
 
 

@@ -23,9 +23,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.densities import MultivariateGaussian
-from crossfade._typing import Floats, Integers
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
 from crossfade.experiments.paths import fit_path
 from crossfade.experiments.trials import generator, run_trials

@@ -22,8 +22,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.densities import MultivariateGaussian
 from crossfade._typing import Floats, Integers
+from crossfade.densities import MultivariateGaussian
 from crossfade.experiments.base import (
     Experiment,
     Outcome,

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.datasets import data_directory
 from crossfade._typing import Floats
+from crossfade.datasets import data_directory
 from crossfade.errors import DataError
 
 __all__ = ["Source", "Table", "read_source"]
@@ -74,24 +74,7 @@ class Table:
 
 
 def read_source(source: Source, folder: Path | None) -> Table:
-    """Return a data set from the folder, else from OpenML.
-
-    Parameters
-    ----------
-    source : Source
-    folder : Path or None
-        Searched with its subfolders; by default ``$CROSSFADE_DATA``. What OpenML gives is kept
-        where scikit-learn keeps its data.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    DataError
-        If it is in neither place; the message says how to supply it.
-    """
+    """Return a data set from the folder, else from OpenML."""
     named = os.environ.get("CROSSFADE_DATA")
     asked, name = (named, "CROSSFADE_DATA") if folder is None else (str(folder), "data")
     if asked and not Path(asked).is_dir():

@@ -25,17 +25,6 @@ class DiscriminantInputs:
     mean, scale : ndarray of shape (n_columns,)
     directions : ndarray of shape (n_columns, n_inputs)
         Of the standardised columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.experiments.discriminants import DiscriminantInputs
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.repeat([0, 1], 50)
-    >>> X = rng.normal(size=(100, 6)) + 2 * y[:, None]
-    >>> Z = DiscriminantInputs.of(X, y, 4)(X)
-    >>> Z.shape, round(float(np.mean([Z[y == k, 0].var() for k in (0, 1)])), 6)
-    ((100, 4), 1.0)
     """
 
     mean: Floats
@@ -46,16 +35,7 @@ class DiscriminantInputs:
     def of(cls, X: Floats, codes: Integers, number: int) -> Self:
         """Return the inputs that training rows determine.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_columns)
-        codes : ndarray of shape (n_samples,)
-            Classes 0 … K-1, each with a row.
-        number : int
-            Inputs in all: the first min(K - 1, number) are discriminant directions with unit
-            within-class variance, uncorrelated within classes; the others are the leading
-            principal components, at their own scale, of what the standardised columns have
-            besides these directions.
+        Shapes: X (n_samples, n_columns); codes (n_samples,).
         """
         mean, scale = X.mean(axis=0), X.std(axis=0)
         scale = np.where(scale > 0.0, scale, 1.0)

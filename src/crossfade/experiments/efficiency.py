@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from crossfade.classifiers import GaussianDiscriminant
 from crossfade._typing import Floats
+from crossfade.classifiers import GaussianDiscriminant
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
 from crossfade.experiments.rules import rule_error
 from crossfade.experiments.trials import generator, run_trials
@@ -74,20 +74,7 @@ def _trial(seed: int, number: int, distance: float, n: int, repeat: int) -> tupl
 def excess_error(slopes: Floats, intercept: float, distance: float) -> float:
     """Return how much the error of a linear rule exceeds the least one.
 
-    Parameters
-    ----------
-    slopes : ndarray of shape (n_features,)
-        The rule decides for the second class where slopes·x + intercept > 0.
-    intercept : float
-    distance : float
-        The classes are N(∓distance/2 e₁, I), equally probable.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.experiments.efficiency import excess_error
-    >>> excess_error(np.array([2.0, 0.0]), 0.0, 2.0)
-    0.0
+    Shapes: slopes (n_features,).
     """
     signal = 0.5 * distance * float(slopes[0])
     found = rule_error(signal, intercept, float(np.linalg.norm(slopes)))

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from crossfade.classifiers import NaiveBayes
-from crossfade.evaluation import LearningCurve, learning_curve
 from crossfade._typing import Floats
+from crossfade.classifiers import NaiveBayes
 from crossfade.errors import DataError
+from crossfade.evaluation import LearningCurve, learning_curve
 from crossfade.experiments.base import (
     Experiment,
     Outcome,

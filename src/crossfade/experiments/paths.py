@@ -40,14 +40,7 @@ class FittedPath:
     def scores(self, X: Floats) -> Iterator[Floats]:
         """Yield, for every λ, log p_k f_k(x) up to a term common to the classes.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Complete rows.
-
-        Yields
-        ------
-        ndarray of shape (n_samples, n_classes)
+        Shapes: X (n_samples, n_features).
         """
         test = LabelledRows(X, np.zeros(X.shape[0], np.int64), None, self.objective.rows.n_classes)
         for point in self.points:
@@ -57,10 +50,7 @@ class FittedPath:
     def log_odds(self) -> tuple[Floats, Floats]:
         """Return the log-odds of the second of two classes as linear functions of the columns.
 
-        Returns
-        -------
-        slopes : ndarray of shape (n_tradeoffs, n_features)
-        intercepts : ndarray of shape (n_tradeoffs,)
+        Shapes: slopes (n_tradeoffs, n_features); intercepts (n_tradeoffs,).
         """
         density = self.objective.density
         slopes, intercepts = [], []
@@ -86,27 +76,7 @@ def fit_path(
 ) -> FittedPath:
     """Fit training rows at every λ, without a penalty.
 
-    Parameters
-    ----------
-    density : Density
-        Unbound.
-    X : ndarray of shape (n_samples, n_features)
-        Complete rows.
-    codes : ndarray of shape (n_samples,)
-        Their classes, 0 … n_classes-1.
-    n_classes : int
-    tradeoffs : sequence of float
-        λ, falling.
-    n_components : int, default=1
-        Of each class; with more than one the path starts from the best of five runs of EM.
-    seed : int, default=0
-        Of their starts.
-    tol : float, default=1e-5
-        Largest gradient entry allowed, a row.
-
-    Returns
-    -------
-    FittedPath
+    Shapes: X (n_samples, n_features); codes (n_samples,).
     """
     rows = LabelledRows(X, codes, None, n_classes)
     bound = bind(density, rows)

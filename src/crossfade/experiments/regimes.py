@@ -24,8 +24,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from crossfade.classifiers import NaiveBayes
 from crossfade._typing import Floats, Integers
+from crossfade.classifiers import NaiveBayes
 from crossfade.errors import CrossfadeWarning
 from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
 from crossfade.experiments.rules import rule_error
@@ -144,11 +144,7 @@ def _largest_deviation(model: NaiveBayes) -> float:
 def excess_error(slopes: Floats, intercept: float) -> float:
     """Return how much the error of a linear rule exceeds the least one.
 
-    Parameters
-    ----------
-    slopes : ndarray of shape (n_features,)
-        The rule decides for the second class where slopes·x + intercept > 0.
-    intercept : float
+    Shapes: slopes (n_features,).
     """
 
     def error(w: Floats, b: float) -> float:

@@ -15,14 +15,7 @@ __all__ = ["generator", "run_trials"]
 
 
 def generator(seed: int, *place: int) -> np.random.Generator:
-    """Return a stream of random numbers of its own for every place in an experiment.
-
-    Parameters
-    ----------
-    seed : int
-    *place : int
-        Such as the number of the data set and of the trial.
-    """
+    """Return a stream of random numbers of its own for every place in an experiment."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=place))
 
 
@@ -38,21 +31,6 @@ def run_trials(
     """Call ``function(*task)`` for every task in processes of their own, results in order.
 
     The fits of an experiment are small: threads would wait for the interpreter most of the time.
-
-    Parameters
-    ----------
-    function : callable
-        Of a module, so that it can be sent to a process; draws from :func:`generator` only.
-    tasks : sequence of tuple
-    progress : callable, optional
-    text : str
-        What to call these tasks.
-    done, total : int, optional
-        Steps already done, and steps in all, where these tasks are a part of more.
-
-    Returns
-    -------
-    list
     """
     total = len(tasks) if total is None else total
     workers = max(1, min(n_threads(), len(tasks)))

@@ -27,13 +27,7 @@ __all__ = [
 def check_number(
     name: str, value: Any, lowest: float, remedy: str, *, strict: bool = False
 ) -> float:
-    """Return a finite number above a bound.
-
-    Raises
-    ------
-    DataError
-        If it is not one.
-    """
+    """Return a finite number above a bound."""
     relation = "above" if strict else "of at least"
     fine = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if fine:
@@ -46,13 +40,7 @@ def check_number(
 
 
 def numbers(name: str, values: Any, n_rows: int) -> Floats:
-    """Return one finite number a row, never writing to the argument.
-
-    Raises
-    ------
-    DataError
-        If there are too few or too many, or some are missing or no numbers.
-    """
+    """Return one finite number a row, never writing to the argument."""
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":
@@ -106,13 +94,7 @@ def _first(values: Floats, bad: NDArray[np.bool_]) -> str:
 
 
 def check_counts(y: Any, n_rows: int) -> Floats:
-    """Return counts: whole numbers of at least 0.
-
-    Raises
-    ------
-    DataError
-        If some are negative or not whole.
-    """
+    """Return counts: whole numbers of at least 0."""
     counts = numbers("y", y, n_rows)
     negative = counts < 0.0
     if negative.any():
@@ -129,13 +111,7 @@ def check_counts(y: Any, n_rows: int) -> Floats:
 
 
 def check_trials(trials: Any, n_rows: int) -> Floats:
-    """Return numbers of trials: whole, at least 0.
-
-    Raises
-    ------
-    DataError
-        If some are negative or not whole, or all are 0.
-    """
+    """Return numbers of trials: whole, at least 0."""
     counts = numbers("trials", trials, n_rows)
     bad = (counts < 0.0) | (counts != np.floor(counts))
     if bad.any():
@@ -156,11 +132,6 @@ def check_successes(y: Any, trials: Floats) -> Floats:
 
     Whole numbers are counts. Numbers from 0 to 1, some of them not whole, are proportions. Floats
     that are all 0 or 1 while there are several trials a row could be either, and are refused.
-
-    Raises
-    ------
-    DataError
-        If they are neither, exceed the trials, or could be both.
     """
     given = numbers("y", y, len(trials))
     negative = given < 0.0
@@ -206,13 +177,7 @@ def _at_most(successes: Floats, trials: Floats) -> Floats:
 
 
 def check_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], Floats]:
-    """Return two labels and, for each row, whether it has the second.
-
-    Raises
-    ------
-    DataError
-        If there are not two labels; numbers with more values are never taken for counts.
-    """
+    """Return two labels and, for each row, whether it has the second."""
     classes, codes = encode_labels(y, n_samples=n_rows)
     if len(classes) > 2:
         shown = ", ".join(repr(label) for label in classes[:4].tolist())
@@ -225,13 +190,7 @@ def check_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], Floats]:
 
 
 def check_exposure(exposure: Any, n_rows: int) -> Floats:
-    """Return exposures: positive numbers.
-
-    Raises
-    ------
-    DataError
-        If some are not.
-    """
+    """Return exposures: positive numbers."""
     values = numbers("exposure", exposure, n_rows)
     bad = values <= 0.0
     if bad.any():

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum, workspace
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum, workspace
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import scale_rows
@@ -238,19 +238,7 @@ def measure(
 ) -> Design:
     """Return the design of these rows: centre, scale, and which columns others determine.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features), float64 or float32
-    intercept : bool
-    names : list of str
-        Column names, for messages.
-    weights : ndarray of shape (n_rows,), optional
-        How often each row counts, for centre and scale.
-
-    Raises
-    ------
-    DataError
-        If a cell is missing or infinite; the message names the column.
+    Shapes: X (n_rows, n_features); weights (n_rows,).
     """
     n_rows, n_features = X.shape
     some, often = X, weights
@@ -301,13 +289,7 @@ def _is_constant(center: Floats, scale: Floats) -> NDArray[np.bool_]:
 
 
 def refuse_missing(X: NDArray[Any], names: list[str]) -> None:
-    """Raise for the first column with a NaN or an infinite cell.
-
-    Raises
-    ------
-    DataError
-        If there is one.
-    """
+    """Raise for the first column with a NaN or an infinite cell."""
     for column, name in enumerate(names):
         bad = ~np.isfinite(X[:, column])
         if bad.any():

@@ -92,17 +92,7 @@ class Family(ABC):
 
 
 class Binomial(Family):
-    """Successes out of `size` trials, each with probability π(η).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.glm.families import Binomial
-    >>> from crossfade.glm.links import Logit
-    >>> one = np.ones(1)
-    >>> Binomial(Logit()).information(0 * one, 8 * one)
-    array([2.])
-    """
+    """Successes out of `size` trials, each with probability π(η)."""
 
     name: ClassVar[str] = "binomial"
     links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog")
@@ -145,16 +135,7 @@ class Binomial(Family):
 
 
 class Poisson(Family):
-    """Counts with mean `size` times the rate λ(η).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.glm.families import Poisson
-    >>> from crossfade.glm.links import Log
-    >>> Poisson(Log()).mean(np.zeros(2), np.array([1.0, 5.0]))
-    array([1., 5.])
-    """
+    """Counts with mean `size` times the rate λ(η)."""
 
     name: ClassVar[str] = "poisson"
     links: ClassVar[tuple[str, ...]] = ("log", "identity", "sqrt")

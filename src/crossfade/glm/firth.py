@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum
 from crossfade.glm.design import Data, Design
 from crossfade.glm.families import Family
 from crossfade.glm.irls import GlmProblem

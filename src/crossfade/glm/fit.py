@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import single_threaded_blas
 from crossfade._typing import Floats
+from crossfade.blocks import single_threaded_blas
 from crossfade.glm.design import Data, Design, measure, refuse_missing
 from crossfade.glm.families import Family
 from crossfade.glm.firth import FirthProblem
@@ -115,16 +115,7 @@ class Fit:
 
 
 def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -> Fit:
-    """Fit a binomial or Poisson model.
-
-    Parameters
-    ----------
-    data : Data
-    family : Family
-    names : list of str
-        Column names, for messages.
-    settings : Settings
-    """
+    """Fit a binomial or Poisson model."""
     # The threads of BLAS and those of the blocks would wait for each other.
     with single_threaded_blas():
         return _fit_glm(data, family, names, settings)
@@ -160,16 +151,7 @@ def _fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -
 
 
 def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:
-    """Fit a multinomial logit; ``data.y`` holds class codes, 0 for the reference.
-
-    Parameters
-    ----------
-    data : Data
-    n_classes : int
-    names : list of str
-        Column names, for messages.
-    settings : Settings
-    """
+    """Fit a multinomial logit; ``data.y`` holds class codes, 0 for the reference."""
     with single_threaded_blas():
         return _fit_multinomial(data, n_classes, names, settings)
 

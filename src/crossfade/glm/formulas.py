@@ -79,34 +79,7 @@ class Model:
 
 
 def read_formula(formula: str, table: Any) -> Model:
-    """Return the response and columns that a formula makes of a table.
-
-    Parameters
-    ----------
-    formula : str
-        ``response ~ terms``: names of columns, arithmetic, ``cbind(successes, failures)`` and
-        ``offset(...)``, numeric functions (log, sqrt, exp, …) and formulaic's encodings (C, bs,
-        poly, …). Names that are no identifiers go between backticks.
-    table : pandas.DataFrame
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    DataError
-        If the formula cannot be read, names what is no column, or a cell it uses is missing.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from crossfade.glm.formulas import read_formula
-    >>> table = pd.DataFrame({"dead": [1, 2], "n": [4, 4], "kind": ["a", "b"]})
-    >>> model = read_formula("cbind(dead, n - dead) ~ kind", table)
-    >>> model.response, model.trials, list(model.matrix.columns)
-    (array([1, 2]), array([4, 4]), ['kind[T.b]'])
-    """
+    """Return the response and columns that a formula makes of a table."""
     sides = formula.split("~")
     if len(sides) != 2 or not all(side.strip() for side in sides):
         raise DataError(

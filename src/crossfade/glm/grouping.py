@@ -17,8 +17,8 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade.blocks import for_each_block
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
 from crossfade.glm.checks import check_labels, check_successes, check_trials
 from crossfade.table.columns import Columns, read_columns

@@ -17,14 +17,14 @@ import scipy.optimize
 import scipy.stats
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.optim.newton import newton, sample_rows
 from crossfade.glm.design import measure
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem, Likelihood, Restricted
 from crossfade.glm.separation import positive_predictors
+from crossfade.optim.newton import newton, sample_rows
 
 __all__ = [
     "TestResult",
@@ -84,15 +84,7 @@ def sandwich(
 ) -> Floats:
     """Return a covariance of β that does not trust the model's variance.
 
-    Parameters
-    ----------
-    fit : Fit
-    n_observations : float
-    kind : {"HC0", "HC1", "cluster"}
-        HC1 is HC0 times n/(n-p). "cluster" sums scores within groups first and multiplies by
-        G/(G-1) · (n-1)/(n-p).
-    groups : ndarray of shape (n_rows,), int64, optional
-        Codes 0 … G-1 of the rows' groups.
+    Shapes: groups (n_rows,).
     """
     problem, theta, weights = fit.problem, fit.theta, fit.problem.data.weights
     n_rows = problem.data.n_rows

@@ -15,8 +15,10 @@ from typing import Protocol
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum
+from crossfade.glm.design import Data, Design, stacked_triangle
+from crossfade.glm.families import Family
 from crossfade.optim.newton import (
     Iterate,
     Solution,
@@ -24,8 +26,6 @@ from crossfade.optim.newton import (
     sample_rows,
     sampled_newton,
 )
-from crossfade.glm.design import Data, Design, stacked_triangle
-from crossfade.glm.families import Family
 
 __all__ = [
     "GlmProblem",
@@ -327,17 +327,7 @@ def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: in
     Norms are taken in standardised coordinates, so that the rule does not depend on units, and
     ‖β‖ counts as at least the size of a standard error, so that it ends where β is zero.
 
-    Parameters
-    ----------
-    problem : Likelihood
-    start : ndarray of shape (n_parameters,)
-    tol_digits : float
-        The lecture's c.
-    max_iter : int
-
-    Returns
-    -------
-    Solved
+    Shapes: start (n_parameters,).
     """
     smallest = 1.0 / np.sqrt(max(problem.n_rows, 1.0))
     history: list[Iteration] = []

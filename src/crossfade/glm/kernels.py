@@ -22,23 +22,8 @@ def count_rows(
 ) -> int:  # pragma: no cover - compiled; its twin is tested against it
     """Count equal rows in order of appearance, by open addressing.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features), C order
-        Without NaN.
-    y, trials : ndarray of shape (n_rows,)
-        Summed over equal rows; no entry in `trials` stands for one trial a row.
-    table : ndarray of shape (a power of two,), int32
-        Scratch; more than `first` has entries.
-    first : ndarray of shape (capacity,), int64
-        Gets the first row of each distinct one.
-    sums : ndarray of shape (capacity, 2)
-        Gets the sums of `y` and `trials`.
-
-    Returns
-    -------
-    int
-        Number of distinct rows; -1 where there are more than the capacity, -2 where a cell is NaN.
+    Shapes: X (n_rows, n_features); y, trials (n_rows,); table (a power of two,); first
+    (capacity,); sums (capacity, 2).
     """
     n_rows, n_features = X.shape
     mask = np.uint64(len(table) - 1)

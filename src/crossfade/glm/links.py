@@ -347,19 +347,7 @@ LINKS: dict[str, type[Link]] = {
 
 
 def get_link(link: str | Link, allowed: tuple[str, ...]) -> Link:
-    """Return the link of a name, or the link object itself.
-
-    Parameters
-    ----------
-    link : str or Link
-    allowed : tuple of str
-        Names of the links that the family has.
-
-    Raises
-    ------
-    DataError
-        If it is none of these.
-    """
+    """Return the link of a name, or the link object itself."""
     name = link.name if isinstance(link, Link) else link
     if name not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
-from crossfade.optim.newton import sample_rows
+from crossfade.blocks import block_sum
 from crossfade.glm.design import Data, Design
+from crossfade.optim.newton import sample_rows
 
 __all__ = ["MultinomialProblem", "class_probabilities"]
 
@@ -21,11 +21,7 @@ __all__ = ["MultinomialProblem", "class_probabilities"]
 def class_probabilities(eta: Floats, allowed: NDArray[np.bool_] | None = None) -> Floats:
     """Return probabilities of all classes, the reference first, from the other classes' η.
 
-    Parameters
-    ----------
-    eta : ndarray of shape (n_rows, n_classes - 1)
-    allowed : ndarray of bool, shape (n_rows, n_classes), optional
-        Classes that are possible at all; the others get probability 0.
+    Shapes: eta (n_rows, n_classes - 1).
     """
     scores = np.concatenate([np.zeros((len(eta), 1)), eta], axis=1)
     if allowed is not None:
@@ -183,11 +179,6 @@ class MultinomialProblem:
 
         The row of (i, k) is x_i in the coefficients of the class that i has minus x_i in those of
         k: its predictor η_y - η_k may rise for ever.
-
-        Parameters
-        ----------
-        allowed : ndarray of bool, shape (n_rows, n_classes), optional
-            Compare only with classes that are possible.
         """
         Z = self.design.standard(slice(0, self.data.n_rows))
         codes = self.data.y.astype(np.int64)

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
-from crossfade.blocks import for_each_block
 from crossfade._typing import Floats
+from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem
@@ -128,16 +128,7 @@ def _definite(matrix: Floats) -> bool:
 
 
 def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
-    """Return one residual a row of the data that the model was fitted to.
-
-    Parameters
-    ----------
-    fit : Fit
-    kind : str
-        One of :data:`RESIDUALS`.
-    dispersion : float, default=1.0
-        φ, by which standardised residuals are scaled.
-    """
+    """Return one residual a row of the data that the model was fitted to."""
     if kind not in RESIDUALS:
         choices = ", ".join(repr(choice) for choice in RESIDUALS)
         raise DataError(f"kind: expected one of {choices}, got {kind!r}; use one of these")
@@ -197,13 +188,7 @@ def pearson_statistic(fit: Fit) -> float:
 
 
 def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
-    """Test for more variance than the family's, and say what would describe it.
-
-    Raises
-    ------
-    DataError
-        If the responses are single trials, which cannot be overdispersed.
-    """
+    """Test for more variance than the family's, and say what would describe it."""
     problem, eta = _rowwise(fit)
     data, family = problem.data, problem.family
     if family.name == "binomial" and not (data.size > 1.0).any():

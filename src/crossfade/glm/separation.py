@@ -19,12 +19,12 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.optim.newton import sample_rows
 from crossfade.glm.design import Data, Design
 from crossfade.glm.irls import GlmProblem
+from crossfade.optim.newton import sample_rows
 
 __all__ = [
     "Recession",
@@ -89,19 +89,7 @@ def find_recession(
 ) -> Recession | None:
     """Return a direction of recession that separates all rows that any one does.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n_rows, n_parameters)
-        Full column rank, columns of comparable scale.
-    signs : ndarray of shape (n_rows,)
-        +1, -1 or 0 as in :meth:`Family.recession_signs`.
-    free : ndarray of bool, shape (n_parameters,), optional
-        Parameters that may recede (unpenalised ones); all by default.
-
-    Returns
-    -------
-    Recession or None
-        None where the optimum is finite.
+    Shapes: Z (n_rows, n_parameters); signs (n_rows,).
     """
     columns = np.flatnonzero(free) if free is not None else np.arange(Z.shape[1])
     if not len(columns):
@@ -176,14 +164,7 @@ def _solve(rows: Floats, equal: NDArray[np.bool_], objective: Floats) -> Floats:
 def determined_basis(rows: Floats) -> Floats:
     """Return orthonormal columns that span what these rows determine of θ.
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_parameters)
-        Rows of the limiting conditional model.
-
-    Returns
-    -------
-    ndarray of shape (n_parameters, rank)
+    Shapes: rows (n_rows, n_parameters); → (n_parameters, rank).
     """
     if not len(rows):
         return np.zeros((rows.shape[1], 0))
@@ -203,12 +184,7 @@ def estimable(basis: Floats, matrix: Floats) -> NDArray[np.bool_]:
 def positive_predictors(columns: Floats, offset: Floats, most: float) -> Floats | None:
     """Return u with columns @ u + offset > 0 in every row, or None where there is none.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (n_rows, n_free)
-    offset : ndarray of shape (n_rows,)
-    most : float
-        The smallest predictor is pushed up to this and no farther.
+    Shapes: columns (n_rows, n_free); offset (n_rows,).
     """
     size = columns.shape[1]
     objective = np.zeros(size + 1)
@@ -226,13 +202,7 @@ def positive_predictors(columns: Floats, offset: Floats, most: float) -> Floats 
 
 
 def inner_point(design: Design, data: Data, constant: float) -> Floats:
-    """Return a θ whose linear predictors are all positive, near `constant` where that is possible.
-
-    Raises
-    ------
-    DataError
-        If there is none.
-    """
+    """Return a θ whose linear predictors are all positive, near `constant` where that is possible."""
     Z = design.standard(slice(0, data.n_rows))
     offset = np.zeros(data.n_rows) if data.offset is None else data.offset
     theta = np.asarray(scipy.linalg.lstsq(Z, constant - offset)[0], dtype=np.float64)

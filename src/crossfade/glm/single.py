@@ -9,8 +9,8 @@ import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.blocks import block_sum, for_each_block
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum, for_each_block
 from crossfade.errors import DataError
 from crossfade.glm import inference
 from crossfade.glm import residuals as diagnostics
@@ -141,26 +141,7 @@ class SingleResponse(Regression):
 
         Intervals are those of the linear predictor, taken through the link.
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_rows, n_features)
-        level : float, default=0.95
-        offset : array-like of shape (n_rows,), optional
-        exposure : array-like of shape (n_rows,), optional
-            Poisson models only; 1 by default, so that means are rates.
-        covariance : {"model", "HC0", "HC1"} or ndarray, default="model"
-
-        Returns
-        -------
-        Predictions
-
-        Examples
-        --------
-        >>> from crossfade.glm import BinomialRegression
-        >>> fit = BinomialRegression().fit([[1.0], [2.0], [3.0]], [1, 4, 7], trials=[8, 8, 8])
-        >>> one = fit.predict_interval([[2.0]])
-        >>> one.mean.round(3), one.lower.round(3), one.upper.round(3)
-        (array([0.5]), array([0.267]), array([0.733]))
+        Shapes: X (n_rows, n_features); offset (n_rows,); exposure (n_rows,).
         """
         level = check_level(level)
         matrix, eta = self._predictor(X, offset)
@@ -200,34 +181,13 @@ class SingleResponse(Regression):
     def residuals(self, kind: str = "deviance", *, dispersion: float = 1.0) -> Floats:
         """Return one residual for each row that was fitted.
 
-        Parameters
-        ----------
-        kind : str, default="deviance"
-            "response" y - μ, "pearson" (y - μ)/√V, "deviance", "working" (y - μ) dη/dμ, the two
-            standardised by √(1 - leverage), "standardized_pearson" and "standardized_deviance",
-            or "likelihood", the change of deviance when the row is left out (approximately).
-        dispersion : float, default=1.0
-            φ, for the standardised ones.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            NaN for rows without weight or trials.
+        Shapes: → (n_rows,).
         """
         training = self._trained()
         return training.spread(diagnostics.residuals(training.fit, kind, dispersion))
 
     def influence(self, *, dispersion: float = 1.0) -> Influence:
-        """Return leverage, Cook's distance and standardised residuals of each row.
-
-        Parameters
-        ----------
-        dispersion : float, default=1.0
-
-        Returns
-        -------
-        Influence
-        """
+        """Return leverage, Cook's distance and standardised residuals of each row."""
         training = self._trained()
         found = diagnostics.influence(training.fit, dispersion)
         return Influence(
@@ -238,27 +198,14 @@ class SingleResponse(Regression):
         )
 
     def dispersion_test(self) -> DispersionTest:
-        """Test whether the responses vary more than the family allows, and say what to do.
-
-        Returns
-        -------
-        DispersionTest
-        """
+        """Test whether the responses vary more than the family allows, and say what to do."""
         return diagnostics.dispersion_test(self._trained().fit, self.df_residual_)
 
     def score_test(self, columns: Any = None, *, added: ArrayLike | None = None) -> TestResult:
         """Test by the likelihood's slope (Rao): are coefficients zero, or would columns matter?
 
-        Parameters
-        ----------
-        columns : names or positions, optional
-            Coefficients of this model.
-        added : array-like of shape (n_rows, n_added), optional
-            Columns that the model does not have; it is not refitted.
-
-        Returns
-        -------
-        TestResult
+        Takes added (n_rows, n_added); added: columns that the model does not have; it is not
+        refitted.
         """
         if (columns is None) == (added is None):
             got = "neither" if columns is None else "both"

@@ -31,13 +31,6 @@ class Summary:
         "z", or "t" where the dispersion was estimated.
     notes : tuple of str
         What the numbers mean, and what to be wary of.
-
-    Examples
-    --------
-    >>> from crossfade.glm import PoissonRegression
-    >>> print(PoissonRegression().fit([[0.0], [0.0], [1.0], [1.0]], [2, 4, 7, 8]).summary())
-    Poisson regression, log link
-    ...
     """
 
     title: str

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.explanation import column_scores
 from crossfade.densities import Density, Gaussian, JohnsonSU, MultivariateGaussian, Product
-from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.io.saved import table_schema
 from crossfade.table.preparation import Preparation

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, EntropicNaiveBayes
 from crossfade.classifiers.explanation import posterior_power
@@ -26,13 +27,12 @@ from crossfade.densities import (
     MultivariateGaussian,
     Product,
 )
-from crossfade._typing import Floats
 from crossfade.errors import DataError, MissingExtraError
-from crossfade.tradeoff.criteria import check_criterion
 from crossfade.io.graph import Graph
 from crossfade.io.saved import table_schema
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
+from crossfade.tradeoff.criteria import check_criterion
 
 __all__ = ["register_converters", "to_onnx"]
 

@@ -63,13 +63,7 @@ class SavedModel:
 
 
 def table_schema(estimator: Any) -> Schema:
-    """Return the schema of the table that a fitted estimator, or pipeline, takes.
-
-    Raises
-    ------
-    DataError
-        If it has none: it is not fitted, or not one of Crossfade's.
-    """
+    """Return the schema of the table that a fitted estimator, or pipeline, takes."""
     first = estimator[0] if isinstance(estimator, Pipeline) else estimator
     schema = getattr(first, "schema_", None)
     if not isinstance(schema, Schema) or not hasattr(estimator, "classes_"):

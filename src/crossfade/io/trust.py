@@ -59,23 +59,7 @@ _LOADERS: Final = frozenset(
 
 
 def check_types(schema: Any, path: str, trusted: Collection[str] = ()) -> None:
-    """Refuse a file that names a type which is not trusted.
-
-    Parameters
-    ----------
-    schema : dict or list
-        The file's ``schema.json``, parsed.
-    path : str
-        What to call the file.
-    trusted : collection of str
-        Types to accept besides :data:`TRUSTED`; with any of them, whatever way of building skops
-        accepts for them.
-
-    Raises
-    ------
-    DataError
-        Naming the types.
-    """
+    """Refuse a file that names a type which is not trusted."""
     accepted = {*TRUSTED, *trusted}
     loaders, names = set(), set()
     for node in _nodes(schema):

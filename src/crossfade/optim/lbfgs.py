@@ -112,55 +112,11 @@ def lbfgs(
 ) -> Solution:
     """Minimise a smooth function plus l1 · |θ|.
 
-    Parameters
-    ----------
-    problem : SmoothProblem
-    start : ndarray of shape (n_parameters,)
-        Inside the domain; not changed.
-    l1 : float or ndarray of shape (n_parameters,), default=0.0
-        Weight of each parameter's absolute value, not part of the problem's own value.
-    diagonal : callable, optional
-        Takes θ, returns a positive stand-in for the Hessian's diagonal there, (n_parameters,).
-        Called at the start, and again after 5, 20, 80, … steps.
-    memory : int, default=10
-        Steps remembered.
-    tol : float, default=1e-6
-        Stop when the largest absolute entry of the gradient (with L1: of the least subgradient) is
-        at most `tol` times ``problem.n_rows``.
-    max_iter : int, default=1000
-    monitor : callable, optional
-        Sees every step; may end the run by another rule, as
-        :data:`~crossfade.optim.newton.Monitor` says.
+    Shapes: start (n_parameters,); l1 (n_parameters,).
 
-    Returns
-    -------
-    Solution
-        ``value`` includes the L1 term.
-
-    Raises
-    ------
-    DataError
-        If `l1` is negative or the start lies outside the domain.
-
-    Notes
-    -----
     Nocedal & Wright (2006), "Numerical Optimization", algorithm 7.5; Andrew & Gao (2007),
     "Scalable training of L1-regularized log-linear models" (OWL-QN), with the line search's steps
     projected onto the orthant.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.optim.lbfgs import lbfgs
-    >>> class Quadratic:
-    ...     n_rows = 1.0
-    ...     def value_and_gradient(self, theta):
-    ...         shifted = theta - np.array([3.0, 0.5])
-    ...         return 0.5 * float(shifted @ shifted), shifted
-    >>> lbfgs(Quadratic(), np.zeros(2)).theta
-    array([3. , 0.5])
-    >>> lbfgs(Quadratic(), np.zeros(2), l1=1.0).theta
-    array([2., 0.])
     """
     penalised = _Penalised(problem, _penalty(l1, np.shape(start)))
     at = penalised.evaluate(np.array(start, dtype=np.float64))

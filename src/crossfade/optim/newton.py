@@ -146,20 +146,7 @@ def newton(
 ) -> Solution:
     """Minimise by Newton's method with a backtracking (barrier) line search.
 
-    Parameters
-    ----------
-    problem : Problem
-    start : ndarray of shape (n_parameters,)
-        Inside the domain; not changed.
-    tol : float, default=1e-8
-        Stop when the largest absolute gradient entry is at most `tol` times the total weight.
-    max_iter : int, default=100
-    monitor : callable, optional
-        Sees every step; may end the run by another rule, as :data:`Monitor` says.
-
-    Returns
-    -------
-    Solution
+    Shapes: start (n_parameters,).
     """
     at = _evaluate(problem, np.array(start, dtype=np.float64))
     path = _Path(at, monitor)
@@ -196,61 +183,7 @@ def sampled_newton(
     the steps no longer pay, the curvature of all rows replaces it: at worst this is Newton's
     method with some passes wasted, however the rows are sorted and however rare a class is.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its parameters should be of comparable scale (standardised columns), since `tol` and
-        `near` look at the largest gradient entry.
-    start : ndarray of shape (n_parameters,)
-        Inside the domain; not changed.
-    tol : float, default=1e-8
-        Stop when the largest absolute gradient entry is at most `tol` times the total weight.
-    max_iter : int, default=100
-        Steps over all rows.
-    share : float, default=0.1
-        What ``problem.curvature`` is asked for; :func:`sample_rows` chooses rows well.
-    near : float, default=1e-3
-        Gradient norm below which the curvature is kept.
-    worthwhile : float, default=0.05
-        A kept curvature must lower the squared gradient (in its own metric) to this share a step,
-        or is made anew. By default a step is taken to cost a third of a curvature, which would
-        gain far more; where curvature is dear (many parameters, few rows) allow more.
-    keep : int, default=50
-        Steps after which a kept curvature is made anew in any case.
-    sample : Problem, optional
-        The same function over a share of its rows, scaled up to all. Where given, it is minimised
-        first (to `near`) and all rows are read only from there on.
-    monitor : callable, optional
-        Sees every step over all rows; may end the run, as :data:`Monitor` says.
-    foresight : callable, optional
-        Sees a step that is to follow while the curvature is trusted; may end the run before it is
-        taken, as :data:`Foresight` says.
-
-    Returns
-    -------
-    Solution
-        ``n_iter`` and ``history`` count the steps over all rows only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.optim.newton import sample_rows, sampled_newton
-    >>> class Quadratic:
-    ...     n_rows = 4000.0
-    ...     def __init__(self, X, y):
-    ...         self.X, self.y = X, y
-    ...     def value(self, theta):
-    ...         return 0.5 * float(((self.X @ theta - self.y) ** 2).sum())
-    ...     def value_and_gradient(self, theta):
-    ...         return self.value(theta), self.X.T @ (self.X @ theta - self.y)
-    ...     def curvature(self, theta, share=1.0):
-    ...         rows = sample_rows(len(self.X), share)
-    ...         return self.X[rows].T @ self.X[rows] * (len(self.X) / len(rows))
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(4000, 3))
-    >>> fit = sampled_newton(Quadratic(X, X @ [1.0, -2.0, 3.0]), np.zeros(3))
-    >>> fit.theta.round(6)
-    array([ 1., -2.,  3.])
+    Shapes: start (n_parameters,).
     """
     path = _Path(_rough_start(problem, start, near, sample), monitor)
     model: _Curvature | None = None
@@ -297,23 +230,7 @@ def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
     One row is drawn from each run of 1/share consecutive rows: rows sorted by class or by a
     column, or with a period, are as well represented as shuffled ones.
 
-    Parameters
-    ----------
-    n_rows : int
-    share : float
-        In (0, 1]; with 1 or few rows, all rows are returned.
-    seed : int, default=0
-        The same seed gives the same rows.
-
-    Returns
-    -------
-    ndarray of shape (about share * n_rows,)
-
-    Examples
-    --------
-    >>> from crossfade.optim.newton import sample_rows
-    >>> sample_rows(10, 0.5).size
-    5
+    Shapes: → (about share * n_rows,).
     """
     number = max(1, round(n_rows * share)) if n_rows else 0
     if number >= n_rows:
@@ -455,19 +372,7 @@ def line_search(
     Near the optimum the function changes by less than it can be computed to; there a step is
     taken when it lowers the slope along itself.
 
-    Parameters
-    ----------
-    problem : Problem
-    theta, gradient, step : ndarray of shape (n_parameters,)
-    value : float
-        The function at `theta`.
-    max_trials : int, default=60
-        Points tried at most.
-
-    Returns
-    -------
-    tuple of (theta, value, gradient), or None
-        None where no point tried is better.
+    Shapes: theta, gradient, step (n_parameters,).
     """
     slope = float(gradient @ step)
     noise = _noise(value, problem.n_rows)

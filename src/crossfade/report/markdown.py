@@ -11,13 +11,7 @@ __all__ = ["to_markdown"]
 
 
 def to_markdown(content: Mapping[str, Any]) -> str:
-    """Return verdict and table of a comparison as Markdown.
-
-    Parameters
-    ----------
-    content : mapping
-        As ``ComparisonResult.to_dict`` returns it.
-    """
+    """Return verdict and table of a comparison as Markdown."""
     page = sections(content)
     models = page["models"]
     lines = [f"{number}. {escaped(text)}" for number, text in enumerate(page["verdict"], start=1)]

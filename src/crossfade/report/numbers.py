@@ -13,14 +13,7 @@ def decimals(uncertainty: float) -> int:
 
 
 def figure(value: float, uncertainty: float) -> str:
-    """Return a number with three decimals, or more where its uncertainty is smaller than that.
-
-    Examples
-    --------
-    >>> from crossfade.report.numbers import figure
-    >>> figure(0.47812, 0.016), figure(-0.000281, 0.0002), figure(-0.00001, 0.02)
-    ('0.478', '-0.00028', '0.000')
-    """
+    """Return a number with three decimals, or more where its uncertainty is smaller than that."""
     text = f"{value:.{decimals(uncertainty)}f}"
     return text.lstrip("-") if float(text) == 0 else text
 

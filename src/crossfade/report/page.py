@@ -25,19 +25,6 @@ def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None =
     Nothing on it is fetched from elsewhere: styles, charts and the libraries that draw them are
     inside. No script but the page's own may run (a Content-Security-Policy names it by its hash),
     so names in the data are text whatever they hold.
-
-    Parameters
-    ----------
-    content : mapping
-        As ``ComparisonResult.to_dict`` returns it; ``source``, ``target`` and ``command`` may be
-        added.
-    controls : mapping, optional
-        What the live page offers to change (see ``crossfade explore``).
-
-    Raises
-    ------
-    MissingExtraError
-        If Jinja2, Altair or vl-convert is not installed.
     """
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -59,14 +46,7 @@ def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None =
 
 
 def render_message(heading: str, text: str, progress: tuple[int, int] | None = None) -> str:
-    """Return a page that only says something.
-
-    Parameters
-    ----------
-    heading, text : str
-    progress : tuple of int, optional
-        Steps done and steps in all; the page then asks again every second.
-    """
+    """Return a page that only says something."""
     page: str = (
         _environment()
         .get_template("message.html")
@@ -76,13 +56,7 @@ def render_message(heading: str, text: str, progress: tuple[int, int] | None = N
 
 
 def in_frame(page: str) -> str:
-    """Return HTML that shows a page inside another one, neither touching the other's styles.
-
-    Parameters
-    ----------
-    page : str
-        From :func:`render_page`.
-    """
+    """Return HTML that shows a page inside another one, neither touching the other's styles."""
     return (
         f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="Crossfade" '
         'style="width: 100%; height: 720px; border: 0; border-radius: 6px"></iframe>'
@@ -90,21 +64,7 @@ def in_frame(page: str) -> str:
 
 
 def draw(content: Mapping[str, Any], name: str, colours: Colours = LIGHT) -> Any:
-    """Return one chart of a comparison.
-
-    Parameters
-    ----------
-    content : mapping
-        As for :func:`render_page`.
-    name : str
-        One of :data:`~crossfade.report.figures.CHARTS`.
-    colours : Colours
-
-    Raises
-    ------
-    DataError
-        If there is no such chart, or its data have nothing to draw.
-    """
+    """Return one chart of a comparison."""
     if name not in CHARTS:
         raise DataError(f"chart: expected one of {', '.join(CHARTS)}, got {name!r}; name another")
     chart = CHARTS[name](Figures(content, colours))

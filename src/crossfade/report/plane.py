@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from crossfade._typing import Floats
-from numpy.typing import NDArray
 
 __all__ = ["boundary_lines", "posterior_cells"]
 
@@ -19,18 +19,7 @@ _NODES = 49
 def posterior_cells(surfaces: Floats, low: Floats, high: Floats) -> list[dict[str, Any]]:
     """Return the most probable class and its posterior in each cell, for each place on a path.
 
-    Parameters
-    ----------
-    surfaces : ndarray of shape (n_places, 6, n_classes)
-        Coefficients of 1, x, y, x², xy, y² of each class's log-posterior, up to a constant.
-    low, high : ndarray of shape (2,)
-        Corners of the plane's part that is shown.
-
-    Returns
-    -------
-    list of dict
-        ``x``, ``x2``, ``y``, ``y2``; lists ``k`` (number of the class) and ``p``, one entry a
-        place.
+    Shapes: surfaces (n_places, 6, n_classes); low, high (2,).
     """
     edges = [np.linspace(a, b, _CELLS + 1) for a, b in zip(low, high, strict=True)]
     middles = [(e[1:] + e[:-1]) / 2 for e in edges]
@@ -59,11 +48,6 @@ def boundary_lines(surfaces: Floats, low: Floats, high: Floats) -> list[dict[str
     Each square of a grid is looked at by itself: where two of its corners have different classes,
     the edge between them is cut where the two scores are equal; two cuts make a line, three or
     four meet in their middle.
-
-    Returns
-    -------
-    list of dict
-        ``place``, ``x``, ``y``, ``x2``, ``y2``.
     """
     xs, ys = (np.linspace(a, b, _NODES) for a, b in zip(low, high, strict=True))
     lines = []

@@ -46,19 +46,7 @@ _MOST_MOVES: Final = 3
 
 
 def sections(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page's template fills in.
-
-    Parameters
-    ----------
-    content : mapping
-        As ``ComparisonResult.to_dict`` returns it, with ``source``, ``target`` and ``command``
-        where a command made it.
-
-    Returns
-    -------
-    dict
-        By section; :class:`Number` for every figure.
-    """
+    """Return what the page's template fills in."""
     data = content["data"]
     return {
         "title": shown(_title(content), 80),

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from crossfade._typing import Floats, Integers
 from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
 
 __all__ = [
     "Pass",
@@ -56,21 +57,7 @@ def _compilable(*arrays: NDArray[Any], dtype: Any = np.float64) -> bool:
 def two_classes(difference: Floats, log_sum: Floats) -> None:
     """Write log(1 + exp d) to `log_sum` and the first class's posterior over d.
 
-    Parameters
-    ----------
-    difference : ndarray of shape (n_rows,)
-        Score of the first class minus the second's; overwritten with 1/(1 + exp(-d)).
-    log_sum : ndarray of shape (n_rows,)
-        Overwritten.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import two_classes
-    >>> d, log_sum = np.array([0.0]), np.empty(1)
-    >>> two_classes(d, log_sum)
-    >>> d
-    array([0.5])
+    Shapes: difference (n_rows,); log_sum (n_rows,).
     """
     if _compilable(difference, log_sum):
         from crossfade.rowwise import kernels
@@ -83,23 +70,7 @@ def two_classes(difference: Floats, log_sum: Floats) -> None:
 def softmax(scores: Floats, log_sum: Floats, reference: bool = False) -> None:
     """Write log Σ_k exp s_k to `log_sum` and the posteriors over the scores.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Overwritten with exp(s_k)/Σ exp(s).
-    log_sum : ndarray of shape (n_rows,)
-        Overwritten.
-    reference : bool, default=False
-        Whether there is one more class, whose score is zero and which is not written.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import softmax
-    >>> scores, log_sum = np.zeros((1, 3)), np.empty(1)
-    >>> softmax(scores, log_sum, reference=True)
-    >>> scores
-    array([[0.25, 0.25, 0.25]])
+    Shapes: scores (n_rows, n_classes); log_sum (n_rows,).
     """
     if reference and scores.shape[1] == 1 and scores.flags.c_contiguous:
         two_classes(scores[:, 0], log_sum)
@@ -116,21 +87,7 @@ def logistic_loss(
 ) -> None:
     """Write m log(1 + exp η) - y η to `loss` and its derivative m π(η) - y to `slope`.
 
-    Parameters
-    ----------
-    eta, successes, trials : ndarray of shape (n_rows,)
-        Linear predictor η, and y out of m.
-    loss, slope : ndarray of shape (n_rows,)
-        Overwritten.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import logistic_loss
-    >>> loss, slope = np.empty(1), np.empty(1)
-    >>> logistic_loss(np.zeros(1), np.array([3.0]), np.array([4.0]), loss, slope)
-    >>> slope
-    array([-1.])
+    Shapes: eta, successes, trials (n_rows,); loss, slope (n_rows,).
     """
     trials = np.ascontiguousarray(trials)  # one number for all rows has no memory of its own
     if _compilable(eta, successes, trials, loss, slope):
@@ -144,20 +101,7 @@ def logistic_loss(
 def logistic_information(eta: Floats, trials: Floats) -> Floats:
     """Return m π(η)(1 - π(η)), the second derivative of the logistic loss.
 
-    Parameters
-    ----------
-    eta, trials : ndarray of shape (n_rows,)
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import logistic_information
-    >>> logistic_information(np.zeros(1), np.array([4.0]))
-    array([1.])
+    Shapes: eta, trials (n_rows,); → (n_rows,).
     """
     trials = np.ascontiguousarray(trials)
     if _compilable(eta, trials):
@@ -179,31 +123,8 @@ def logistic_pass(
 ) -> tuple[float, float, Floats]:
     """Return the logistic loss of η = X β + constant + offset over a block, and its sums.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-    slopes : ndarray of shape (n_columns,)
-    constant : float
-    offset : ndarray of shape (n_rows,) or None
-    successes, trials : ndarray of shape (n_rows,)
-        y out of m. To weight the rows, weight both.
-
-    Returns
-    -------
-    loss : float
-        Σ m log(1 + exp η) - y η.
-    total : float
-        Sum of its derivatives in η.
-    sums : ndarray of shape (n_columns,)
-        Sum of the rows of X, each times its derivative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import logistic_pass
-    >>> one = np.ones(1)
-    >>> logistic_pass(2.0 * np.ones((1, 1)), np.zeros(1), 0.0, None, one, 2.0 * one)[1:]
-    (0.0, array([0.]))
+    Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,); successes, trials
+    (n_rows,); sums (n_columns,).
     """
     trials = np.ascontiguousarray(trials)
     shift = np.zeros(0) if offset is None else offset
@@ -226,31 +147,8 @@ def poisson_pass(
 ) -> tuple[float, float, Floats]:
     """Return the Poisson loss of η = X β + constant + offset over a block, and its sums.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-    slopes : ndarray of shape (n_columns,)
-    constant : float
-    offset : ndarray of shape (n_rows,) or None
-    counts, exposure : ndarray of shape (n_rows,)
-        Counts y, and exposures m. To weight the rows, weight both.
-
-    Returns
-    -------
-    loss : float
-        Σ m exp η - y η.
-    total : float
-        Sum of its derivatives in η.
-    sums : ndarray of shape (n_columns,)
-        Sum of the rows of X, each times its derivative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import poisson_pass
-    >>> one = np.ones(1)
-    >>> poisson_pass(2.0 * np.ones((1, 1)), np.zeros(1), 0.0, None, one, 2.0 * one)[1:]
-    (1.0, array([2.]))
+    Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,); counts, exposure
+    (n_rows,); sums (n_columns,).
     """
     exposure = np.ascontiguousarray(exposure)
     shift = np.zeros(0) if offset is None else offset
@@ -266,22 +164,7 @@ def poisson_pass(
 def scale_rows(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
     """Write each row of X times its factor to `out`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns), float64 or float32
-    factors : ndarray of shape (n_rows,)
-    out : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1)
-        Overwritten. One column more is taken as X having a last column of ones.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import scale_rows
-    >>> out = np.empty((2, 3))
-    >>> scale_rows(np.full((2, 2), 5.0), np.array([1.0, 3.0]), out)
-    >>> out
-    array([[ 5.,  5.,  1.],
-           [15., 15.,  3.]])
+    Shapes: X (n_rows, n_columns); factors (n_rows,); out (n_rows, n_columns).
     """
     if _compilable(X, factors, out) or _compilable(X, factors, out, dtype=np.float32):
         from crossfade.rowwise import kernels
@@ -302,24 +185,8 @@ def standardise_rows(
 ) -> None:
     """Write each row of (X - origin) / scale times its factor to `out`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-    origin, inverse : ndarray of shape (n_columns,)
-        The origin and 1/scale of each column.
-    factors : ndarray of shape (n_rows,)
-    out : ndarray of shape (n_rows, n_columns) or (n_rows, n_columns + 1), float64 or float32
-        Overwritten. One column more is taken as a last column of ones, not standardised.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import standardise_rows
-    >>> X, one, out = np.array([[5.0], [7.0]]), np.ones(1), np.empty((2, 2))
-    >>> standardise_rows(X, one, one, np.array([1.0, 3.0]), out)
-    >>> out
-    array([[ 4.,  1.],
-           [18.,  3.]])
+    Shapes: X (n_rows, n_columns); origin, inverse (n_columns,); factors (n_rows,); out (n_rows,
+    n_columns).
     """
     single = out.dtype == np.float32 and out.flags.c_contiguous
     if _compilable(X, origin, inverse, factors) and (single or _compilable(out)):
@@ -344,30 +211,8 @@ def group_rows(
 ) -> None:
     """Write the rows of X, shifted, to `out`: one class after the other, in their order.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-    codes : ndarray of shape (n_rows,)
-        Class of each row.
-    weights : ndarray of shape (n_rows,) or None
-    shift : ndarray of shape (n_columns,)
-        Subtracted from each row.
-    ends : ndarray of shape (n_classes,), int64
-        Overwritten with where each class's rows end.
-    out : ndarray of shape (n_rows, n_columns + 1)
-        Overwritten; the last column gets the weights (one where there are none).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import group_rows
-    >>> ends, out = np.empty(2, dtype=np.int64), np.empty((3, 2))
-    >>> X, codes = np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1])
-    >>> group_rows(X, codes, None, np.zeros(1), ends, out)
-    >>> out
-    array([[2., 1.],
-           [1., 1.],
-           [3., 1.]])
+    Shapes: X (n_rows, n_columns); codes (n_rows,); weights (n_rows,); shift (n_columns,); ends
+    (n_classes,); out (n_rows, n_columns + 1).
     """
     w = np.zeros(0) if weights is None else np.asarray(weights, dtype=np.float64)
     if _compilable(X, w, shift, out) and codes.dtype == np.int64 and codes.flags.c_contiguous:
@@ -391,22 +236,8 @@ def group_rows_numpy(
 def add_products(images: Floats, Z: Floats, out: Floats) -> None:
     """Add each row's inner products of several images with the row itself to `out`.
 
-    Parameters
-    ----------
-    images : ndarray of shape (n_rows, n_images * n_columns)
-    Z : ndarray of shape (n_rows, n_columns)
-        Rows may be parts of longer ones.
-    out : ndarray of shape (n_rows, n_images)
-        Gets Σ_j images[i, k, j] Z[i, j] added.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.rowwise import add_products
-    >>> out = np.zeros((1, 2))
-    >>> add_products(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[1.0, 10.0]]), out)
-    >>> out
-    array([[21., 43.]])
+    Shapes: images (n_rows, n_images * n_columns); Z (n_rows, n_columns); out (n_rows,
+    n_images).
     """
     if _compilable(images, out) and Z.dtype == np.float64 and Z.flags.aligned:
         from crossfade.rowwise import kernels

@@ -9,9 +9,9 @@ with an error of two units in the last place.
 from __future__ import annotations
 
 import numpy as np
-from crossfade._typing import Floats, Integers
 from numba import njit
-from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
 
 __all__ = [
     "add_products",

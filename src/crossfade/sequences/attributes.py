@@ -88,17 +88,7 @@ class EncodedSequences:
 
 
 class AttributeEncoder:
-    """Number the attributes of token sequences in order of first appearance.
-
-    Examples
-    --------
-    >>> from crossfade.sequences.features import AttributeEncoder
-    >>> encoder = AttributeEncoder()
-    >>> encoder.fit_transform([[{"w": "a:b"}, {"w:a": "b"}], [["bias", "bias"]]])
-    EncodedSequences(2 sequences, 3 tokens, 4 entries of 3 attributes)
-    >>> encoder.names
-    [('w', 'a:b'), ('w:a', 'b'), 'bias']
-    """
+    """Number the attributes of token sequences in order of first appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -121,22 +111,7 @@ class AttributeEncoder:
     def fit_transform(self, X: Any, lengths: ArrayLike | None = None) -> EncodedSequences:
         """Learn the attributes of `X` and encode it.
 
-        Parameters
-        ----------
-        X : list of sequences, or one array, sparse matrix or list with `lengths`
-            Each sequence a list of tokens (dicts, strings, lists of strings), an integer array, a
-            dense matrix or a sparse one of shape (n_tokens, n_columns).
-        lengths : array-like of shape (n_sequences,), int, optional
-            Tokens of each sequence.
-
-        Returns
-        -------
-        EncodedSequences
-
-        Raises
-        ------
-        DataError
-            For NaN or infinite values, and tokens of another kind; sequence and token are named.
+        Shapes: lengths (n_sequences,).
         """
         self._numbers, self._n_columns = {}, None
         return self._encode(X, lengths, learn=True)

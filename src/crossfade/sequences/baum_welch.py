@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.blocks import single_threaded_blas
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import single_threaded_blas
 from crossfade.errors import DataError
 from crossfade.sequences.block_recursions import StepScorer, best_paths, expectations
 from crossfade.sequences.emission import Emission, by_step
@@ -110,31 +110,7 @@ def expectation_maximisation(
 ) -> Training:
     """Improve `start` until the objective gains no more than `tol` a step.
 
-    Parameters
-    ----------
-    emission : Emission
-        Bound.
-    observations, layout
-        Stacked steps.
-    start : ChainParameters
-    codes : ndarray of shape (n_steps,) or None
-        Known labels, -1 for unknown ones.
-    alpha : float
-        Pseudo-count of each start and transition.
-    viterbi_training : bool
-        Best paths instead of expectations.
-    max_iter : int
-    tol : float
-        In log-likelihood per step.
-
-    Returns
-    -------
-    Training
-
-    Raises
-    ------
-    DataError
-        If no path can have produced a sequence.
+    Shapes: codes (n_steps,).
     """
     history: list[float] = []
     parameters, before = start, start

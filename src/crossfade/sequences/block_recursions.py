@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum, for_each_block, workspace
 
 __all__ = [
     "Expectations",
@@ -90,24 +90,7 @@ def expectations(
     marginals, while both are in cache. Arguments are not checked, and a NaN among the potentials
     shows as a NaN log-partition.
 
-    Parameters
-    ----------
-    potentials : callable or Lookup
-        Takes a slice of steps, returns their log-potentials (n_rows, n_states), C order. Called
-        on several threads.
-    offsets, log_initial, log_transitions, log_final : ndarray
-        As in ``forward_backward``, contiguous.
-    consume : callable, optional
-        Takes the slice of steps and their marginals (which it must not keep); returns None, or
-        sums (an array, a number or a tuple of these) to be added over blocks. Called on threads.
-    marginals : ndarray of shape (n_steps, n_states), optional
-        All marginals are written there.
-    transitions : bool, default=True
-        Whether expected transitions are wanted; they are zero otherwise.
-
-    Returns
-    -------
-    Expectations
+    Shapes: marginals (n_steps, n_states).
     """
     from crossfade.sequences import block_kernels, kernels
 
@@ -187,16 +170,7 @@ def best_paths(
 def sequence_blocks(offsets: Integers, n_states: int) -> Integers:
     """Cut sequences into blocks of about equal numbers of steps.
 
-    Parameters
-    ----------
-    offsets : ndarray of shape (n_sequences + 1,)
-    n_states : int
-
-    Returns
-    -------
-    ndarray of shape (n_blocks + 1,), int64
-        First sequence of each block, and the number of sequences. It depends on the sequences and
-        the number of states alone, so sums over blocks do not depend on the number of threads.
+    Shapes: offsets (n_sequences + 1,); → (n_blocks + 1,).
     """
     n_sequences = len(offsets) - 1
     if n_sequences == 0:

@@ -130,14 +130,7 @@ class _Everything:
 def everything(start: Floats, transitions: Floats, stop: Floats) -> _Everything | None:
     """Return log Z and its derivatives; None where Z is infinite.
 
-    Parameters
-    ----------
-    start : ndarray of shape (n_states,)
-        u + b.
-    transitions : ndarray of shape (n_states, n_states)
-        w + b of the state entered.
-    stop : ndarray of shape (n_states,)
-        v.
+    Shapes: start (n_states,); transitions (n_states, n_states); stop (n_states,).
     """
     if not (np.isfinite(start).all() and np.isfinite(transitions).all()):
         return None

@@ -21,14 +21,6 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
-from crossfade.tradeoff.path import points
-from crossfade.tradeoff.pooling import (
-    Ridge,
-    least_loss,
-    pool_in_words,
-    pseudo_share,
-    shares_of,
-)
 from crossfade.sequences.block_recursions import expectations
 from crossfade.sequences.chain_objective import ChainWeights, LabelledChain, labelled_chain
 from crossfade.sequences.chain_tradeoff import (
@@ -40,6 +32,14 @@ from crossfade.sequences.chain_tradeoff import (
 )
 from crossfade.sequences.emission import Emission, by_step, score_steps
 from crossfade.sequences.input import Layout
+from crossfade.tradeoff.path import points
+from crossfade.tradeoff.pooling import (
+    Ridge,
+    least_loss,
+    pool_in_words,
+    pseudo_share,
+    shares_of,
+)
 
 __all__ = ["ChainSelection", "fit_selected", "select_chain"]
 
@@ -111,34 +111,7 @@ def select_chain(
     settings: Settings,
     rng: np.random.Generator,
 ) -> ChainSelection:
-    """Score the grid on held-out sequences, and pool it or pick its best point.
-
-    Parameters
-    ----------
-    named : Emission
-        Not bound: each fold's training part binds it, so that its symbols alone are known.
-    raw, layout, codes
-        Stacked observations, and labels.
-    n_states : int
-    pooled : bool
-        Whether to pool. Where cells are missing a point is to be picked: what a missing factor adds
-        is not linear in the weights.
-    alpha : float
-    l2 : float
-        The middle of the penalties.
-    settings : Settings
-    rng : numpy.random.Generator
-        Deals sequences to folds.
-
-    Returns
-    -------
-    ChainSelection
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two sequences.
-    """
+    """Score the grid on held-out sequences, and pool it or pick its best point."""
     filled = np.flatnonzero(np.diff(layout.offsets) > 0)
     if len(filled) < 2:
         raise DataError(
@@ -223,16 +196,6 @@ def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: Settings
     logarithms leaves less of every step, so that sequences would be short: a constant a step, which
     no posterior notices, gives them the mean length of those that were seen. What is missing is
     integrated out of this density, and only then is the posterior raised to the pool's power.
-
-    Parameters
-    ----------
-    data : LabelledChain
-    chosen : ChainSelection
-    settings : Settings
-
-    Returns
-    -------
-    Crossing
     """
     kept = np.flatnonzero(chosen.shares)
     fits = list(path(data, [chosen.points[g] for g in kept], settings))

@@ -113,17 +113,7 @@ class Crossing:
 def read_as_model(
     weights: ChainWeights, emission: Emission, mean_length: float, *, shift: bool
 ) -> ChainParameters:
-    """Return the hidden Markov model that has the same posteriors.
-
-    Parameters
-    ----------
-    weights : ChainWeights
-    emission : Emission
-    mean_length : float
-        Where weights may be shifted: so that sequences have this length on average.
-    shift : bool
-        Whether Z may be infinite, and weights are to be shifted by a constant a step.
-    """
+    """Return the hidden Markov model that has the same posteriors."""
     b = emission.partition(weights.theta).sum(axis=1)
     n_states = len(b)
     nowhere = np.full((n_states, n_states), np.nan)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.blocks import for_each_block
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
 from crossfade.errors import ConvergenceWarning, DataError
 from crossfade.sequences import recursions
 from crossfade.sequences.attributes import AttributeEncoder, EncodedSequences

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Integers
-from crossfade.table.reading import import_polars
 from crossfade.sequences import recursions
 from crossfade.sequences.attributes import Attribute, EncodedSequences
 from crossfade.sequences.decoding import Potentials
+from crossfade.table.reading import import_polars
 
 __all__ = ["contributions_frame", "weights_frame"]
 
@@ -39,16 +39,7 @@ def contributions_frame(
 ) -> Any:
     """Return what each weight does for the best path against each token's runner-up.
 
-    Parameters
-    ----------
-    encoded : EncodedSequences
-        One sequence.
-    chain : tuple
-        Its potentials.
-    path : ndarray of shape (n_tokens,)
-        Its best path.
-    weights : sparse array of shape (n_attributes, n_labels)
-    classes : ndarray of shape (n_labels,)
+    Shapes: path (n_tokens,); weights (n_attributes, n_labels); classes (n_labels,).
     """
     marginals = recursions.forward_backward(*chain).marginals
     _, _, start, edges, stop = chain

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.optim.lbfgs import lbfgs
 from crossfade.optim.newton import Iterate, Solution
 from crossfade.sequences.attributes import EncodedSequences
@@ -35,14 +35,6 @@ _PERIOD = 10
 
 class Objective:
     """F without its L1 term, as the solvers take it.
-
-    Parameters
-    ----------
-    encoded : EncodedSequences
-    codes : ndarray of shape (n_tokens,)
-        Label of each token.
-    layout : WeightLayout
-    l2 : float
 
     Attributes
     ----------
@@ -168,18 +160,7 @@ class Objective:
     def stochastic_passes(self, passes: int, first_step: float, seed: int) -> Floats:
         """Descend sentence by sentence from θ = 0, in random order, with steps falling to zero.
 
-        Parameters
-        ----------
-        passes : int
-            Passes over the corpus.
-        first_step : float
-            Length of the first step.
-        seed : int
-
-        Returns
-        -------
-        ndarray of shape (n_weights,)
-            Not checked: it may be useless (even NaN) if the first step was too long.
+        Shapes: → (n_weights,).
         """
         from crossfade.sequences.crf_kernels import stochastic_pass
         from crossfade.sequences.kernels import make_chain
@@ -255,15 +236,6 @@ def train(objective: Objective, options: TrainingOptions) -> Solution:
 
     The passes bring F, in the time of some ten evaluations, to where L-BFGS alone comes in a
     hundred; L-BFGS then converges to the optimum that does not depend on them.
-
-    Parameters
-    ----------
-    objective : Objective
-    options : TrainingOptions
-
-    Returns
-    -------
-    Solution
     """
     decreases: list[float] = []
 

@@ -126,18 +126,7 @@ def pair_layout(
 ) -> tuple[NDArray[np.int32], Integers, NDArray[np.int32], int, Integers]:
     """Order pairs so that attributes with weights for many labels come first.
 
-    Parameters
-    ----------
-    codes : ndarray of int, ascending
-        attribute * n_labels + label of the pairs that have a weight.
-    n_attributes, n_labels : int
-
-    Returns
-    -------
-    rank, pair_starts, pair_labels, n_dense
-        As :class:`WeightLayout` has them.
-    order : ndarray of shape (n_pairs,)
-        Place in `codes` of each pair of the layout.
+    Shapes: order (n_pairs,).
     """
     attributes, labels = np.divmod(codes, n_labels)
     counts = np.bincount(attributes, minlength=n_attributes)
@@ -163,21 +152,7 @@ def choose_weights(
 ) -> WeightLayout:
     """Return the layout of the weights that a labelled corpus calls for.
 
-    Parameters
-    ----------
-    encoded : EncodedSequences
-    codes : ndarray of shape (n_tokens,)
-        Label of each token.
-    n_labels : int
-    start_stop : bool
-        Whether there are start and stop weights.
-    unseen_states, unseen_transitions : bool
-        Whether pairs and transitions (starts, stops) that do not occur get a weight as well.
-    allowed : ndarray of bool, shape (n_labels, n_labels)
-
-    Returns
-    -------
-    WeightLayout
+    Shapes: codes (n_tokens,).
     """
     n_attributes = len(encoded.encoder)
     if unseen_states:

@@ -41,20 +41,7 @@ class ChainDecoding:
         return layout, values.__getitem__, (initial, transitions, final)
 
     def predict(self, X: Any, lengths: ArrayLike | None = None, *, decode: str = "viterbi") -> Any:
-        """Return the states of each sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        lengths : array-like of int, optional
-        decode : {"viterbi", "posterior"}, default="viterbi"
-            The best path, or the most probable state at each step.
-
-        Returns
-        -------
-        list of ndarray, or ndarray
-            Names of the states, in the form X came in.
-        """
+        """Return the states of each sequence."""
         if decode not in ("viterbi", "posterior"):
             raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
         layout, scorer, chain = self._steps(X, lengths)
@@ -86,32 +73,14 @@ class ChainDecoding:
             )
 
     def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:
-        """Return the posterior of each state at each step, (n_steps, n_states) a sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        list of ndarray, or ndarray
-        """
+        """Return the posterior of each state at each step, (n_steps, n_states) a sequence."""
         layout, scorer, chain = self._steps(X, lengths)
         return layout.restore(self._posteriors(layout, scorer, chain))
 
     def edge_marginals(self, X: Any, lengths: ArrayLike | None = None) -> list[Floats]:
         """Return the posterior of each pair of neighbouring states, a list by sequence.
 
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        list of ndarray of shape (n_steps - 1, n_states, n_states)
-            [edge, from, to].
+        Shapes: → (n_steps - 1, n_states, n_states).
         """
         layout, chain = self._scored(X, lengths)
         self._refuse_impossible(recursions.log_partition(*chain))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities import (
     Density,
     reference_rows,
 )
-from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound
 from crossfade.errors import DataError, NotADensityError
 from crossfade.sequences.emission import Emission, Scorer

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.blocks import for_each_block
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
 from crossfade.sequences.block_recursions import Lookup, StepScorer
 from crossfade.sequences.input import Layout
 

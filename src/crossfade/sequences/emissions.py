@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crossfade._typing import Floats
 from crossfade.densities import (
     Density,
     Gaussian,
@@ -16,7 +17,6 @@ from crossfade.densities import (
     MultivariateGaussian,
     Poisson,
 )
-from crossfade._typing import Floats
 from crossfade.densities.base import Bound
 from crossfade.errors import DataError
 from crossfade.sequences.density_emission import DensityEmission
@@ -27,21 +27,7 @@ __all__ = ["emission_for", "emission_from", "gaussian_moments"]
 
 
 def emission_for(emission: Any, alpha: float, shrinkage_rows: float = 0.0) -> Emission:
-    """Return the emission a user named.
-
-    Parameters
-    ----------
-    emission : {"categorical", "gaussian", "poisson"} or Density
-    alpha : float
-        Smoothing of the named kinds; a density keeps its own.
-    shrinkage_rows : float, default=0.0
-        Pseudo-rows of "gaussian" with the variance of all states.
-
-    Raises
-    ------
-    DataError
-        If it is none of these.
-    """
+    """Return the emission a user named."""
     if isinstance(emission, Density):
         return DensityEmission(emission)
     if emission == "categorical":

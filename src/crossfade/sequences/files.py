@@ -24,32 +24,6 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
     Columns are apart by tabs if the first line of data has one (cells may then hold spaces), else
     by any run of spaces and tabs; a no-break space is part of a word. Lines of spaces and tabs
     alone end a sentence. Lines end as on any system: LF, CR LF or CR.
-
-    Parameters
-    ----------
-    path : str or Path
-        UTF-8 text.
-
-    Returns
-    -------
-    list of sentences
-        Each a list of tokens, each a tuple of cells, the same number throughout the file.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be read, is no UTF-8 text, has no token, or a line has another number of
-        columns than the first; the line is named.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from crossfade.sequences.files import read_columns
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "train.txt")
-    ...     _ = path.write_text("He PRP B-NP\\nruns VBZ B-VP\\n\\nStop VB B-VP\\n")
-    ...     read_columns(path)
-    [[('He', 'PRP', 'B-NP'), ('runs', 'VBZ', 'B-VP')], [('Stop', 'VB', 'B-VP')]]
     """
     sentences: list[list[tuple[str, ...]]] = []
     sentence: list[tuple[str, ...]] = []
@@ -101,24 +75,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def write_columns(sentences: Iterable[Sequence[Sequence[str]]], separator: str = "\t") -> str:
-    """Return sentences as the text of a column file.
-
-    Parameters
-    ----------
-    sentences : iterable of sentences
-        Each a sequence of tokens, each a sequence of cells.
-    separator : str, default="\\t"
-        Between cells.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from crossfade.sequences.files import write_columns
-    >>> write_columns([[("He", "PRP"), ("runs", "VBZ")], [("Stop", "VB")]], separator=" ")
-    'He PRP\\nruns VBZ\\n\\nStop VB\\n'
-    """
+    """Return sentences as the text of a column file."""
     blocks = ["".join(separator.join(token) + "\n" for token in s) for s in sentences]
     return "\n".join(blocks)

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.densities import Density
 from crossfade._typing import Floats
+from crossfade.densities import Density
 from crossfade.errors import DataError
-from crossfade.tradeoff.path import SHRINKAGE_ROWS
 from crossfade.sequences import chain_tradeoff, recursions
 from crossfade.sequences.block_recursions import StepScorer
 from crossfade.sequences.checks import check_number
@@ -25,6 +24,7 @@ from crossfade.sequences.hmm_training import HiddenMarkovTraining
 from crossfade.sequences.input import Layout, layout_of, names_array, read_labels
 from crossfade.sequences.markov import ChainParameters, probabilities, sampled_path, stationary
 from crossfade.sequences.symbol_emission import SymbolEmission
+from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["HiddenMarkovModel"]
 

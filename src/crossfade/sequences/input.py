@@ -102,21 +102,7 @@ def names_array(names: Iterable[Any]) -> NDArray[Any]:
     NumPy would make one string of ``"1"`` and ``1`` and of ``"a"`` and ``"a\\0"``, and rows of
     tuples; such names stay objects.
 
-    Parameters
-    ----------
-    names : iterable of hashable
-
-    Returns
-    -------
-    ndarray of shape (n_names,)
-
-    Examples
-    --------
-    >>> from crossfade.sequences.input import names_array
-    >>> names_array(["a", "b"])
-    array(['a', 'b'], dtype='<U1')
-    >>> names_array(["1", 1])
-    array(['1', 1], dtype=object)
+    Shapes: → (n_names,).
     """
     given = list(names)
     if given:
@@ -132,23 +118,7 @@ def names_array(names: Iterable[Any]) -> NDArray[Any]:
 def layout_of(X: Any, lengths: ArrayLike | None = None, *, name: str = "X") -> Layout:
     """Return the layout of sequences given as a list, or as one array with lengths.
 
-    Parameters
-    ----------
-    X : list of sequences, or array, sparse matrix or list of n_steps steps with `lengths`
-        A NumPy array (not of objects) or sparse matrix without `lengths` is one sequence.
-    lengths : array-like of shape (n_sequences,), int, optional
-        Number of steps of each sequence; they must add up to the number of steps.
-    name : str, default="X"
-        Used in messages.
-
-    Returns
-    -------
-    Layout
-
-    Raises
-    ------
-    DataError
-        If `lengths` does not fit, or an entry of the list is not a sequence.
+    Shapes: lengths (n_sequences,).
     """
     if lengths is not None:
         return Layout(_offsets(lengths, _count(X), name), listed=False)
@@ -192,21 +162,7 @@ def _offsets(lengths: ArrayLike, n_steps: int, name: str) -> Integers:
 def stack_numbers(X: Any, lengths: ArrayLike | None = None) -> tuple[Floats, Layout]:
     """Return numeric observations stacked, and their layout.
 
-    Parameters
-    ----------
-    X : list of arrays of shape (n_steps,) or (n_steps, n_features), or one such array
-    lengths : array-like of shape (n_sequences,), int, optional
-
-    Returns
-    -------
-    values : ndarray of shape (n_steps, n_features), float64, C order
-        A new array, or the given one where it has that form already. NaN is kept: missing.
-    layout : Layout
-
-    Raises
-    ------
-    DataError
-        If the values are no numbers, infinite, or sequences differ in their number of columns.
+    Shapes: X (n_steps,); lengths (n_sequences,); values (n_steps, n_features).
     """
     layout = layout_of(X, lengths)
     parts = X if layout.listed else [X]
@@ -255,21 +211,7 @@ def _numbers(part: Any, number: int, listed: bool) -> Floats:
 def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any] | Integers, Layout]:
     """Return symbols (words, tags, codes) stacked, and their layout.
 
-    Parameters
-    ----------
-    X : list of sequences of symbols, or one array of shape (n_steps,) or (n_steps, 1)
-    lengths : array-like of shape (n_sequences,), int, optional
-
-    Returns
-    -------
-    symbols : list of n_steps hashable objects, or ndarray of shape (n_steps,), int64
-        An array where all come in integer arrays; else a list, None marking a missing step.
-    layout : Layout
-
-    Raises
-    ------
-    DataError
-        If a step is not a single symbol.
+    Shapes: X (n_steps,); lengths (n_sequences,); symbols (n_steps,).
     """
     layout = layout_of(X, lengths)
     parts = X if layout.listed else [X]
@@ -310,15 +252,7 @@ def _symbols(part: Any) -> Iterable[Any]:
 def encode(symbols: Sequence[Any] | Integers, known: dict[Any, int]) -> Integers:
     """Return the number of each symbol; ``len(known)`` for others, -1 for a missing one.
 
-    Parameters
-    ----------
-    symbols : sequence of hashable, or integer ndarray
-    known : dict
-        Numbers of the known symbols.
-
-    Returns
-    -------
-    ndarray of shape (n_steps,), int64
+    Shapes: → (n_steps,).
     """
     if isinstance(symbols, np.ndarray):
         return _encode_integers(symbols, known)
@@ -368,24 +302,7 @@ def read_labels(
 ) -> Labels:
     """Return labels as numbers, checked against the layout of X.
 
-    Parameters
-    ----------
-    y : list of sequences of labels, or one array of n_steps labels
-    layout : Layout
-        That of X.
-    classes : ndarray of shape (n_classes,), optional
-        Use these; a label outside them gets the code ``len(classes)``. Default: those that occur.
-    hidden : bool, default=False
-        Whether labels may be missing: None, NaN, or -1 among integers.
-
-    Returns
-    -------
-    Labels
-
-    Raises
-    ------
-    DataError
-        If a sequence of y differs in length from X's, naming it, or a label is missing.
+    Shapes: classes (n_classes,).
     """
     if y is None:
         raise DataError("y: expected labels, got None; pass a label for every step of X")

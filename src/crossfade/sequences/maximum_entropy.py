@@ -22,28 +22,11 @@ class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
     seconds where there are hundreds of thousands of columns, of which a row has few. Made to be
     the ``local_classifier`` of :class:`~crossfade.sequences.EntropicMarkovChain`.
 
-    Parameters
-    ----------
-    l2 : float, default=1.0
-        Penalty on squared weights (not halved). There is no intercept; add a constant column.
-    tol : float, default=1e-4
-        Training stops when the objective fell by no more than this share in ten steps.
-    max_iter : int, default=1000
-        Most L-BFGS steps.
-
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : sparse array of shape (n_classes, n_features)
     n_features_in_ : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.sequences.maximum_entropy import MaximumEntropyClassifier
-    >>> X = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    >>> MaximumEntropyClassifier().fit(X, ["a", "a", "b"]).predict(X)
-    array(['a', 'a', 'b'], dtype='<U1')
     """
 
     def __init__(self, *, l2: float = 1.0, tol: float = 1e-4, max_iter: int = 1000):
@@ -54,15 +37,7 @@ class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Train.
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        MaximumEntropyClassifier
-            Itself.
+        Shapes: X (n_samples, n_features); y (n_samples,).
         """
         field = ConditionalRandomField(
             l2=self.l2, start_stop=False, tol=self.tol, max_iter=self.max_iter
@@ -76,9 +51,7 @@ class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, (n_samples, n_classes).
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
+        Shapes: X (n_samples, n_features).
         """
         check_is_fitted(self, "classes_")
         lengths = np.ones(X.shape[0], dtype=np.int64)
@@ -88,9 +61,7 @@ class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, (n_samples,).
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
+        Shapes: X (n_samples, n_features).
         """
         classes: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return classes

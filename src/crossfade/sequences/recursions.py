@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade.blocks import for_each_block
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
 from crossfade.sequences.block_recursions import (
     best_paths,
@@ -219,10 +219,7 @@ def edge_marginals(
 
     Parameters and errors are those of :func:`forward_backward`.
 
-    Returns
-    -------
-    ndarray of shape (n_edges, n_states, n_states)
-        [edge, from, to]; a sequence of T ≥ 1 steps has T - 1 edges, in order.
+    Shapes: → (n_edges, n_states, n_states).
     """
     from crossfade.sequences import block_kernels, kernels
 

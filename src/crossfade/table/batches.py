@@ -34,32 +34,7 @@ class Batch(NamedTuple):
 def read_batches(
     path: str | Path, *, separator: str | None = None, size: int = 1 << 24
 ) -> Iterator[Batch]:
-    """Yield the rows of a file, whatever its size, in constant memory.
-
-    Parameters
-    ----------
-    path : str or Path
-        As for :func:`~crossfade.table.reading.read_table`.
-    separator : str, optional
-        As for :func:`~crossfade.table.reading.read_table`.
-    size : int, default=16 MiB
-        About how many bytes of text, or of numbers, to take at a time.
-
-    Raises
-    ------
-    DataError
-        As :func:`~crossfade.table.reading.read_table` does, once the place is reached.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from crossfade.table.batches import read_batches
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.csv").write_text("x\\n1\\n2\\n3\\n")
-    ...     [b.frame["x"].to_list() for b in read_batches(Path(folder, "a.csv"), size=4)]
-    [['1'], ['2', '3']]
-    """
+    """Yield the rows of a file, whatever its size, in constant memory."""
     place = Path(path)
     if is_parquet(place):
         yield from _parquet_batches(place, size)

@@ -151,17 +151,7 @@ _STORAGE: dict[str, Storage] = {"b": "boolean", "i": "integer", "u": "integer", 
 def read_columns(X: Any) -> Columns:
     """Return the columns of a table; nothing of it is changed.
 
-    Parameters
-    ----------
-    X : data frame, array-like of shape (n_rows, n_columns) or Columns
-
-    Raises
-    ------
-    DataError
-        If `X` is not a table of at least one row and one column, holds dates, complex numbers or
-        mixed types, names two columns alike, or is sparse or lazy.
-    CellTypeError
-        If a cell holds a list, a dict or another object.
+    Shapes: X (n_rows, n_columns).
     """
     if isinstance(X, Columns):
         return X

@@ -23,19 +23,7 @@ def table_library(X: Any) -> str | None:
 def decoded_table(schema: Schema, matrix: NDArray[np.float64], library: str | None) -> Any:
     """Return a matrix as a table in its own values.
 
-    Parameters
-    ----------
-    schema : Schema
-    matrix : ndarray of shape (n_rows, n_features)
-        As :meth:`Schema.encode` makes it.
-    library : str or None
-        What :func:`table_library` returned for the original.
-
-    Returns
-    -------
-    data frame of that library, or ndarray
-        The matrix itself where the table was an array of numbers; an array of objects where it
-        was one with categories.
+    Shapes: matrix (n_rows, n_features).
     """
     coded = any(known is not None for known in schema.categories)
     if library is None and not coded:

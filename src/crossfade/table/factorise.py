@@ -33,21 +33,7 @@ def factorise_integers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.i
 
     Integers within a narrow range are counted, which takes one pass where sorting takes twenty.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,), integer or boolean
-
-    Returns
-    -------
-    distinct : ndarray of shape (n_distinct,)
-    codes : ndarray of shape (n,), int64
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> distinct, codes = factorise_integers(np.array([30, 10, 30]))
-    >>> distinct, codes
-    (array([10, 30]), array([1, 0, 1]))
+    Shapes: values (n,); distinct (n_distinct,); codes (n,).
     """
     if values.size == 0:
         return values[:0].copy(), np.zeros(0, dtype=np.int64)
@@ -72,9 +58,7 @@ def factorise_integers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.i
 def factorise_numbers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct numbers, ascending, and the code of each row (NaN: -1).
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,), boolean, integer or floating
+    Shapes: values (n,).
     """
     # A column of a matrix is read several times below: once from afar is enough.
     values = np.ascontiguousarray(values)
@@ -107,20 +91,7 @@ def _as_integers(values: NDArray[Any]) -> NDArray[np.int64] | None:
 
 
 def factorise_objects(items: Sequence[Any], distinct: Iterable[Any] | None = None) -> Factorised:
-    """Return distinct values and codes of hashable objects of one sortable type.
-
-    Parameters
-    ----------
-    items : sequence
-        One object a row; None and NaN (and whatever is not in `distinct`) are missing.
-    distinct : iterable, optional
-        The values that are not missing, found from the items when not given.
-
-    Raises
-    ------
-    TypeError
-        If an item cannot be hashed or two cannot be compared.
-    """
+    """Return distinct values and codes of hashable objects of one sortable type."""
     if distinct is None:
         distinct = {item for item in set(items) if not is_missing(item)}
     ordered = sorted(distinct)

@@ -68,13 +68,7 @@ def declared_kinds(columns: Columns, declared: Mapping[Any, str] | str | None) -
 
 
 def column_index(names: Sequence[str], has_names: bool, key: Any) -> int:
-    """Return the position of a column given by name or by index.
-
-    Raises
-    ------
-    DataError
-        If there is no such column; the nearest names are listed.
-    """
+    """Return the position of a column given by name or by index."""
     if isinstance(key, str):
         if has_names and key in names:
             return names.index(key)

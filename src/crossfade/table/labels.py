@@ -31,34 +31,7 @@ def encode_labels(
 ) -> Coded:
     """Return the distinct labels and the class code of each row.
 
-    Parameters
-    ----------
-    y : array-like or series of shape (n_rows,)
-        Labels: text, integers, booleans, whole floats, categories. Not changed.
-    classes : array-like of shape (n_classes,), optional
-        All labels that may occur; found in `y` when not given.
-    minimum : int, default=2
-        Least number of classes.
-    n_samples : int, optional
-        Number of rows that `y` must have.
-
-    Returns
-    -------
-    classes : ndarray of shape (n_classes,)
-        Ascending. Text keeps its NumPy dtype, and is of dtype object where it comes from a frame.
-    codes : ndarray of shape (n_rows,), int64
-        Position of each row's label among the classes.
-
-    Raises
-    ------
-    DataError
-        If labels are missing, continuous, of several types, fewer than `minimum` or not among
-        the given classes.
-
-    Examples
-    --------
-    >>> encode_labels(["spam", "ham", "ham"])
-    (array(['ham', 'spam'], dtype='<U4'), array([1, 0, 0]))
+    Shapes: y (n_rows,); classes (n_classes,); classes (n_classes,); codes (n_rows,).
     """
     found, codes = _factorised(y, "y")
     if n_samples is not None and len(codes) != n_samples:

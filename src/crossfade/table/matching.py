@@ -42,37 +42,10 @@ class NewCategories:
 class Matcher:
     """Picks the columns of a schema out of tables, and reads their cells as the schema has them.
 
-    Parameters
-    ----------
-    schema : Schema
-        Of the table that a model was fitted on.
-    path : str
-        What to call the new table in messages.
-    missing_values : collection of str, default=()
-        Cells that are missing besides empty ones.
-
     Attributes
     ----------
     new_categories : dict of str to NewCategories
         What was seen so far, by column.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> schema = Schema.learn(pl.DataFrame({"age": [31.5, 40.0], "code": ["07", "12"]}))
-    >>> matcher = Matcher(schema, "new.csv")
-    >>> matcher.match(pl.DataFrame({"code": ["12", "99"], "name": ["A", "B"], "age": ["3", "NA"]}))
-    shape: (2, 2)
-    ┌──────┬──────┐
-    │ age  ┆ code │
-    │ ---  ┆ ---  │
-    │ f64  ┆ str  │
-    ╞══════╪══════╡
-    │ 3.0  ┆ 12   │
-    │ null ┆ 99   │
-    └──────┴──────┘
-    >>> matcher.new_categories
-    {'code': NewCategories(cells=1, examples=['99'])}
     """
 
     def __init__(self, schema: Schema, path: str, missing_values: Collection[str] = ()) -> None:
@@ -83,13 +56,7 @@ class Matcher:
         self._known = [None if known is None else set(known) for known in schema.categories]
 
     def extra(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table that are not the schema's; refuse it if some are not there.
-
-        Raises
-        ------
-        DataError
-            Naming the missing columns, with the nearest names of each.
-        """
+        """Return the columns of a table that are not the schema's; refuse it if some are not there."""
         missing = [name for name in self.schema.names if name not in set(names)]
         extra = [name for name in names if name not in set(self.schema.names)]
         if not missing:
@@ -104,20 +71,7 @@ class Matcher:
         )
 
     def match(self, frame: pl.DataFrame, first: int = 1) -> pl.DataFrame:
-        """Return the schema's columns in its order and types.
-
-        Parameters
-        ----------
-        frame : polars.DataFrame
-            With all columns of the schema; cells of text, or typed.
-        first : int, default=1
-            Number of its first row, for messages.
-
-        Raises
-        ------
-        DataError
-            If a cell of a column of numbers is no number, naming column and row.
-        """
+        """Return the schema's columns in its order and types."""
         pl = import_polars()
         return pl.DataFrame(
             [

@@ -59,26 +59,7 @@ def _only_nan(items: Sequence[Any], kinds: set[type]) -> bool:
 
 
 def object_storage(items: Sequence[Any], where: str) -> Storage:
-    """Return what a sequence of Python objects holds.
-
-    Parameters
-    ----------
-    items : sequence
-        One object a row.
-    where : str
-        What to call it in messages, ``"X: column 'age'"`` or ``"y"``.
-
-    Returns
-    -------
-    {"boolean", "integer", "float", "category", "missing"}
-
-    Raises
-    ------
-    DataError
-        If the cells are of several kinds, or of one that has no meaning here.
-    CellTypeError
-        If a cell is a list, a dict or another object.
-    """
+    """Return what a sequence of Python objects holds."""
     groups: dict[str, set[type]] = {}
     for kind in set(map(type, items)):
         if kind is type(None) or kind.__name__ in {"NAType", "NaTType"}:
@@ -129,16 +110,7 @@ def _refuse_foreign(groups: dict[str, set[type]], items: Sequence[Any], where: s
 
 
 def numbers_from_objects(items: Sequence[Any], storage: Storage, where: str) -> NDArray[Any]:
-    """Return an array of numbers or booleans, NaN where a cell is missing.
-
-    Parameters
-    ----------
-    items : sequence
-    storage : {"boolean", "integer", "float", "missing"}
-        From :func:`object_storage`.
-    where : str
-        What to call it in messages.
-    """
+    """Return an array of numbers or booleans, NaN where a cell is missing."""
     if storage == "missing":
         return np.full(len(items), np.nan)
     kinds = set(map(type, items))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from crossfade._typing import Floats
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._typing import Floats
 from crossfade.table.schema import Schema
 
 __all__ = ["Preparation"]
-
 
 
 class Preparation(TransformerMixin, BaseEstimator):

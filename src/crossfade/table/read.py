@@ -33,37 +33,7 @@ def read_features(
     Infinite values are not looked for: that would be one more pass over the data. Call
     :func:`check_finite` when sums over the matrix turn out not to be finite.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Gets ``n_features_in_``, ``feature_names_in_`` (tables with names) and ``schema_`` if
-        `reset`, once all else has succeeded; else must have them.
-    X : data frame or array-like of shape (n_rows, n_features)
-        Not changed.
-    reset : bool
-        True in ``fit`` and the first ``partial_fit``: learn the schema. False elsewhere.
-    declared : mapping of column name or index to kind, or one kind for all, optional
-        Kinds that the user chose (only with `reset`).
-    unknown : {"marginalise", "error"}, default="marginalise"
-        What to do with categories that fit did not see.
-    sample_weight : array-like of shape (n_rows,), optional
-        Rows of weight 0 do not shape the schema (only with `reset`).
-    extend : bool, default=False
-        Add new categories to the schema (later ``partial_fit`` calls); the estimator gets the
-        extended ``schema_``.
-
-    Returns
-    -------
-    matrix : ndarray of shape (n_rows, n_features), C order
-        float64 (float32 where `X` is a float32 array); NaN: missing. It may be `X` itself: never
-        write to it.
-    schema : Schema
-
-    Raises
-    ------
-    DataError
-        See :meth:`Schema.learn` and :meth:`Schema.encode`; also if the columns are not those of
-        fit.
+    Shapes: X (n_rows, n_features); sample_weight (n_rows,); matrix (n_rows, n_features).
     """
     columns = read_columns(X)
     if not reset:
@@ -94,17 +64,7 @@ def _check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
 def check_finite(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
     """Refuse infinite values, naming their columns; NaN (missing) is fine.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        As :func:`read_features` returns it.
-    names : sequence of str, optional
-        Column names; positions are given where there are none.
-
-    Raises
-    ------
-    DataError
-        If a value is infinite.
+    Shapes: X (n_rows, n_features).
     """
     counts = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, X.shape[0], BLOCK_ROWS):

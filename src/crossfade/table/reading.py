@@ -59,34 +59,7 @@ def read_table(
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
 ) -> pl.DataFrame:
-    """Read a table from a file.
-
-    Parameters
-    ----------
-    path : str or Path
-        CSV (.csv, .txt, .data, .dat), TSV (.tsv, .tab), either also with .gz, or Parquet
-        (.parquet, .pq). UTF-8, with a header line.
-    separator : str, optional
-        One character. By default a tab or a comma by suffix; where the header has none of these, a
-        semicolon, tab or bar that it has.
-    missing_values : collection of str, default=()
-        Cells that are missing besides empty ones, in every column.
-    text : collection of str, default=()
-        Names of columns to keep as text, whatever their cells look like.
-
-    Returns
-    -------
-    polars.DataFrame
-
-    Raises
-    ------
-    DataError
-        In one line, with the line number where there is one: no such file (near names are
-        listed), empty file, broken quotes, wrong encoding, repeated names, lines of different
-        length, numbers and text in one column.
-    MissingExtraError
-        If polars is not installed.
-    """
+    """Read a table from a file."""
     place = Path(path)
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
@@ -282,30 +255,7 @@ def _check_columns(wanted: Collection[str], names: list[str], parameter: str) ->
 
 
 def split_target(frame: Any, target: str) -> tuple[Any, Any, int]:
-    """Split a table into features and target; rows without a target are dropped and counted.
-
-    Parameters
-    ----------
-    frame : data frame (polars, pandas, pyarrow)
-        Not changed.
-    target : str
-        Name of the column of classes.
-
-    Returns
-    -------
-    X : data frame
-        The other columns, of the library of `frame`.
-    y : series
-        The target; whole floats (integers with gaps) as integers.
-    n_dropped : int
-        Rows that were dropped because their target is missing. Tell the user.
-
-    Raises
-    ------
-    DataError
-        If there is no such column (near names are listed), it is empty, the only one, or a
-        continuous quantity.
-    """
+    """Split a table into features and target; rows without a target are dropped and counted."""
     table = nw.from_native(frame, eager_only=True)
     _check_columns([target], list(table.columns), "target")
     labels = table[target]

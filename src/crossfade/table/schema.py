@@ -49,17 +49,6 @@ class Schema:
         boolean column that is not 0 and 1 its one or two values, else None.
     has_names : bool
         Whether the names came with the table.
-
-    Examples
-    --------
-    >>> import polars as pl
-    >>> frame = pl.DataFrame({"age": [31.5, None], "city": ["Oslo", "Bern"]})
-    >>> schema = Schema.learn(frame)
-    >>> schema.kinds, schema.categories
-    (('continuous', 'categorical'), (None, ('Bern', 'Oslo')))
-    >>> schema.encode(frame)
-    array([[31.5,  1. ],
-           [ nan,  0. ]])
     """
 
     names: tuple[str, ...]
@@ -88,25 +77,7 @@ class Schema:
     ) -> Schema:
         """Return the schema of a table.
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_rows, n_columns)
-            Not changed.
-        declared : mapping of column name or index to kind, or one kind for all, optional
-            Kinds that the user chose; the other columns follow the rules of this module.
-        sample_weight : array-like of shape (n_rows,), optional
-            Rows of weight 0 are not looked at.
-
-        Returns
-        -------
-        Schema
-
-        Raises
-        ------
-        DataError
-            If `X` is no table of numbers, booleans and text (see
-            :func:`~crossfade.table.columns.read_columns`), has no cell that is not missing, or
-            does not have the declared columns or values.
+        Shapes: X (n_rows, n_columns); sample_weight (n_rows,).
         """
         columns = read_columns(X)
         weights = check_weights(sample_weight, columns.n_rows)
@@ -127,15 +98,7 @@ class Schema:
 
         They are added at the end, so that the codes of the others stay what they were.
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_rows, n_columns)
-            With the columns of this schema.
-
-        Returns
-        -------
-        Schema
-            This one, if there is nothing new.
+        Shapes: X (n_rows, n_columns).
         """
         columns = self._matching(X)
         categories = list(self.categories)
@@ -159,25 +122,7 @@ class Schema:
     ) -> NDArray[Any]:
         """Return the table as one matrix.
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_rows, n_features)
-            With the columns of this schema, in its order. Not changed.
-        unknown : {"marginalise", "error"}, default="marginalise"
-            What to do with a category that the schema does not know (or a boolean that is neither
-            0 nor 1): treat the cell as missing, or refuse it.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_features), C order
-            float64, NaN: missing. A NumPy array of float64 or float32 without coded columns is
-            returned as it is, without a copy if it is in C order: do not write to it.
-
-        Raises
-        ------
-        DataError
-            If the columns do not match, a column of numbers holds text or the other way round,
-            a count is negative or not whole, or a category is unknown and may not be.
+        Shapes: X (n_rows, n_features); → (n_rows, n_features).
         """
         if unknown not in ("marginalise", "error"):
             raise DataError(
@@ -196,15 +141,7 @@ class Schema:
     def decode(self, matrix: NDArray[Any]) -> list[list[Any]]:
         """Return the columns of a matrix in the table's own values, None where missing.
 
-        Parameters
-        ----------
-        matrix : ndarray of shape (n_rows, n_features)
-            As :meth:`encode` makes it.
-
-        Returns
-        -------
-        list of list
-            One list a column.
+        Shapes: matrix (n_rows, n_features).
         """
         decoded = []
         for index, known in enumerate(self.categories):
@@ -218,13 +155,7 @@ class Schema:
         return decoded
 
     def index(self, column: Any) -> int:
-        """Return the position of a column given by name or position.
-
-        Raises
-        ------
-        DataError
-            If there is no such column; the nearest names are listed.
-        """
+        """Return the position of a column given by name or position."""
         return column_index(self.names, self.has_names, column)
 
     def where(self, index: int) -> str:

@@ -53,24 +53,7 @@ class Delimited:
 
 
 def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
-    """Return the text as a proper table.
-
-    Parameters
-    ----------
-    raw : bytes
-        The file's content, gzip-compressed or not.
-    path : str
-        What to call the file in messages.
-    separator : str or None
-        None: a tab where the path's suffix says so, else a comma; where the header has none, but
-        a semicolon, tab or bar, that one.
-
-    Raises
-    ------
-    DataError
-        With the line number: empty file, no rows, wrong encoding, broken quotes, repeated or
-        missing column names, lines of different length.
-    """
+    """Return the text as a proper table."""
     data = _decoded(_decompressed(raw, path), path)
     _, separator, names = _header(data, path, separator)
     n_records = _check_records(data, separator, len(names), path)
@@ -85,22 +68,6 @@ def text_batches(
     """Yield a file as proper tables of some rows each, one after the other.
 
     No more than a few times `size` is held at any time, whatever the size of the file.
-
-    Parameters
-    ----------
-    file : binary file
-        Gzip-compressed or not.
-    path : str
-        What to call the file in messages.
-    separator : str or None
-        As for :func:`check_text`.
-    size : int
-        About how many bytes of text to take at a time.
-
-    Raises
-    ------
-    DataError
-        As :func:`check_text`, once the place is reached.
     """
     if file.peek(2)[:2] == b"\x1f\x8b":  # type: ignore[attr-defined]
         file = cast(BinaryIO, gzip.GzipFile(fileobj=file))

@@ -23,37 +23,7 @@ def check_weights(
 ) -> NDArray[np.float64] | None:
     """Return the weight of each row, None where all weights are one.
 
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n,), number or None
-        Not changed. A weight of 2 means the row counts twice, 0 that it is absent.
-    n : int
-        Number of rows.
-    class_weight : mapping of label to weight, "balanced" or None, default=None
-        Labels left out have weight 1. "balanced" gives every class the same summed weight,
-        n / (K × rows of the class), rows counted by `sample_weight`.
-    codes : ndarray of shape (n,), int64
-        Class of each row (needed with `class_weight`).
-    classes : ndarray of shape (n_classes,)
-        The labels (needed with `class_weight`).
-
-    Returns
-    -------
-    ndarray of shape (n,), float64, or None
-        Do not write to it: it may be the caller's own array.
-
-    Raises
-    ------
-    DataError
-        If a weight is negative, not finite or no number, their number is not `n`, all are zero,
-        or `class_weight` names an unknown class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> codes, classes = np.array([0, 0, 0, 1]), np.array(["no", "yes"])
-    >>> check_weights(None, 4, "balanced", codes, classes).round(3)
-    array([0.667, 0.667, 0.667, 2.   ])
+    Shapes: sample_weight (n,); codes (n,); classes (n_classes,); → (n,).
     """
     weights = None if sample_weight is None else _row_weights(sample_weight, n)
     if class_weight is not None:

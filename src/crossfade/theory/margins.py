@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade._typing import Floats
+from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import DataError
 from crossfade.table import encode_labels
 from crossfade.theory.parameters import (

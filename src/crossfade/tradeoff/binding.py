@@ -23,26 +23,7 @@ def summarise(
     started: Density | None = None,
     scales: bool = True,
 ) -> tuple[Density, Any]:
-    """Sum the rows by class in one pass.
-
-    Parameters
-    ----------
-    density : Density
-        Unbound.
-    rows : LabelledRows
-    started : Density, optional
-        What an earlier call returned: its reference point is used again, so that the summaries
-        can be added (``partial_fit``).
-    scales : bool, default=True
-        Whether the scale of the statistics will be needed (a penalty, λ < 1).
-
-    Returns
-    -------
-    started : Density
-        The density with its reference point.
-    summary : tuple of ndarray
-        Additive over calls with the same `started`.
-    """
+    """Sum the rows by class in one pass."""
     begun = started
     if begun is None:
         begun = density.begin(reference_rows(rows.X).astype(float), scales=scales)
@@ -57,17 +38,6 @@ def summarise(
 
 
 def bind(density: Density, rows: LabelledRows) -> Bound:
-    """Return the density bound to the rows, with counts, sums and prior.
-
-    Parameters
-    ----------
-    density : Density
-        Unbound; not changed.
-    rows : LabelledRows
-
-    Returns
-    -------
-    Bound
-    """
+    """Return the density bound to the rows, with counts, sums and prior."""
     started, summary = summarise(density, rows)
     return started.bind(summary)

@@ -90,11 +90,7 @@ class ColumnEvidence:
 def is_candidate(x: Floats, weights: Floats | None) -> bool:
     """Return whether a column holds few whole numbers, each of them often, missing cells apart.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_samples,)
-    weights : ndarray of shape (n_samples,) or None
-        Row weights.
+    Shapes: x (n_samples,); weights (n_samples,).
     """
     if x.size > _LOOK and not _few_whole(np.unique(x[:_LOOK][~np.isnan(x[:_LOOK])])):
         return False  # a look is enough for most columns
@@ -127,11 +123,7 @@ def near_zero_variance(x: Floats, weights: Floats | None) -> bool:
     them, but by the number of rows. A constant column, or one without any cell, says nothing in any
     case and is none.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_samples,)
-    weights : ndarray of shape (n_samples,) or None
-        Row weights.
+    Shapes: x (n_samples,); weights (n_samples,).
     """
     different = 0.0
     for some in (slice(_LOOK), slice(None)):
@@ -147,17 +139,7 @@ def column_evidence(
 ) -> dict[int, ColumnEvidence]:
     """Compare Gaussian, categorical and (whole numbers from 0 on) Poisson, column by column.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    columns : sequence of (int, str)
-        Numbers of the columns and the family each has by default.
-    fold : ndarray of shape (n_samples,), int
-        Each row's fold, -1 for rows that are never held out.
-
-    Returns
-    -------
-    dict of int to ColumnEvidence
+    Shapes: fold (n_samples,).
     """
     return {j: _of_column(rows, j, default, fold) for j, default in columns}
 
@@ -222,19 +204,7 @@ def tail_evidence(
 ) -> dict[int, ColumnEvidence]:
     """Compare Gaussian and Johnson's S_U, column by column.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    centre, width : ndarray of shape (n_columns,)
-        The translation of each column, its mean and standard deviation.
-    columns : sequence of int
-        Numbers of the columns.
-    fold : ndarray of shape (n_samples,), int
-        Each row's fold, -1 for rows that are never held out.
-
-    Returns
-    -------
-    dict of int to ColumnEvidence
+    Shapes: centre, width (n_columns,); fold (n_samples,).
     """
     at_once = max(1, _SCORED_AT_ONCE // max(rows.n_samples * rows.n_classes, 1))
     found: dict[int, ColumnEvidence] = {}

@@ -30,22 +30,8 @@ def newton_cg(
 ) -> Solution:
     """Minimise with inexact Newton steps by preconditioned conjugate gradients.
 
-    Parameters
-    ----------
-    objective : TradeoffObjective
-        Complete rows.
-    start : ndarray of shape (n_parameters,)
-    tol : float, default=1e-8
-        Largest gradient entry allowed, per unit of total weight.
-    max_iter : int, default=200
-        Newton steps.
+    Shapes: start (n_parameters,).
 
-    Returns
-    -------
-    Solution
-
-    Notes
-    -----
     The inner iterations stop at a relative residual of min(0.1, √(relative gradient)) (Eisenstat &
     Walker 1996), which makes convergence superlinear.
     """

@@ -39,20 +39,7 @@ class Losses:
 
 
 def row_losses(scores: Floats, codes: Integers, costs: Floats | None = None) -> Floats:
-    """Return log-loss, Brier loss, error and cost of every row, shape (4, n_rows).
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Log-posteriors up to a term common to the classes; not changed.
-    codes : ndarray of shape (n_rows,), int
-    costs : ndarray of shape (n_classes, n_classes), optional
-        costs[true, decided].
-
-    Returns
-    -------
-    ndarray of shape (4, n_rows)
-    """
+    """Return log-loss, Brier loss, error and cost of every row, shape (4, n_rows)."""
     log_sum, posterior = log_normalise(scores.copy())
     rows = np.arange(codes.size)
     log_loss = log_sum - scores[rows, codes]
@@ -69,31 +56,15 @@ def losses(
 ) -> Losses:
     """Return the losses of class scores.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Log-posteriors up to a term common to the classes; not changed.
-    codes : ndarray of shape (n_rows,), int
-    weights : ndarray of shape (n_rows,) or None
-    costs : ndarray of shape (n_classes, n_classes), optional
-        costs[true, decided].
-
-    Returns
-    -------
-    Losses
+    Shapes: scores (n_rows, n_classes); codes (n_rows,); weights (n_rows,); costs (n_classes,
+    n_classes).
     """
     means = np.average(row_losses(scores, codes, costs), axis=1, weights=weights)
     return Losses(*means.tolist())
 
 
 def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Floats | None]:
-    """Return the criterion's name and the cost matrix, if that is what was given.
-
-    Raises
-    ------
-    DataError
-        If `selection` is neither a known name nor a matrix of finite costs, one row a class.
-    """
+    """Return the criterion's name and the cost matrix, if that is what was given."""
     if isinstance(selection, str):
         if selection not in CRITERIA:
             raise DataError(

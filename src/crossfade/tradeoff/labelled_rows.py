@@ -67,15 +67,8 @@ class LabelledRows:
 def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
     """Return log Σ_k exp(s_k) by row and the posteriors, written over `scores`.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Overwritten with the posteriors.
-
-    Returns
-    -------
-    log_sum : ndarray of shape (n_samples,)
-    posterior : ndarray of shape (n_samples, n_classes)
+    Shapes: scores (n_samples, n_classes); log_sum (n_samples,); posterior (n_samples,
+    n_classes).
     """
     log_sum = np.empty(scores.shape[0])
     softmax(scores, log_sum)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.optim.newton import factorise
 from crossfade.tradeoff.objective import TradeoffObjective
 
@@ -53,23 +53,8 @@ def approximate_leave_one_out(
 ) -> LeftOut:
     """Score rows by the model fitted without them, to first order.
 
-    Parameters
-    ----------
-    objective : TradeoffObjective
-        Its Hessian must be small enough to be formed.
-    theta : ndarray of shape (n_parameters,)
-        Its minimiser.
-    index : ndarray of int, optional
-        Rows to score; all by default.
-    share : float, default=1.0
-        Share of the rows that the Hessian is taken from.
+    Shapes: theta (n_parameters,).
 
-    Returns
-    -------
-    LeftOut
-
-    Notes
-    -----
     One unit of weight is left out of a row, or all of it if it has less: a row of weight three
     then counts as three equal rows.
     """

@@ -29,11 +29,6 @@ def posteriors_only(only: bool = True) -> Iterator[None]:
 
     Finding the limit can take longer than the fit. A model fitted here is used for its posteriors
     and then thrown away; only a row with missing cells makes it look for its density after all.
-
-    Parameters
-    ----------
-    only : bool, default=True
-        False undoes an outer context.
     """
     token = _wanted.set(not only)
     try:
@@ -86,21 +81,8 @@ class _Common:
 def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
     """Return the parameters of the λ → 0+ limit that have the posterior of `theta`.
 
-    Parameters
-    ----------
-    objective : TradeoffObjective
-        Any λ; complete rows.
-    theta : ndarray of shape (n_parameters,)
-        A minimiser at λ = 0.
+    Shapes: theta (n_parameters,); → (n_parameters,).
 
-    Returns
-    -------
-    ndarray of shape (n_parameters,) or None
-        None where these class differences allow no density (a variance would be negative in some
-        class whatever is added to all).
-
-    Notes
-    -----
     The differences are grown from zero, where the answer is the density of all rows together, in
     steps that stay inside the domain; the problem at each is convex.
     """

@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
@@ -165,22 +165,7 @@ def expectation_maximisation(
 ) -> tuple[Parameters, Floats, Floats]:
     """Fit a mixture to every class by EM, the best of several starts.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-        Complete rows.
-    bound : Bound
-        Of the classes.
-    n_components : int
-    n_init, seed, max_iter : int
-
-    Returns
-    -------
-    parameters : Parameters
-        Of the states, a class's one after the other.
-    counts : ndarray of shape (n_states, 1)
-    sums : ndarray of shape (n_states, n_statistics)
-        Expected counts and sums of the states.
+    Shapes: counts (n_states, 1); sums (n_states, n_statistics).
     """
     rng = np.random.default_rng(seed)
     runs = [_run(rows, bound, n_components, rng, max_iter) for _ in range(max(1, n_init))]

@@ -25,11 +25,11 @@ from typing import Self
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import block_sum
 from crossfade._typing import Floats
+from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound
-from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.passes import KeptStatistics, RowPasses
 
 __all__ = ["Parameters", "TradeoffObjective", "generative"]
@@ -57,15 +57,7 @@ class Parameters:
 def generative(bound: Bound, class_weights: Floats) -> Parameters:
     """Return the maximiser of the (smoothed) joint likelihood, in closed form.
 
-    Parameters
-    ----------
-    bound : Bound
-    class_weights : ndarray of shape (n_classes,)
-        Summed weight of each class; a class without any gets probability zero.
-
-    Returns
-    -------
-    Parameters
+    Shapes: class_weights (n_classes,).
     """
     eta = bound.density.estimate(bound.counts + bound.prior_counts, bound.sums + bound.prior_sums)
     partition = bound.density.log_partition(eta).sum(axis=1)
@@ -87,8 +79,6 @@ class TradeoffObjective(RowPasses):
     l2 : float
         Strength of the penalty on the discriminative weights.
 
-    Notes
-    -----
     A row's class may be a mixture of several *states* (a subclass says which); all that is said
     here of classes is then true of states. A parameter vector holds, in this order, the free
     weights W (n_classes, n_free), the offsets c (n_classes,) and the tied weights V (n_tied,).
@@ -296,11 +286,7 @@ class TradeoffObjective(RowPasses):
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the Hessian; where missing cells make it indefinite, a semidefinite stand-in.
 
-        Parameters
-        ----------
-        theta : ndarray of shape (n_parameters,)
-        share : float, default=1.0
-            Share of the rows to take the (1-λ) part from, evenly spread, scaled up to all.
+        Shapes: theta (n_parameters,).
         """
         return self._curvature(theta, share)[0]
 
@@ -411,13 +397,7 @@ class TradeoffObjective(RowPasses):
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
-        """Return v ↦ H v, exact where no cell is missing; every product is one pass over the rows.
-
-        Raises
-        ------
-        ValueError
-            If cells are missing (the dense stand-in is used there).
-        """
+        """Return v ↦ H v, exact where no cell is missing; every product is one pass over the rows."""
         if self._has_missing:
             raise ValueError("curvature_product: expected complete rows, got missing cells")
         lam, total = self.tradeoff, self._total

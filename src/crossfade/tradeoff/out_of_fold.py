@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from crossfade.blocks import map_fits
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import map_fits
+from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import row_losses
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
-from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
 from crossfade.tradeoff.scoring import held_out_scores
@@ -92,17 +92,7 @@ def out_of_fold(
 ) -> OutOfFold:
     """Score rows by models that did not see them.
 
-    Parameters
-    ----------
-    members : sequence of Member
-        Those of one variant one after the other, as :func:`follow` made them.
-    refit : callable
-    groups : ndarray of shape (n_samples,), int, optional
-        Rows with one number are left out together.
-
-    Returns
-    -------
-    OutOfFold
+    Shapes: groups (n_samples,).
     """
     objectives = [member.objective for member in members]
     if groups is None and all(_large_enough(objective) for objective in objectives):
@@ -155,16 +145,7 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
     dealt over the folds in the order of its rows' values. A class with one distinct row (or in one
     group) always stays in the training part.
 
-    Parameters
-    ----------
-    rows : LabelledRows
-    n_folds : int
-    groups : ndarray of shape (n_samples,), int, optional
-        Rows with one number share a fold.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,), int
+    Shapes: groups (n_samples,); → (n_samples,).
     """
     if groups is not None:
         return _group_folds(rows, n_folds, groups)

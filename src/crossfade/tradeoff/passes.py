@@ -12,12 +12,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade.densities.base import Density
-from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise, normalise_differences
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import logistic_pass, standardise_rows
+from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise, normalise_differences
 
 __all__ = ["KeptStatistics", "RowPasses"]
 

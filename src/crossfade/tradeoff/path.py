@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from crossfade.blocks import single_threaded_blas
 from crossfade._typing import Floats
-from crossfade.tradeoff.conjugate_gradient import newton_cg
+from crossfade.blocks import single_threaded_blas
 from crossfade.optim.newton import Solution, factorise, newton, sampled_newton
+from crossfade.tradeoff.conjugate_gradient import newton_cg
 from crossfade.tradeoff.objective import TradeoffObjective
 
 __all__ = [
@@ -107,22 +107,7 @@ def minimise(
 ) -> Solution:
     """Minimise Φ_λ from a starting point, by the solver that suits its size.
 
-    Parameters
-    ----------
-    objective : TradeoffObjective
-    start : ndarray of shape (n_parameters,)
-        Inside the domain.
-    tol : float, optional
-        Largest gradient entry allowed, per unit of total weight. By default 1e-10 where steps are
-        Newton's with the exact Hessian (one more of them gets there from 1e-6), else 1e-8.
-    max_iter : int, default=200
-    cold : bool, default=False
-        Whether `start` is no neighbour's optimum: with many rows a sample of them is then
-        minimised over first.
-
-    Returns
-    -------
-    Solution
+    Shapes: start (n_parameters,).
     """
     if objective.tradeoff == 1.0:
         theta = objective.theta(objective.generative())
@@ -218,17 +203,7 @@ def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
 
 
 def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[float, float]]:
-    """Return the points (λ, l2) of every grid, λ falling, at one λ the penalty falling.
-
-    Parameters
-    ----------
-    l2 : float
-        The middle of the penalties.
-    several : bool, default=True
-        Whether the penalty is varied.
-    last : float, default=0.0
-        What stands for λ = 0.
-    """
+    """Return the points (λ, l2) of every grid, λ falling, at one λ the penalty falling."""
     found: list[tuple[float, float]] = []
     for tradeoff in TRADEOFFS:
         multiples = PENALTIES if several and tradeoff in _ALL_PENALTIES else (1.0,)
@@ -240,21 +215,7 @@ def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[
 def follow(
     objective: TradeoffObjective, points: Sequence[tuple[float, float]], *, tol: float = 1e-4
 ) -> list[PathPoint]:
-    """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
-
-    Parameters
-    ----------
-    objective : TradeoffObjective
-        Its own λ and l2 are not used.
-    points : sequence of (float, float)
-        λ falling.
-    tol : float, default=1e-4
-        As in :func:`minimise`.
-
-    Returns
-    -------
-    list of PathPoint
-    """
+    """Minimise at each (λ, l2) in turn, each from its nearest predecessor."""
     found: list[PathPoint] = []
     for tradeoff, l2 in points:
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)

@@ -123,24 +123,8 @@ def pool_weights(
 ) -> Floats:
     """Return the weight of each model in the pool.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_models, n_rows, n_classes)
-        Out-of-fold log-posteriors up to a term common to the classes.
-    codes : ndarray of shape (n_rows,), int
-        True classes.
-    weights : ndarray of shape (n_rows,) or N
-        Row weights.
-    log_prior : ndarray of shape (n_classes,)
-        Logarithms of the class shares π: the posterior of a pool without weight.
-    brier : bool, default=False
-        Minimise the Brier score in place of the log-loss.
-
-    Returns
-    -------
-    ndarray of shape (n_models,)
-        At least zero. Their sum is the scale of the pooled posterior: below one where the models
-        are overconfident.
+    Shapes: scores (n_models, n_rows, n_classes); codes (n_rows,); weights (n_rows,); log_prior
+    (n_classes,); → (n_models,).
     """
     loss = _RowsLoss(scores, codes, weights, log_prior)
     found = least_loss(loss, np.zeros(scores.shape[0]))
@@ -202,10 +186,7 @@ def least_loss(loss: PoolLoss, start: Floats) -> Floats:
 
     Each step's quadratic model is minimised under w ≥ 0 exactly.
 
-    Parameters
-    ----------
-    loss : PoolLoss
-    start : ndarray of shape (n_models,)
+    Shapes: start (n_models,).
     """
     w = start
     value, seen = loss.evaluate(w)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from crossfade.blocks import for_each_block
 from crossfade._typing import Floats
+from crossfade.blocks import for_each_block
 from crossfade.densities.base import Density
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
@@ -108,10 +108,7 @@ class Scorer:
     def posterior(self, X: Floats, log: bool = False) -> Floats:
         """Return P(y = k | x), or its logarithm, for all rows on threads.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features), float64 or float32
-        log : bool, default=False
+        Shapes: X (n_samples, n_features).
         """
         scorer = self._for_rows(X)
         out = np.empty((X.shape[0], self.n_classes))

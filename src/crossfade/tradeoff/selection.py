@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crossfade.blocks import map_fits
 from crossfade._typing import Floats, Integers
-from crossfade.tradeoff.criteria import Losses, check_criterion, losses, row_losses
+from crossfade.blocks import map_fits
 from crossfade.optim.newton import Solution, sample_rows
+from crossfade.tradeoff.criteria import Losses, check_criterion, losses, row_losses
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, OutOfFold, Refit, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, grid, is_dense, minimise
@@ -95,28 +95,7 @@ def select(
 ) -> Selection:
     """Fit the grid and pool it, or pick its best point.
 
-    Parameters
-    ----------
-    objectives : sequence of TradeoffObjective
-        One a variant of the density, the largest family first, on all rows; their λ is not used,
-        their l2 is the middle of the penalties tried.
-    refit : callable
-        Makes the objective of a variant for some rows, the density bound to them alone.
-    pooled : bool
-        Whether to pool. Mixtures, whose pool is no mixture, are never pooled.
-    selection : {"log_loss", "brier", "error"} or array of shape (n_classes, n_classes)
-        Criterion, or costs[true, decided]. A pool minimises the Brier score if that is the
-        criterion, else the log-loss: error and cost are steps, and good decisions follow from good
-        probabilities.
-    score_shift : ndarray of shape (n_classes,), optional
-        Added to all scores: what a class prior other than the data's adds. Rows are then weighted
-        by the prior's ratio to the data's, so that the loss is that of the shifted population.
-    groups : ndarray of shape (n_samples,), int, optional
-        Rows with one number are left out together.
-
-    Returns
-    -------
-    Selection
+    Shapes: selection (n_classes, n_classes); score_shift (n_classes,); groups (n_samples,).
     """
     dear = not all(is_dense(each) for each in objectives)
     if dear and objectives[0].rows.n_samples > _MOST_ROWS_DEAR:
@@ -313,16 +292,7 @@ class Pool:
 
 
 def polish(selection: Selection) -> Pool:
-    """Minimise the chosen points to full tolerance and put them together.
-
-    Parameters
-    ----------
-    selection : Selection
-
-    Returns
-    -------
-    Pool
-    """
+    """Minimise the chosen points to full tolerance and put them together."""
     kept = np.flatnonzero(selection.shares)
 
     def exact(g: int) -> Member:

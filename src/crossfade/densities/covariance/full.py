@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._typing import Floats
 from crossfade.blocks import workspace
 from crossfade.densities import kernels
-from crossfade._typing import Floats
 from crossfade.densities.covariance.moments import PowerSums, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure
 from crossfade.rowwise import add_products

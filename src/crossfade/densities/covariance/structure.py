@@ -54,15 +54,7 @@ class Structure(ABC):
 
     @abstractmethod
     def mean_squares(self, sums: PowerSums, offset: Floats, inverse: Floats) -> Floats:
-        """Return the mean square of each second statistic, shape (size,).
-
-        Parameters
-        ----------
-        sums : PowerSums
-            Over all rows.
-        offset, inverse : ndarray of shape (d,)
-            z = (u - offset) · inverse.
-        """
+        """Return the mean square of each second statistic, shape (size,)."""
 
     @abstractmethod
     def derivative(self, b: Floats, z: Floats) -> Floats:
@@ -101,12 +93,7 @@ class Structure(ABC):
     def missing_variance(self, C: Floats, reference: Floats) -> Floats:
         """Return a variance for the directions that have next to none, and zero for all others.
 
-        Parameters
-        ----------
-        C : ndarray
-            Covariances, one a class.
-        reference : ndarray of shape (d,)
-            Each column's variance, by which directions are judged and which they are given.
+        Shapes: reference (d,).
         """
 
     # -- natural parameters ----------------------------------------------------------------------
