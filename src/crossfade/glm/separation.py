@@ -202,7 +202,7 @@ def positive_predictors(columns: Floats, offset: Floats, most: float) -> Floats 
 
 
 def inner_point(design: Design, data: Data, constant: float) -> Floats:
-    """Return a θ whose linear predictors are all positive, near `constant` where that is possible."""
+    """Return a θ with positive linear predictors, near `constant` where that is possible."""
     Z = design.standard(slice(0, data.n_rows))
     offset = np.zeros(data.n_rows) if data.offset is None else data.offset
     theta = np.asarray(scipy.linalg.lstsq(Z, constant - offset)[0], dtype=np.float64)

@@ -56,7 +56,7 @@ class Matcher:
         self._known = [None if known is None else set(known) for known in schema.categories]
 
     def extra(self, names: Sequence[str]) -> list[str]:
-        """Return the columns of a table that are not the schema's; refuse it if some are not there."""
+        """Return a table's columns beyond the schema's; refuse it if some of those lack."""
         missing = [name for name in self.schema.names if name not in set(names)]
         extra = [name for name in names if name not in set(self.schema.names)]
         if not missing:

@@ -397,7 +397,7 @@ class TradeoffObjective(RowPasses):
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
-        """Return v ↦ H v, exact where no cell is missing; every product is one pass over the rows."""
+        """Return v ↦ H v, exact where no cell is missing; a product is one pass over the rows."""
         if self._has_missing:
             raise ValueError("curvature_product: expected complete rows, got missing cells")
         lam, total = self.tradeoff, self._total
