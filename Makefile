@@ -77,7 +77,7 @@ readme: $(VENV)/.has-test ## Run the commands and examples of README.md and docs
 EXPERIMENTS ?= bouchard-triggs-table bouchard-triggs-figure ng-jordan regimes efficiency
 experiments: $(VENV)/.has-test ## Repeat the published experiments (10 minutes) and show the results in docs/experiments/
 	for name in $(EXPERIMENTS); do \
-	  $(BIN)/crossfade reproduce $$name --out docs/experiments/results $(ARGS) || exit; \
+	  $(BIN)/python -m reproduction $$name --out docs/experiments/results $(ARGS) || exit; \
 	done
 	$(BIN)/python tools/render_examples.py docs/experiments/*.md
 
@@ -94,4 +94,4 @@ constraints: ## Install the newest versions of everything in a fresh place and p
 
 clean: ## Remove what the targets above made
 	rm -rf $(VENV) .venv-oldest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests reproduction benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +

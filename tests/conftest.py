@@ -11,9 +11,12 @@ from typing import Any
 import hypothesis
 import pytest
 
+from crossfade.datasets import data_directory
 from tests.support import same
 
 ROOT = Path(__file__).parents[1]
+if (_beside := ROOT.parent / "shared" / "data").is_dir():
+    os.environ.setdefault("CROSSFADE_DATA", str(_beside))
 
 # No time limit: the first call of a compiled kernel compiles it. No randomness: a failure must come
 # back when it is looked at. `pytest --hypothesis-profile=explore` looks further afield.
@@ -30,8 +33,7 @@ hypothesis.settings.load_profile("steady")
 
 def data_folder() -> Path | None:
     """Return the folder of real data sets: $CROSSFADE_DATA, else ../shared/data, else None."""
-    folder = Path(os.environ.get("CROSSFADE_DATA", ROOT.parent / "shared" / "data"))
-    return folder if folder.is_dir() else None
+    return data_directory()
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ LAYERS = (
     ("classifiers", "glm", "sequences"),
     ("theory", "evaluation", "datasets"),
     ("report", "io"),
-    ("comparison", "experiments"),
+    ("comparison",),
     ("commands",),
     ("cli",),
     ("__main__",),

@@ -136,7 +136,8 @@ def render(path: Path) -> str:
 
     with tempfile.TemporaryDirectory() as folder:
         # Results of long runs are kept beside the pages that show them.
-        (Path(folder) / "docs").symlink_to(ROOT / "docs")
+        for name in ("docs", "reproduction"):
+            (Path(folder) / name).symlink_to(ROOT / name)
 
         def replace(kind: str, body: str, names: dict[str, Any], where: str) -> str:
             if kind == "console":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -29,7 +29,6 @@ _COMMANDS: Final = (
     "export",
     "explore",
     "glm",
-    "reproduce",
     "tag",
 )
 
@@ -76,8 +75,12 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit."""
+def main(
+    arguments: Sequence[str] | None = None,
+    build: Callable[[], Any] = build_app,
+    name: str = "crossfade",
+) -> NoReturn:
+    """Run the command line, or another typer application in its manners, and exit."""
     # As an exception, so that files in the making are cleared away.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(_TERMINATED))
     # A terminal that cannot show λ or ± gets a question mark, not a traceback.
@@ -86,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if reconfigure is not None:
             reconfigure(errors="replace")
     try:
-        code = _run(arguments)
+        code = _run(arguments, build, name)
         sys.stdout.flush()
     except BrokenPipeError:
         code = _CLOSED_PIPE
@@ -96,9 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str) -> int:
     try:
-        app = build_app()
+        app = build()
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
@@ -110,7 +113,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
     )
     try:
-        code = app(args=arguments, prog_name="crossfade", standalone_mode=False)
+        code = app(args=arguments, prog_name=name, standalone_mode=False)
         if code == STOPPED_CODE:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -122,7 +125,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(str(error))
             return 2
-        command = getattr(getattr(error, "ctx", None), "command_path", "crossfade")
+        command = getattr(getattr(error, "ctx", None), "command_path", name)
         return _fail(f"{error.format_message()} (see {command} --help)", 2)
     except (ValueError, OSError) as error:
         return _fail(_describe(error), 2, error)

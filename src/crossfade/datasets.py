@@ -60,15 +60,9 @@ def bundled() -> tuple[str, ...]:
 
 
 def data_directory() -> Path | None:
-    """Return the folder of shared data: ``CROSSFADE_DATA``, else ``../shared/data``, else None.
-
-    The relative path is taken from the project's root, when the package is used from its sources.
-    """
+    """Return the folder that the environment variable ``CROSSFADE_DATA`` names, if it is there."""
     named = os.environ.get("CROSSFADE_DATA")
-    if named:
-        return Path(named) if Path(named).is_dir() else None
-    beside = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    return beside if beside.is_dir() else None
+    return Path(named) if named and Path(named).is_dir() else None
 
 
 def load(

@@ -13,13 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from crossfade.blocks import threads
-from crossfade.experiments import Settings
-from crossfade.experiments import bouchard_triggs_figure as figure
-from crossfade.experiments import bouchard_triggs_table as table
-from crossfade.experiments.bouchard_triggs_data import DATASETS, DENSITIES, PUBLISHED, TRADEOFFS
-from crossfade.experiments.data import Source, read_source
-from crossfade.experiments.discriminants import DiscriminantInputs
-from crossfade.experiments.trials import generator
+from reproduction import Settings
+from reproduction import bouchard_triggs_figure as figure
+from reproduction import bouchard_triggs_table as table
+from reproduction.bouchard_triggs_data import DATASETS, DENSITIES, PUBLISHED, TRADEOFFS
+from reproduction.data import Source, read_source
+from reproduction.discriminants import DiscriminantInputs
+from reproduction.trials import generator
 
 
 def test_the_printed_table_is_whole():

@@ -27,9 +27,9 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers import NaiveBayes
 from crossfade.errors import CrossfadeWarning
-from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
-from crossfade.experiments.rules import rule_error
-from crossfade.experiments.trials import generator, run_trials
+from reproduction.base import Experiment, Outcome, Section, Settings, records
+from reproduction.rules import rule_error
+from reproduction.trials import generator, run_trials
 
 __all__ = ["EXPERIMENT", "run"]
 
@@ -214,7 +214,7 @@ def _outcome(rows: list[dict[str, Any]]) -> Outcome:
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
-    from crossfade.charts.experiments import growth_chart
+    from reproduction.charts import growth_chart
 
     return growth_chart(rows)
 

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from crossfade.blocks import threads
 from crossfade.errors import DataError
-from crossfade.experiments import Settings, ng_jordan, regimes
-from crossfade.experiments.base import short
-from crossfade.experiments.data import Table, read_source
+from reproduction import Settings, ng_jordan, regimes
+from reproduction.base import short
+from reproduction.data import Table, read_source
 
 #: Rows of each class and columns, by problem, as the sources document them.
 SHAPES = {

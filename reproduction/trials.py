@@ -9,7 +9,7 @@ import joblib
 import numpy as np
 
 from crossfade.blocks import n_threads, threads
-from crossfade.experiments.base import Progress
+from reproduction.base import Progress
 
 __all__ = ["generator", "run_trials"]
 

@@ -31,7 +31,8 @@ from crossfade._typing import Floats
 from crossfade.classifiers import NaiveBayes
 from crossfade.errors import DataError
 from crossfade.evaluation import LearningCurve, learning_curve
-from crossfade.experiments.base import (
+from crossfade.theory import ZeroOneLinearClassifier
+from reproduction.base import (
     Experiment,
     Outcome,
     Section,
@@ -40,9 +41,8 @@ from crossfade.experiments.base import (
     records,
     short,
 )
-from crossfade.experiments.data import Source, Table, read_source
-from crossfade.experiments.trials import generator
-from crossfade.theory import ZeroOneLinearClassifier
+from reproduction.data import Source, Table, read_source
+from reproduction.trials import generator
 
 __all__ = ["EXPERIMENT", "PROBLEMS", "run"]
 
@@ -318,7 +318,7 @@ def _summary(curve: LearningCurve, *models: str) -> tuple[str, ...]:
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
-    from crossfade.charts.experiments import learning_curves_chart
+    from reproduction.charts import learning_curves_chart
 
     return learning_curves_chart(rows)
 

@@ -1,4 +1,4 @@
-"""``crossfade reproduce``: what is printed, what is written, what is refused."""
+"""``python -m reproduction``: what is printed, what is written, what is refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from crossfade import cli
 from crossfade.errors import DataError
-from crossfade.experiments import bouchard_triggs_figure, experiment, names
+from reproduction import bouchard_triggs_figure, experiment, names
+from reproduction.__main__ import main
 
 #: Runs at the published repeats, which the documentation shows.
 RESULTS = Path(__file__).parents[2] / "docs" / "experiments" / "results"
@@ -25,7 +25,7 @@ def _small(monkeypatch):
 
 def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", *(str(argument) for argument in arguments)])
+        main([str(argument) for argument in arguments])
     return caught.value.code
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crossfade.blocks import threads
-from crossfade.experiments import Settings, efficiency
+from reproduction import Settings, efficiency
 
 
 def test_excess_error_is_that_of_many_rows():

@@ -110,7 +110,7 @@ class Experiment:
     Attributes
     ----------
     name : str
-        As ``crossfade reproduce`` knows it.
+        As ``python -m reproduction`` knows it.
     source : str
         Paper, and the table or figure in it.
     question : str

@@ -11,10 +11,10 @@ from scipy.special import softmax
 from crossfade import GaussianDiscriminant
 from crossfade.blocks import threads
 from crossfade.densities import MultivariateGaussian
-from crossfade.experiments.base import Outcome, mean_and_error
-from crossfade.experiments.discriminants import DiscriminantInputs
-from crossfade.experiments.paths import fit_path
-from crossfade.experiments.trials import generator, run_trials
+from reproduction.base import Outcome, mean_and_error
+from reproduction.discriminants import DiscriminantInputs
+from reproduction.paths import fit_path
+from reproduction.trials import generator, run_trials
 
 
 def three_classes(n: int = 150, d: int = 6) -> tuple[np.ndarray, np.ndarray]:

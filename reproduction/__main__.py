@@ -1,10 +1,11 @@
-"""``crossfade reproduce NAME``: a published experiment, repeated."""
+"""``python -m reproduction NAME``: a published experiment, repeated."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -12,16 +13,26 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from crossfade.experiments import Experiment, Outcome, Section, Settings
+    from reproduction import Experiment, Outcome, Section, Settings
 
-__all__ = ["register"]
+__all__ = ["main"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("reproduce", short_help="Repeat a published experiment and compare with print.")(
-        reproduce
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit, in the manners of Crossfade's command line."""
+    from crossfade import cli
+
+    cli.main(arguments, _app, "python -m reproduction")
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
+    app.command()(reproduce)
+    return app
 
 
 def reproduce(
@@ -79,7 +90,7 @@ def reproduce(
 ) -> None:
     """Repeat a published experiment and set the result beside what was printed."""
     from crossfade.errors import DataError
-    from crossfade.experiments import Settings, experiment, names
+    from reproduction import Settings, experiment, names
 
     if list_:
         _print_list([experiment(one) for one in names()])
@@ -218,7 +229,7 @@ def _print(report: dict[str, Any]) -> None:
     from rich.text import Text
 
     from crossfade.commands.output import console, list_item
-    from crossfade.experiments import Section
+    from reproduction import Section
 
     out = console()
     out.print()
@@ -269,7 +280,7 @@ def _table(section: Section, gap: int) -> Table:
 
 def _print_list(experiments: list[Experiment]) -> None:
     from crossfade.commands.output import console
-    from crossfade.experiments import Section
+    from reproduction import Section
 
     out = console()
     section = Section(
@@ -282,3 +293,7 @@ def _print_list(experiments: list[Experiment]) -> None:
     )
     out.print(_fitting_table(section, out))
     out.print("Minutes are of two cores, for the published number of repeats.")
+
+
+if __name__ == "__main__":
+    main()

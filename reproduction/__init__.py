@@ -1,6 +1,6 @@
 """The published experiments, each a file that names its paper, its table or figure.
 
-``crossfade reproduce NAME`` runs one; :func:`experiment` gives it to a program.
+``python -m reproduction NAME`` runs one; :func:`experiment` gives it to a program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Final
 
 from crossfade.errors import DataError
-from crossfade.experiments.base import Experiment, Outcome, Section, Settings
+from reproduction.base import Experiment, Outcome, Section, Settings
 
 __all__ = ["Experiment", "Outcome", "Section", "Settings", "experiment", "names"]
 

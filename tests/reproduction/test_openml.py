@@ -19,10 +19,10 @@ import pytest
 import sklearn.datasets._openml as client
 from numpy.testing import assert_array_equal
 
-from crossfade import cli
 from crossfade.errors import DataError
-from crossfade.experiments import bouchard_triggs_table, ng_jordan
-from crossfade.experiments.data import Source, read_source
+from reproduction import bouchard_triggs_table, ng_jordan
+from reproduction.__main__ import main
+from reproduction.data import Source, read_source
 
 #: What the experiments ask OpenML for, by the name of the file that would do instead.
 ASKED = {
@@ -212,7 +212,7 @@ def test_without_network_one_line_says_how_to_supply_it(serve, empty, capsys):
     server = serve("diabetes", 1, THINGS)
     server.online = False
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", "ng-jordan", "--data", str(empty), "--repeats", "1"])
+        main(["ng-jordan", "--data", str(empty), "--repeats", "1"])
     out, err = capsys.readouterr()
     assert (caught.value.code, out, err.count("\n")) == (2, "", 1)
     for words in ("'pima'", "'diabetes' version 1", "pima.csv", "'target'", "--data"):

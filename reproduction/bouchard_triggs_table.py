@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities import MultivariateGaussian
-from crossfade.experiments.base import (
+from crossfade.tradeoff.labelled_rows import log_normalise
+from reproduction.base import (
     Experiment,
     Outcome,
     Section,
@@ -33,17 +34,16 @@ from crossfade.experiments.base import (
     records,
     short,
 )
-from crossfade.experiments.bouchard_triggs_data import (
+from reproduction.bouchard_triggs_data import (
     DATASETS,
     DENSITIES,
     PUBLISHED,
     TRADEOFFS,
 )
-from crossfade.experiments.data import Source, read_source
-from crossfade.experiments.discriminants import DiscriminantInputs
-from crossfade.experiments.paths import fit_path
-from crossfade.experiments.trials import generator, run_trials
-from crossfade.tradeoff.labelled_rows import log_normalise
+from reproduction.data import Source, read_source
+from reproduction.discriminants import DiscriminantInputs
+from reproduction.paths import fit_path
+from reproduction.trials import generator, run_trials
 
 __all__ = ["EXPERIMENT", "run"]
 
@@ -233,7 +233,7 @@ def agrees(row: Mapping[str, Any]) -> bool:
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
-    from crossfade.charts.experiments import published_table_chart
+    from reproduction.charts import published_table_chart
 
     return published_table_chart(rows)
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.densities import MultivariateGaussian
-from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
-from crossfade.experiments.paths import fit_path
-from crossfade.experiments.trials import generator, run_trials
+from reproduction.base import Experiment, Outcome, Section, Settings, records
+from reproduction.paths import fit_path
+from reproduction.trials import generator, run_trials
 
 __all__ = ["EXPERIMENT", "run"]
 
@@ -189,7 +189,7 @@ def _findings(best: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
-    from crossfade.charts.experiments import loss_against_tradeoff_chart
+    from reproduction.charts import loss_against_tradeoff_chart
 
     return loss_against_tradeoff_chart(rows)
 

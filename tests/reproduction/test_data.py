@@ -11,7 +11,7 @@ import sklearn.datasets
 from numpy.testing import assert_array_equal
 
 from crossfade.errors import DataError
-from crossfade.experiments.data import Source, read_source
+from reproduction.data import Source, read_source
 
 TEXT = "height,colour,target\n1.5,red,yes\n,blue,no\n2.5,red,yes\n3,,no\n"
 SOURCE = Source("things", "Things", 2)

@@ -18,10 +18,10 @@ import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.classifiers import GaussianDiscriminant
-from crossfade.experiments.base import Experiment, Outcome, Section, Settings, records
-from crossfade.experiments.rules import rule_error
-from crossfade.experiments.trials import generator, run_trials
 from crossfade.theory import relative_efficiency
+from reproduction.base import Experiment, Outcome, Section, Settings, records
+from reproduction.rules import rule_error
+from reproduction.trials import generator, run_trials
 
 __all__ = ["EXPERIMENT", "run"]
 
@@ -125,7 +125,7 @@ def _outcome(rows: list[dict[str, Any]]) -> Outcome:
 
 
 def _chart(rows: list[dict[str, Any]]) -> Any:
-    from crossfade.charts.experiments import efficiency_chart
+    from reproduction.charts import efficiency_chart
 
     curve = [
         {"distance": distance, "theory": float(relative_efficiency(distance))}
