@@ -46,7 +46,7 @@ def explain(
 
     from crossfade.classifiers.explanation import explain as explained
     from crossfade.commands.new_rows import NewRows
-    from crossfade.commands.output import check_writable, console, write_json
+    from crossfade.commands.output import check_writable, console, say, write_json
     from crossfade.io import load_model
 
     if json is not None:
@@ -79,7 +79,7 @@ def explain(
         write_json(json, content)
     _print(content, posterior[first], posterior[second], data, console())
     for note in rows.notes():
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", stderr=True)
 
 
 def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -> int:

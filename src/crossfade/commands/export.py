@@ -32,7 +32,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a model as ONNX, or as plain coefficients, for programs that are not Python."""
-    from crossfade.commands.output import check_writable, write_json
+    from crossfade.commands.output import check_writable, say, write_json
     from crossfade.errors import DataError
     from crossfade.files import write_whole
     from crossfade.io import coefficients, load_model, to_onnx
@@ -48,11 +48,11 @@ def export(
     numbers = None if json is None else coefficients(saved.estimator)
     if onnx is not None and graph is not None:
         write_whole(onnx, graph.SerializeToString())
-        typer.echo(
+        say(
             f"{onnx}: ONNX, {len(graph.graph.input)} inputs, outputs label and probabilities",
-            err=True,
+            stderr=True,
         )
     if json is not None and numbers is not None:
         about = {key: saved.about[key] for key in ("model", "target", "crossfade")}
         write_json(json, about | numbers)
-        typer.echo(f"{json}: coefficients of {len(numbers['columns'])} columns", err=True)
+        say(f"{json}: coefficients of {len(numbers['columns'])} columns", stderr=True)

@@ -80,7 +80,7 @@ def glm(
     json: Json = None,
 ) -> None:
     """Fit a generalised linear model with standard errors, tests and intervals."""
-    from crossfade.commands.output import check_writable, write_json
+    from crossfade.commands.output import check_writable, say, write_json
 
     if json is not None:
         check_writable(json, "--json", data)
@@ -101,7 +101,7 @@ def glm(
         dispersion="pearson" if quasi else 1.0,
         intervals="profile" if profile else "wald",
     )
-    typer.echo(str(summary))
+    say(str(summary))
     if json is not None:
         write_json(json, _results(model, summary, formula))
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -23,9 +24,11 @@ __all__ = [
     "check_writable",
     "command_line",
     "console",
+    "hand_over",
     "list_item",
     "live_progress",
     "plain",
+    "say",
     "shortened",
     "write_json",
     "write_whole",
@@ -55,6 +58,20 @@ def console(*, stderr: bool = False) -> Console:
 def plain(text: str) -> str:
     """Return text with line breaks and control characters made visible, fit for one line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def say(text: str, *, stderr: bool = False) -> None:
+    """Print text for people; control characters are made visible, line breaks stay."""
+    print("\n".join(map(plain, text.split("\n"))), file=sys.stderr if stderr else sys.stdout)
+
+
+def hand_over(data: bytes) -> None:
+    """Write data to stdout: as they are, but with control characters visible on a terminal."""
+    if sys.stdout.isatty():
+        lines = data.decode(errors="backslashreplace").split("\n")
+        # A tab is what separates cells.
+        data = "\n".join("\t".join(map(plain, line.split("\t"))) for line in lines).encode()
+    typer.echo(data, nl=False)
 
 
 def shortened(text: str, width: int) -> str:

@@ -43,7 +43,7 @@ def predict(
     import numpy as np
 
     from crossfade.commands.new_rows import NewRows
-    from crossfade.commands.output import check_writable
+    from crossfade.commands.output import check_writable, say
     from crossfade.errors import DataError
     from crossfade.io import load_model
 
@@ -65,24 +65,25 @@ def predict(
             write(_as_csv(saved.estimator.classes_, decided, probabilities, header=first == 1))
             n_rows += len(np.atleast_1d(decided))
     for note in rows.notes():
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", stderr=True)
     if out is not None:
-        typer.echo(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", err=True)
+        say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
 
 
 @contextmanager
 def _output(out: Path | None) -> Iterator[Any]:
-    """Yield what writes text, to a file that appears when all is written, or to stdout."""
+    """Yield what writes bytes, to a file that appears when all is written, or to stdout."""
+    from crossfade.commands.output import hand_over
     from crossfade.files import whole_file
 
     if out is None:
-        yield lambda text: typer.echo(text, nl=False)
+        yield hand_over
         return
     with whole_file(out) as file:
-        yield lambda text: file.write(text.encode())
+        yield file.write
 
 
-def _as_csv(classes: Any, decided: Any, probabilities: Any, *, header: bool) -> str:
+def _as_csv(classes: Any, decided: Any, probabilities: Any, *, header: bool) -> bytes:
     import polars as pl
 
     frame = pl.DataFrame(
@@ -94,4 +95,4 @@ def _as_csv(classes: Any, decided: Any, probabilities: Any, *, header: bool) -> 
             ),
         ]
     )
-    return frame.write_csv(include_header=header)
+    return frame.write_csv(include_header=header).encode()

@@ -88,7 +88,7 @@ def tag(
     accuracy, and precision, recall and F1 of each tag and, for tags like B-NP, of chunks as the
     CoNLL shared tasks count them.
     """
-    from crossfade.commands.output import check_writable, write_json, write_whole
+    from crossfade.commands.output import check_writable, hand_over, say, write_json, write_whole
     from crossfade.errors import DataError
     from crossfade.sequences.files import read_columns, write_columns
     from crossfade.sequences.metrics import evaluate_tags
@@ -133,7 +133,7 @@ def tag(
     if labelled:
         truth = [[token[-1] for token in sentence] for sentence in given]
         report = evaluate_tags(truth, found)
-        typer.echo(str(report))
+        say(str(report))
         facts |= report.to_dict()
     if out is not None or not labelled:
         text = write_columns(
@@ -143,8 +143,7 @@ def tag(
         if out is not None:
             write_whole(out, text.encode())
         else:
-            # As bytes, or control characters of the data would be taken out.
-            typer.echo(text.encode(), nl=False)
+            hand_over(text.encode())
     if json is not None:
         write_json(json, facts)
 
