@@ -26,13 +26,11 @@ import numpy as np
 import pycrfsuite
 
 from benchmarks.harness import Case
+from crossfade import ConditionalRandomField
 from crossfade._typing import Floats
-from crossfade.sequences import ConditionalRandomField
-from crossfade.sequences.crf_training import Objective
-from crossfade.sequences.features import window_features
-from crossfade.sequences.files import read_columns
-from crossfade.sequences.input import read_labels
-from crossfade.sequences.metrics import evaluate_tags
+from crossfade.chains.input import read_labels
+from crossfade.crf.training import Objective
+from crossfade.tagging import evaluate_tags, read_columns, window_features
 
 __all__ = ["CASES", "agreement"]
 

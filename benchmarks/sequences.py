@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Case
-from crossfade.sequences import HiddenMarkovModel
+from crossfade import HiddenMarkovModel
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

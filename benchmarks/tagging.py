@@ -29,10 +29,9 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from crossfade.sequences import ConditionalRandomField, EntropicMarkovChain, HiddenMarkovModel
-from crossfade.sequences.features import shape_features
-from crossfade.sequences.files import read_columns
-from crossfade.sequences.maximum_entropy import MaximumEntropyClassifier
+from crossfade import ConditionalRandomField, EntropicMarkovChain, HiddenMarkovModel
+from crossfade.crf.maximum_entropy import MaximumEntropyClassifier
+from crossfade.tagging import read_columns, shape_features
 
 __all__ = ["MaximumEntropyMarkovModel", "curve", "models"]
 

@@ -19,9 +19,9 @@ LAYERS = (
     ("blocks", "files", "rowwise"),
     ("charts", "optim", "processes"),
     ("table",),
-    ("densities",),
+    ("chains", "densities"),
     ("tradeoff",),
-    ("classifiers", "glm", "sequences"),
+    ("classifiers", "crf", "glm", "hmm", "tagging"),
     ("theory", "evaluation", "datasets"),
     ("report", "io"),
     ("comparison",),
@@ -132,7 +132,7 @@ def test_only_kernel_modules_know_of_the_compiler():
         ("densities/base.py", "def f():\n    from crossfade import tradeoff"),
         ("blocks.py", "import crossfade.table.table"),
         ("densities/base.py", "from ..tradeoff.path import minimise"),
-        ("glm/model.py", "from crossfade.sequences.hmm import HiddenMarkovModel"),
+        ("glm/model.py", "from crossfade.hmm.model import HiddenMarkovModel"),
     ],
 )
 def test_an_arrow_that_turns_round_is_seen(module: str, line: str):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crossfade.classifiers.naive_bayes import NaiveBayes as NaiveBayes
     from crossfade.comparison.compare import compare as compare
     from crossfade.comparison.results import ComparisonResult as ComparisonResult
+    from crossfade.crf.model import ConditionalRandomField as ConditionalRandomField
     from crossfade.errors import AliasedColumnsWarning as AliasedColumnsWarning
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
@@ -35,19 +36,24 @@ if TYPE_CHECKING:
     from crossfade.errors import SeparationWarning as SeparationWarning
     from crossfade.evaluation.learning_curve import learning_curve as learning_curve
     from crossfade.evaluation.result import LearningCurve as LearningCurve
+    from crossfade.hmm.entropic import EntropicMarkovChain as EntropicMarkovChain
+    from crossfade.hmm.model import HiddenMarkovModel as HiddenMarkovModel
 
 #: The module each public name lives in.
 _HOMES = {
     "AliasedColumnsWarning": "crossfade.errors",
     "CellTypeError": "crossfade.errors",
     "ComparisonResult": "crossfade.comparison.results",
+    "ConditionalRandomField": "crossfade.crf.model",
     "ConvergenceWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
     "DomainError": "crossfade.errors",
+    "EntropicMarkovChain": "crossfade.hmm.entropic",
     "EntropicNaiveBayes": "crossfade.classifiers.entropic_naive_bayes",
     "Explanation": "crossfade.classifiers.explanation",
     "GaussianDiscriminant": "crossfade.classifiers.gaussian_discriminant",
+    "HiddenMarkovModel": "crossfade.hmm.model",
     "IgnoredRowsWarning": "crossfade.errors",
     "LearningCurve": "crossfade.evaluation.result",
     "MissingExtraError": "crossfade.errors",

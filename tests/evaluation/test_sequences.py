@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crossfade import DataError, learning_curve
+from crossfade import DataError, HiddenMarkovModel, learning_curve
 from crossfade.evaluation.splits import random_splits
-from crossfade.sequences import HiddenMarkovModel
 
 
 def sentences(n: int = 60, seed: int = 0) -> tuple[list[list[str]], list[list[str]]]:

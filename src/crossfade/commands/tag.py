@@ -90,8 +90,7 @@ def tag(
     """
     from crossfade.commands.output import check_writable, hand_over, say, write_json, write_whole
     from crossfade.errors import DataError
-    from crossfade.sequences.files import read_columns, write_columns
-    from crossfade.sequences.metrics import evaluate_tags
+    from crossfade.tagging import evaluate_tags, read_columns, write_columns
 
     if decode not in ("viterbi", "posterior"):
         raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
@@ -213,12 +212,8 @@ def _template(features: FeaturesName, width: int) -> FeaturesName:
 
 
 def _model(model: ModelName, l1: float, l2: float, seen_transitions: bool) -> Any:
-    from crossfade.sequences import (
-        ConditionalRandomField,
-        EntropicMarkovChain,
-        HiddenMarkovModel,
-    )
-    from crossfade.sequences.maximum_entropy import MaximumEntropyClassifier
+    from crossfade.crf import ConditionalRandomField, MaximumEntropyClassifier
+    from crossfade.hmm import EntropicMarkovChain, HiddenMarkovModel
 
     if model is ModelName.crf:
         allowed = "seen" if seen_transitions else None
@@ -231,7 +226,7 @@ def _model(model: ModelName, l1: float, l2: float, seen_transitions: bool) -> An
 def _inputs(model: ModelName, template: FeaturesName, *, with_tags: bool) -> Any:
     """Return the function that turns sentences of cells into what the model takes."""
 
-    from crossfade.sequences.features import shape_features, window_features
+    from crossfade.tagging import shape_features, window_features
 
     def prepare(sentences: Sentences) -> list[Any]:
         words = [[token[0] for token in sentence] for sentence in sentences]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Integers
+from crossfade.chains.input import layout_of, read_labels
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
-from crossfade.sequences.input import layout_of, read_labels
 
 __all__ = ["SequenceEvaluator", "are_sequences", "read_sequences"]
 

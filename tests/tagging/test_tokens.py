@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crossfade.errors import DataError
+from crossfade.tagging.tokens import read_columns, write_columns
+
+EXPECTED = [[("He", "PRP", "B-NP"), ("runs", "VBZ", "B-VP")], [("Stop", "VB", "B-VP")]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He PRP B-NP\nruns VBZ B-VP\n\nStop VB B-VP\n",
+        "He\tPRP\tB-NP\nruns\tVBZ\tB-VP\n\nStop\tVB\tB-VP\n",
+        "\n\nHe  PRP B-NP\r\nruns VBZ B-VP \r\n  \r\n\r\nStop VB B-VP",
+        "He PRP B-NP\rruns VBZ B-VP\r\rStop VB B-VP\r",
+        "He\tPRP\tB-NP\rruns\tVBZ\tB-VP\r\rStop\tVB\tB-VP",
+        " He PRP B-NP\nruns\tVBZ \t B-VP\n \t \nStop VB B-VP",
+        "\ufeffHe PRP B-NP\nruns VBZ B-VP\n\t\nStop VB B-VP\n\n\n",
+    ],
+)
+def test_forms_of_a_file(tmp_path, text):
+    plain = tmp_path / "a.txt"
+    plain.write_bytes(text.encode())
+    assert read_columns(plain) == EXPECTED
+    packed = tmp_path / "a.txt.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert read_columns(str(packed)) == EXPECTED
+
+
+def test_tabs_allow_spaces_in_cells_and_odd_line_breaks_are_no_breaks(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes("New York\tNP\na\x0cb\u2028c\tX\n".encode())
+    assert read_columns(path) == [[("New York", "NP"), ("a\x0cb\u2028c", "X")]]
+
+
+def test_only_spaces_and_tabs_are_between_columns(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes("New\u00a0York NP\n\u3000 X\na\x0cb Y\n".encode())
+    assert read_columns(path) == [[("New\u00a0York", "NP"), ("\u3000", "X"), ("a\x0cb", "Y")]]
+    # A line of other white space is a word, not the end of a sentence.
+    path.write_bytes("a\n\u00a0\nb\n".encode())
+    assert read_columns(path) == [[("a",), ("\u00a0",), ("b",)]]
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r\ufeff"), min_size=1).filter(
+    lambda cell: cell.strip()
+)
+
+
+@given(st.lists(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_written_and_read_again(tmp_path_factory, sentences):
+    path = tmp_path_factory.mktemp("columns") / "a"
+    path.write_bytes(write_columns(sentences).encode())
+    assert read_columns(path) == sentences
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a b\nc\n", r"line 2: expected 2 non-empty columns as in the first line, got 'c'"),
+        (b"a\tb\n\nc\t\n", r"line 3: expected 2 non-empty columns"),
+        (b"a b\n\xff b\n", r"line 2: expected UTF-8 text, got the byte b'\\xff'"),
+        (b"\n \n", r"expected at least one token, got an empty file"),
+    ],
+)
+def test_bad_files(tmp_path, content, message):
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_columns(path)
+
+
+def test_unreadable_files(tmp_path):
+    with pytest.raises(DataError, match=r"can be read \(No such file or directory\); check the pa"):
+        read_columns(tmp_path / "missing")
+    path = tmp_path / "a.gz"
+    path.write_bytes(b"not compressed")
+    with pytest.raises(DataError, match="Not a gzipped file"):
+        read_columns(path)
+    path.write_bytes(gzip.compress(b"a b\n")[:-4])
+    with pytest.raises(DataError, match="expected a column file that can be read"):
+        read_columns(path)
