@@ -17,9 +17,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from crossfade.blocks import threads
 from crossfade.comparison import compare
-from crossfade.comparison.models import reference_models
+from crossfade.comparison.references import references
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.evaluation.splits import repeated_splits
+from crossfade.report.numbers import figure
 from tests.comparison.standins import Blend, blends
 
 
@@ -208,19 +209,19 @@ def assert_figures_are_in(result) -> None:
         for name in [*names, ends.get("family") or "\0"]:
             text = text.replace(name, "").replace(name.capitalize(), "")
         text = text.replace("95 % interval", "").replace("λ", "")
-        for figure in re.findall(r"-?\d[\d,]*(?:\.\d+)?", re.sub(r"and \d+ more", "", text)):
-            value = float(figure.replace(",", ""))
-            digits = len(figure.split(".")[1]) if "." in figure else 0
+        for said in re.findall(r"-?\d[\d,]*(?:\.\d+)?", re.sub(r"and \d+ more", "", text)):
+            value = float(said.replace(",", ""))
+            digits = len(said.split(".")[1]) if "." in said else 0
             step = 10.0**-digits if digits else max(1.0, 0.1 * abs(value))
             assert any(
                 abs(abs(value) - abs(number)) <= 0.5 * step * (1 + 1e-9) for number in known
-            ), (figure, sentence)
+            ), (said, sentence)
 
 
 @pytest.mark.parametrize("criterion", ["log_loss", "brier", "error"])
 def test_every_figure_of_the_verdict_is_in_the_dictionary(criterion):
     X, y = _table(300, seed=3)
-    found = compare(X, y, models=blends() | reference_models(), n_splits=4, criterion=criterion)
+    found = compare(X, y, models=blends() | references(), n_splits=4, criterion=criterion)
     assert found.criterion == criterion
     assert len(found.verdict_sentences) == 3
     assert found.verdict() == " ".join(found.verdict_sentences)
@@ -253,6 +254,50 @@ def test_the_verdict_is_sure_where_the_data_are():
         r"the closest is guess \(higher by 0\.\d{3}, 95 % interval 0\.\d{3} to 0\.\d{3}\)\.",
         first,
     )
+
+
+class Knows(ClassifierMixin, BaseEstimator):
+    """Has a tradeoff and probability `sure` for the sign of the first column."""
+
+    def __init__(self, sure=0.9, *, tradeoff=0.5):
+        self.sure, self.tradeoff = sure, tradeoff
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        p = np.where(np.asarray(X)[:, 0] > 0, self.sure, 1 - self.sure)
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Reference(Knows):
+    """The same without a tradeoff."""
+
+    def __init__(self, sure=0.9):
+        self.sure = sure
+
+
+@pytest.mark.parametrize(("own", "told"), [(0.6, True), (0.8951, False)])
+def test_the_verdict_says_plainly_when_a_reference_wins_and_by_how_much(own, told):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 1))
+    y = ((X[:, 0] > 0) ^ (rng.random(400) < 0.1)).astype(int)
+    models = {"theirs": Reference(0.9), "ours": Knows(own)}
+    found = compare(X, y, models=models, n_splits=4)
+    gap = found["ours"].differences["log_loss"]
+    first = found.verdict_sentences[0]
+    assert first.startswith("Theirs, a reference, has the lowest log-loss 0.")
+    shown = re.escape(figure(gap.mean, gap.standard_error))
+    amount = rf"{shown} \(95 % interval -?\d\.\d+ to \d\.\d+\)"
+    wins = f"The reference wins: the best model with a tradeoff, ours, is worse by {amount}."
+    tied = f"The best model with a tradeoff, ours, is higher by {amount}: no clear difference."
+    assert re.search((wins if told else tied) + "$", first)
+    assert ("cannot be told apart" in first) != told
+    assert_figures_are_in(found)
 
 
 class Breaks(ClassifierMixin, BaseEstimator):

@@ -1,23 +1,35 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import polars as pl
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
+from crossfade import NaiveBayes
 from crossfade.comparison.models import (
+    affordable,
+    all_models,
     choose_models,
     default_models,
     families,
-    reference_models,
-    without_dear,
+    model_notes,
 )
+from crossfade.comparison.references import Boosting, Indicators, mean_log_probability, references
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import fitted_tradeoff
 from tests.comparison.standins import Blend, blends
 
-LINE_UP = blends() | reference_models()
+LINE_UP = blends() | references(everything=True)
 
 
 def test_models_that_differ_in_tradeoff_only_are_a_family():
@@ -70,7 +82,7 @@ def test_models_are_chosen_by_name_or_short_name(names, expected):
 
 @pytest.mark.parametrize(("name", "hint"), [("swm", "'svm'"), ("linear svn", "'linear SVM'")])
 def test_an_unknown_name_gets_the_nearest(name, hint):
-    message = f"got '{name}'; did you mean {hint}\\? Choose from nb, shared, full, knn, svm"
+    message = f"got '{name}'; did you mean {hint}\\? Choose from nb, shared, full, logistic, for"
     with pytest.raises(DataError, match=message):
         choose_models([name], LINE_UP)
 
@@ -84,14 +96,145 @@ def test_a_name_that_fits_nothing_is_refused(name):
 def test_models_that_would_take_minutes_are_left_out_and_the_reader_is_told():
     rng = np.random.default_rng(0)
     few, many = rng.normal(size=(60, 6)), rng.normal(size=(60, 60))
-    everything, note = without_dear(default_models(), few, 1_000_000, 2)
+    everything, note = affordable(default_models(), few, 1_000_000, 2)
     assert (set(everything), note) == (set(default_models()), None)
-    kept, note = without_dear(default_models(), many, 20_000, 2)
+    kept, note = affordable(default_models(), many, 20_000, 2)
     assert set(default_models()) - set(kept) == {
         "full Gaussian discriminative",
         "full Gaussian auto",
     }
     # 60 columns, 60 · 61 / 2 squares and products, and an offset, for each of two classes.
     assert f"{2 * (60 + 60 * 61 // 2 + 1):,} parameters (60 columns" in note
-    assert without_dear(default_models(), many, 200, 2)[1] is None
-    assert without_dear({"full Gaussian generative": 1}, many, 10**9, 2)[1] is None
+    assert affordable(default_models(), many, 200, 2)[1] is None
+    assert affordable({"full Gaussian generative": 1}, many, 10**9, 2)[1] is None
+
+
+# -- the references ------------------------------------------------------------------------------
+
+
+def _mixed(n: int = 300) -> tuple[pl.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=n)
+    colour = np.where(rng.random(n) < 0.3 + 0.4 * y, "red", rng.choice(["blue", "green"], n))
+    size = rng.normal(size=n) + y
+    frame = pl.DataFrame({"colour": colour, "size": size})
+    gaps = pl.Series(rng.random((n, 2))[:, 0] < 0.1)
+    return frame.with_columns(size=pl.when(gaps).then(None).otherwise(pl.col("size"))), y
+
+
+def test_the_default_line_up_is_what_people_would_pick():
+    ours = [
+        f"{f} {v}"
+        for f in ("naive Bayes", "shared Gaussian", "full Gaussian")
+        for v in ("generative", "discriminative", "auto")
+    ]
+    references = ["logistic regression", "random forest", "gradient boosting", "majority class"]
+    assert list(default_models()) == ours + references
+    assert list(choose_models(["default"])) == ours + references
+    assert set(choose_models(["all"])) - set(default_models()) == {
+        "k-nearest neighbours",
+        "linear SVM",
+    }
+
+
+@pytest.mark.parametrize("name", list(all_models()))
+def test_every_model_of_the_line_up_takes_text_and_missing_cells(name):
+    X, y = _mixed()
+    fitted = all_models()[name].fit(X[:200], y[:200])
+    new = X[200:].with_columns(colour=pl.Series(["violet"] * 100))
+    posterior = fitted.predict_proba(new)
+    assert posterior.shape == (100, 2)
+    np.testing.assert_allclose(posterior.sum(axis=1), 1.0)
+    assert log_loss(y[200:], posterior) < 1.0 or name.startswith("k-nearest")
+
+
+def test_boosting_is_scikit_learn_s_with_native_categories_and_missing_cells():
+    X, y = _mixed()
+    codes = X["colour"].cast(pl.Enum(["blue", "green", "red"])).to_physical().to_numpy()
+    matrix = np.column_stack([codes.astype(float), X["size"].fill_null(np.nan).to_numpy()])
+    other = HistGradientBoostingClassifier(categorical_features=[0], random_state=0)
+    expected = other.fit(matrix[:200], y[:200]).predict_proba(matrix[200:])
+    found = Boosting().fit(X[:200], y[:200])
+    np.testing.assert_array_equal(found.predict_proba(X[200:]), expected)
+    np.testing.assert_array_equal(found.predict(X[200:]), expected.argmax(axis=1))
+
+
+def test_boosting_keeps_the_most_frequent_of_many_levels():
+    rng = np.random.default_rng(0)
+    level = np.append(np.arange(400), rng.integers(200, size=6000))
+    y = level % 2
+    model = Boosting().fit(pl.DataFrame({"c": [f"{v:03d}" for v in level]}), y)
+    found = model.predict_proba(pl.DataFrame({"c": ["000", "001", "399", "new"]}))[:, 1]
+    assert found[0] < 0.5 < found[1]
+    assert found[2] == found[3]
+
+
+def test_forests_see_indicators_and_missing_numbers():
+    X, _ = _mixed()
+    found = Indicators().fit_transform(X)
+    colours = X["colour"].to_numpy()
+    counts = {c: np.sum(colours == c) for c in set(colours)}
+    expected = [colours == c for c in sorted(counts, key=lambda c: -counts[c])]
+    np.testing.assert_array_equal(found[:, :3], np.column_stack(expected))
+    np.testing.assert_array_equal(found[:, 3], X["size"].fill_null(np.nan).to_numpy())
+
+
+def test_the_penalty_s_score_is_the_log_loss():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.tile([0, 1, 2], 20)
+    model = LogisticRegression().fit(X, y)
+    expected = -log_loss(y, model.predict_proba(X), labels=[0, 1, 2])
+    assert mean_log_probability(model, X, y) == pytest.approx(expected)
+    # scikit-learn's own scorer refuses a fold that lacks a class.
+    assert np.isfinite(mean_log_probability(model, X[:1], y[:1]))
+
+
+# -- notes ---------------------------------------------------------------------------------------
+
+
+def test_notes_are_those_of_the_estimator_whatever_its_name():
+    notes = partial(model_notes, mixed=True)
+    assert notes({"linear SVM (mine)": GaussianNB(), "shared Gaussian": NaiveBayes()}) == []
+    assert notes({"k-nearest neighbours": make_pipeline(StandardScaler(), GaussianNB())}) == []
+    assert notes({"mine": KNeighborsClassifier(3)}) == [
+        "mine: k = 3; its zero probabilities count as 2.2e-16 in the log-loss."
+    ]
+    assert notes({"mine": CalibratedClassifierCV(LinearSVC(), cv=4, method="isotonic")}) == [
+        "mine: probabilities from an isotonic curve fitted to 4-fold out-of-fold scores."
+    ]
+    (first, *_) = notes(all_models())
+    assert first == (
+        "shared Gaussian, full Gaussian, logistic regression, k-nearest neighbours and linear SVM "
+        "see text columns as 0/1 columns and missing numbers as the training median."
+    )
+    assert not any("text columns" in note for note in model_notes(all_models(), mixed=False))
+
+
+# -- models that are imported --------------------------------------------------------------------
+
+
+def test_any_importable_classifier_can_be_named():
+    X, y = _mixed()
+    found = choose_models(
+        ["majority", "sklearn.ensemble.ExtraTreesClassifier", "crossfade.NaiveBayes"]
+    )
+    assert list(found) == ["majority class", "ExtraTreesClassifier", "NaiveBayes"]
+    assert isinstance(found["NaiveBayes"], NaiveBayes)
+    assert found["ExtraTreesClassifier"].fit(X, y).predict_proba(X).shape == (300, 2)
+    twice = choose_models(["crossfade.NaiveBayes", "crossfade.classifiers.NaiveBayes"])
+    assert list(twice) == ["NaiveBayes", "crossfade.classifiers.NaiveBayes"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere.Model", "importing 'nowhere' failed: No module named 'nowhere'; check the spell"),
+        ("sklearn.svm.LinearSVM", r"'sklearn.svm' has no 'LinearSVM'; did you mean 'sklearn\.svm"),
+        ("sklearn.linear_model.Ridge", "which is no classifier; name a class with fit, predict"),
+        ("sklearn.metrics.log_loss", "which is no classifier; name a class with fit, predict"),
+        ("sklearn.ensemble.VotingClassifier", "cannot be made without arguments: .*compare"),
+        (".", "importing '' failed"),
+    ],
+)
+def test_what_cannot_be_imported_as_a_classifier_is_refused(path, message):
+    with pytest.raises(DataError, match="models: expected the full name of a class.*" + message):
+        choose_models([path])

@@ -40,7 +40,7 @@ def compare(
     criterion: Annotated[
         str, typer.Option(help="What makes a model best: log_loss, brier or error.")
     ] = "log_loss",
-    models: ModelNames = "all",
+    models: ModelNames = "default",
     drop: Drop = None,
     missing: Missing = None,
     text: Text = None,
@@ -54,8 +54,8 @@ def compare(
     """Find out which classifier fits a table, how sure that is, and what more rows would bring.
 
     Fits naive Bayes and Gaussian discriminants, each generative (λ=1), discriminative (λ=0) and
-    with λ chosen on held-out rows, and k-nearest neighbours, a linear SVM and the majority class,
-    all on the same random splits.
+    with λ chosen on held-out rows, and beside them logistic regression, a random forest, gradient
+    boosting and the majority class, all on the same random splits.
     """
     from crossfade.commands.comparison_view import print_result
     from crossfade.commands.output import (
@@ -77,7 +77,7 @@ def compare(
     table = open_table(
         data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()
-    chosen = None if models == "all" else models.split(",")
+    chosen = None if models == "default" else models.split(",")
     with live_progress(table.name) as progress:
         result = run(
             table.X,

@@ -78,7 +78,7 @@ def curve(
     from crossfade.commands.curve_view import check_chart, findings, print_curve, write_chart
     from crossfade.commands.output import check_writable, live_progress, write_json, write_whole
     from crossfade.commands.tables import open_table
-    from crossfade.comparison.models import choose_models, default_models
+    from crossfade.comparison.models import choose_models
     from crossfade.evaluation import learning_curve
     from crossfade.evaluation.result import check_metric
 
@@ -94,7 +94,7 @@ def curve(
         if path is not None:
             check_writable(path, option, data)
     table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
-    chosen = choose_models(models.split(","), default_models())
+    chosen = choose_models(models.split(","))
     with live_progress(table.name) as progress:
         curve = learning_curve(
             chosen,

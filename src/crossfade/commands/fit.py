@@ -153,11 +153,11 @@ def _best(
 ) -> tuple[str, Any, dict[str, Any], str]:
     """Return the best model's name, the unfitted model, the scores, and the verdict's sentence."""
     from crossfade.comparison import compare
-    from crossfade.comparison.models import own_models, without_dear
+    from crossfade.comparison.models import affordable, own_models
 
     rows = problem.evaluator
     models = own_models()
-    models, note = without_dear(models, rows.X, len(rows.codes), len(rows.classes))
+    models, note = affordable(models, rows.X, len(rows.codes), len(rows.classes))
     result = compare(
         table.X, table.y, models=models, n_splits=splits, random_state=seed, progress=progress
     )

@@ -74,8 +74,9 @@ Seed = Annotated[int, typer.Option(help="Seed of the splits.")]
 ModelNames = Annotated[
     str,
     typer.Option(
-        help="Models, comma-separated: nb, shared, full, knn, svm, majority; one variant with a "
-        "colon, as in nb:auto."
+        help="Models, comma-separated: nb, shared, full, logistic, forest, boosting, knn, svm, "
+        "majority, default or all; one variant with a colon, as in nb:auto; any class that can be "
+        "imported, as in lightgbm.LGBMClassifier."
     ),
 ]
 

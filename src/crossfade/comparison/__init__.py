@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from crossfade.comparison.compare import compare
-from crossfade.comparison.models import choose_models, default_models
+from crossfade.comparison.models import all_models, choose_models, default_models
 from crossfade.comparison.results import ComparisonResult, ModelResult
 
-__all__ = ["ComparisonResult", "ModelResult", "choose_models", "compare", "default_models"]
+__all__ = [
+    "ComparisonResult",
+    "ModelResult",
+    "all_models",
+    "choose_models",
+    "compare",
+    "default_models",
+]

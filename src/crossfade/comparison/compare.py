@@ -9,7 +9,7 @@ from typing import Any
 
 from crossfade.blocks import single_threaded_blas
 from crossfade.comparison.inputs import check_settings, read_problem
-from crossfade.comparison.models import choose_models, default_models, without_dear
+from crossfade.comparison.models import affordable, choose_models, default_models
 from crossfade.comparison.results import ComparisonResult
 from crossfade.comparison.run import Progress, Run
 from crossfade.errors import DataError
@@ -49,8 +49,9 @@ def compare(
         Labels of any type, at least two of them. Rows without a label are left out and counted.
     models : mapping of str to estimator, or sequence of str, optional
         Scikit-learn classifiers by name; they are cloned, not changed. Names alone choose from
-        the line-up of :func:`crossfade.comparison.models.default_models` (see
-        :func:`~crossfade.comparison.models.choose_models`), which is the default. Models that
+        the line-up or name classes that can be imported (see
+        :func:`~crossfade.comparison.models.choose_models`); the default is
+        :func:`~crossfade.comparison.models.default_models`. Models that
         differ in a parameter ``tradeoff`` only (also inside a pipeline) are treated as one family.
     n_splits : int, default=20
         Number of splits, at least 2.
@@ -92,7 +93,7 @@ def compare(
     chosen = _line_up(models)
     if models is None:
         evaluator = problem.evaluator
-        chosen, note = without_dear(chosen, evaluator.X, n_train, len(evaluator.classes))
+        chosen, note = affordable(chosen, evaluator.X, n_train, len(evaluator.classes))
         problem = problem if note is None else replace(problem, notes=(*problem.notes, note))
     splits = list(
         repeated_splits(
@@ -113,7 +114,7 @@ def _line_up(models: Mapping[str, Any] | Sequence[str] | None) -> dict[str, Any]
         return default_models()
     names = not isinstance(models, (str, Mapping)) and isinstance(models, Sequence)
     if names and models and all(isinstance(name, str) for name in models):
-        return choose_models(list(models), default_models())
+        return choose_models(list(models))
     if not isinstance(models, Mapping) or not models:
         raise DataError(
             f"models: expected names, or a mapping of names to estimators, got {models!r}; "

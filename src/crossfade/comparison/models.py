@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, Final
 
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.dummy import DummyClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import LinearSVC
+from sklearn.pipeline import Pipeline, make_pipeline
 
+from crossfade.comparison.references import references
 from crossfade.errors import DataError
 from crossfade.table.preparation import Preparation
 
 __all__ = [
-    "MODEL_NOTES",
     "SHORT_NAMES",
     "Family",
+    "affordable",
+    "all_models",
     "choose_model",
     "choose_models",
     "default_models",
     "families",
+    "model_notes",
     "own_models",
-    "without_dear",
 ]
 
 _VARIANTS: Final[dict[str, float | str]] = {
@@ -38,22 +39,16 @@ _VARIANTS: Final[dict[str, float | str]] = {
 #: Parameters up to which a Gaussian with full covariance is fitted by Newton's method, and cells
 #: (parameters times training rows) from which a fit without it takes minutes.
 _EASY_PARAMETERS: Final = 1_500
-_DEAR_CELLS: Final = 20_000_000
+_MOST_CELLS: Final = 20_000_000
 
-#: What a reader of the default table must know about its models.
-MODEL_NOTES: Final = {
-    "shared Gaussian": "Gaussian models and references see text columns as 0/1 columns and missing "
-    "numbers as the training median; naive Bayes takes columns as they are.",
-    "linear SVM": "linear SVM: probabilities from a sigmoid fitted to 3-fold out-of-fold scores.",
-    "k-nearest neighbours": "k-nearest neighbours: k = 5 on standardised columns; its zero "
-    "probabilities count as 2.2e-16 in the log-loss.",
-}
-
-#: Short names of the default models and references.
+#: Short names of the models and references.
 SHORT_NAMES: Final = {
     "nb": "naive Bayes",
     "shared": "shared Gaussian",
     "full": "full Gaussian",
+    "logistic": "logistic regression",
+    "forest": "random forest",
+    "boosting": "gradient boosting",
     "knn": "k-nearest neighbours",
     "svm": "linear SVM",
     "majority": "majority class",
@@ -71,16 +66,28 @@ def default_models() -> dict[str, Any]:
     """Return the models that :func:`crossfade.compare` fits by default, by name.
 
     Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
-    1 ("generative"), 0 ("discriminative") and "auto"; and from scikit-learn k-nearest neighbours,
-    a linear SVM and the majority class. Naive Bayes takes the table as it is. All others but the
-    majority class get a :class:`~crossfade.table.preparation.Preparation` first: 0/1 columns
-    for text, the training median for missing numbers.
+    1 ("generative"), 0 ("discriminative") and "auto"; and from scikit-learn a logistic regression
+    with its penalty chosen by cross-validated log-loss, a random forest, histogram gradient
+    boosting and the majority class. Naive Bayes and gradient boosting take the table as it is. The
+    forest gets 0/1 columns for text and takes missing numbers as they are. Logistic regression and
+    the Gaussian discriminants get a :class:`~crossfade.table.preparation.Preparation` first: 0/1
+    columns for text, the training median for missing numbers.
 
     Returns
     -------
     dict of str to estimator
         Unfitted estimators; change the dictionary freely and give it to ``compare(models=…)``.
     """
+    return own_models() | references()
+
+
+def all_models() -> dict[str, Any]:
+    """Return :func:`default_models` with k-nearest neighbours and a linear SVM as well."""
+    return own_models() | references(everything=True)
+
+
+def own_models() -> dict[str, Any]:
+    """Return those of :func:`default_models` that are Crossfade's, the references left out."""
     from crossfade.classifiers import GaussianDiscriminant, NaiveBayes
 
     models: dict[str, Any] = {}
@@ -92,16 +99,10 @@ def default_models() -> dict[str, Any]:
             models[f"{covariance} Gaussian {variant}"] = make_pipeline(
                 Preparation(drop_first=True), discriminant
             )
-    return models | reference_models()
+    return models
 
 
-def own_models() -> dict[str, Any]:
-    """Return those of :func:`default_models` that are Crossfade's, the references left out."""
-    references = reference_models()
-    return {n: model for n, model in default_models().items() if n not in references}
-
-
-def without_dear(
+def affordable(
     models: Mapping[str, Any], X: Any, n_train: int, n_classes: int
 ) -> tuple[dict[str, Any], str | None]:
     """Leave out the default models whose single fit would take minutes on this table.
@@ -112,62 +113,159 @@ def without_dear(
     Shapes: X (n_rows, n_columns).
     """
     label = "full Gaussian"
-    dear = [
+    slow = [
         name
         for name in models
         if name in (f"{label} {v}" for v, tradeoff in _VARIANTS.items() if tradeoff != 1.0)
     ]
-    if not dear:
+    if not slow:
         return dict(models), None
     d = Preparation(drop_first=True).fit(X).source_columns_.size
     parameters = n_classes * (d * (d + 3) // 2 + 1)
-    if parameters <= _EASY_PARAMETERS or parameters * n_train <= _DEAR_CELLS:
+    if parameters <= _EASY_PARAMETERS or parameters * n_train <= _MOST_CELLS:
         return dict(models), None
     note = (
-        f"{' and '.join(dear)} left out: {parameters:,} parameters ({d} columns, text as 0/1 "
-        f"columns) on {n_train:,} rows would take minutes a fit; ask for them by name: full"
+        f"{' and '.join(slow)} left out: {parameters:,} parameters ({d} columns, text as 0/1 "
+        f"columns) on {n_train:,} rows would take minutes per fit; ask for them by name: full"
     )
-    return {name: model for name, model in models.items() if name not in dear}, note
+    return {name: model for name, model in models.items() if name not in slow}, note
 
 
-def reference_models() -> dict[str, Any]:
-    """Return the outside references from scikit-learn, by name."""
-    return {
-        "k-nearest neighbours": make_pipeline(Preparation(), KNeighborsClassifier()),
-        "linear SVM": make_pipeline(
-            Preparation(),
-            # One SVM on all training rows; only its sigmoid comes from the folds.
-            CalibratedClassifierCV(LinearSVC(random_state=0), cv=3, ensemble=False),
-        ),
-        "majority class": DummyClassifier(strategy="prior"),
-    }
+def model_notes(models: Mapping[str, Any], *, mixed: bool) -> list[str]:
+    """Return what a reader must know of these estimators, whatever their names.
+
+    Takes mixed: whether the table has text columns or missing cells.
+    """
+    prepared, notes = [], []
+    for name, model in models.items():
+        steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+        # Its subclasses do other things to the columns.
+        standardised = any(type(step) is Preparation for step in steps)
+        if standardised:
+            prepared.append(name)
+        last = steps[-1]
+        if isinstance(last, KNeighborsClassifier):
+            columns = " on standardised columns" if standardised else ""
+            notes.append(
+                f"{name}: k = {last.n_neighbors}{columns}; its zero probabilities count as "
+                "2.2e-16 in the log-loss."
+            )
+        if isinstance(last, CalibratedClassifierCV):
+            folds = f"{last.cv}-fold " if isinstance(last.cv, int) else ""
+            curve = {"sigmoid": "a sigmoid", "isotonic": "an isotonic curve"}.get(last.method, "")
+            notes.append(
+                f"{name}: probabilities from {curve or last.method} fitted to {folds}out-of-fold "
+                "scores."
+            )
+    if prepared and mixed:
+        labels = {name: family.label for family in families(models) for name in family.members}
+        named = list(dict.fromkeys(labels.get(name, name) for name in prepared))
+        joined = " and ".join([*filter(None, [", ".join(named[:-1])]), named[-1]])
+        verb = "sees" if len(prepared) == 1 else "see"
+        notes.insert(
+            0,
+            f"{joined} {verb} text columns as 0/1 columns and missing numbers as the training "
+            "median.",
+        )
+    return notes
 
 
-def choose_models(names: Sequence[str], models: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the models whose name starts with one of the given names, in the mapping's order."""
+def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the models that are asked for, in the line-up's order, then those imported.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Each the beginning of a model's name, a short name (nb, shared, full, logistic, forest,
+        boosting, knn, svm, majority), one of these with a variant (nb:auto), "default", "all", or
+        the full name of a class with a dot in it, which is imported: lightgbm.LGBMClassifier.
+    models : mapping of str to estimator, optional
+        The line-up that is chosen from; by default all models.
+
+    Returns
+    -------
+    dict of str to estimator
+
+    Raises
+    ------
+    DataError
+        If a name fits nothing, or what is imported is no classifier.
+
+    Examples
+    --------
+    >>> from crossfade.comparison import choose_models
+    >>> list(choose_models(["nb:auto", "sklearn.naive_bayes.GaussianNB"]))
+    ['naive Bayes auto', 'GaussianNB']
+    """
+    everything = all_models() if models is None else models
     chosen: set[str] = set()
+    imported: dict[str, Any] = {}
     for name in names:
         wanted = " ".join(name.strip().split())
+        if "." in wanted:
+            _, _, label = wanted.rpartition(".")
+            taken = label in imported or label in everything
+            imported[wanted if taken else label] = _imported(wanted)
+            continue
+        if wanted in ("all", "default"):
+            chosen.update(everything if wanted == "all" else default_models())
+            continue
         family, colon, variant = wanted.partition(":")
         wanted = _ALIASES.get(family.lower(), family) + (f" {variant}" if colon else "")
-        found = [m for m in models if wanted and m.lower().startswith(wanted.lower())]
+        found = [m for m in everything if wanted and m.lower().startswith(wanted.lower())]
         if not found:
-            options = [*_ALIASES, *models]
+            options = [*_ALIASES, *everything]
             near = get_close_matches(name, options, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}? Choose" if near else "choose"
             raise DataError(
                 f"models: expected names or short names of models, got {name!r}; {hint}"
                 f" from {', '.join(_ALIASES)}, "
-                "optionally with :generative, :discriminative or :auto"
+                "optionally with :generative, :discriminative or :auto, or name a class that can "
+                "be imported, such as sklearn.naive_bayes.GaussianNB"
             )
         chosen.update(found)
-    return {name: model for name, model in models.items() if name in chosen}
+    return {name: model for name, model in everything.items() if name in chosen} | imported
+
+
+def _imported(path: str) -> Any:
+    """Return an estimator of the class with this full name, prepared for tables of any kind."""
+    place, _, name = path.rpartition(".")
+    expected = f"models: expected the full name of a classifier's class, got {path!r}"
+    try:
+        module = import_module(place)
+    except (ImportError, ValueError) as error:
+        package = place.partition(".")[0] or path
+        raise DataError(
+            f"{expected}, but importing {place!r} failed: {error}; "
+            f"check the spelling, or install {package}"
+        ) from error
+    kind = getattr(module, name, None)
+    if kind is None:
+        near = get_close_matches(name, dir(module), n=1, cutoff=0.5)
+        hint = f"did you mean '{place}.{near[0]}'?" if near else "check the spelling"
+        raise DataError(f"{expected}, but {place!r} has no {name!r}; {hint}")
+    try:
+        model = kind() if isinstance(kind, type) else None
+    except TypeError as error:
+        raise DataError(
+            f"{expected}, which cannot be made without arguments: {error}; give the estimator "
+            "itself in Python: compare(models={…})"
+        ) from error
+    methods = ("fit", "predict", "get_params")
+    if not all(hasattr(model, method) for method in methods) or not is_classifier(model):
+        raise DataError(
+            f"{expected}, which is no classifier; name a class with fit, predict and "
+            "predict_proba, such as sklearn.naive_bayes.GaussianNB"
+        )
+    # Our own take tables as they are; of others that is not known.
+    own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return model if own else make_pipeline(Preparation(), model)
 
 
 def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, Any]:
     """Return one of Crossfade's own models, unfitted, with its name."""
     models = own_models()
-    found = choose_models([name], default_models())
+    found = choose_models([name])
     if not found.keys() & models.keys():
         raise DataError(
             f"model: expected one of Crossfade's own models, got {name!r}, which is scikit-learn's "

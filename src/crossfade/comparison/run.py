@@ -21,7 +21,7 @@ from crossfade.comparison.details import (
     keeps_posteriors,
 )
 from crossfade.comparison.inputs import Problem
-from crossfade.comparison.models import MODEL_NOTES, Family, families, tradeoff_parameter
+from crossfade.comparison.models import Family, families, model_notes, tradeoff_parameter
 from crossfade.comparison.results import (
     ComparisonResult,
     EndsResult,
@@ -384,10 +384,10 @@ class Run:
             if name not in self.failures and name in self.models:
                 fits = "1 fit" if times == 1 else f"{times} fits, the first"
                 notes.append(f"{name}: {category} in {fits}: {message}")
-        for start, note in MODEL_NOTES.items():
-            if any(name.startswith(start) and name not in self.failures for name in self.models):
-                notes.append(note)
-        return notes
+        fitted = {name: one for name, one in self.models.items() if name not in self.failures}
+        data = self.problem.data
+        mixed = "categorical" in data.column_kinds or any(data.column_missing)
+        return notes + model_notes(fitted, mixed=mixed)
 
 
 def _asked(model: Any) -> float | str | None:

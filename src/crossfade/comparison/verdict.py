@@ -52,17 +52,44 @@ def _which_model(result: ComparisonResult) -> str:
     gap = closest.differences[result.criterion]
     distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
     tied = [m for m in rivals if not m.differences[result.criterion].excludes_zero]
-    if not tied:
-        return (
-            f"Use {best.name}: its {score} is lower than that of every other model; "
-            f"the closest is {closest.name} (higher by {distance})."
-        )
-    # That guessing does as well is the first thing to know.
-    names = [m.name for m in sorted(tied, key=lambda m: m.name != "majority class")]
-    return (
-        f"{_capital(best.name)} has the lowest {score}, but cannot be told apart from "
-        f"{_listed(names)}; the closest is {closest.name} (higher by {distance})."
+    text = (
+        f"{_capital(best.name)}{', a reference,' if _beaten(result) else ''} has the lowest {score}"
     )
+    if tied:
+        # That guessing does as well is the first thing to know.
+        names = [m.name for m in sorted(tied, key=lambda m: m.name != "majority class")]
+        text += (
+            f", but cannot be told apart from {_listed(names)}; the closest is {closest.name} "
+            f"(higher by {distance})"
+        )
+    elif not _beaten(result):
+        text = (
+            f"Use {best.name}: its {score} is lower than that of every other model; "
+            f"the closest is {closest.name} (higher by {distance})"
+        )
+    return f"{text}.{_by_how_much(result)}"
+
+
+def _beaten(result: ComparisonResult) -> bool:
+    """Return whether a model without a tradeoff is the best, others having one."""
+    with_tradeoff = [m for m in result.models if m.tradeoff is not None and m.estimates]
+    return result[result.best].tradeoff is None and bool(with_tradeoff)
+
+
+def _by_how_much(result: ComparisonResult) -> str:
+    """Return a sentence on the distance from a reference that wins to the best of the others."""
+    gaps = [
+        (model.differences[result.criterion], model.name)
+        for model in result.models
+        if model.tradeoff is not None and result.criterion in model.differences
+    ]
+    if not _beaten(result) or not gaps:
+        return ""
+    gap, name = min(gaps, key=lambda pair: pair[0].mean)
+    amount = f"{figure(gap.mean, gap.standard_error)} ({_interval(gap)})"
+    if gap.excludes_zero:
+        return f" The reference wins: the best model with a tradeoff, {name}, is worse by {amount}."
+    return f" The best model with a tradeoff, {name}, is higher by {amount}: no clear difference."
 
 
 def _which_end(result: ComparisonResult) -> str:
