@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from crossfade._optional import versions
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -144,7 +146,7 @@ def _report(
         "published_repeats": chosen.repeats,
         "unit": chosen.unit,
         "seconds": round(seconds, 1),
-        "versions": _versions(),
+        "versions": versions(),
         "findings": list(outcome.findings),
         "tables": [
             {"title": one.title, "columns": list(one.columns), "rows": [*map(list, one.rows)]}
@@ -202,27 +204,6 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
             f"--from: expected a report of {name} in {str(path)!r}, got something else; write it "
             f"anew with --out {folder}"
         ) from None
-
-
-def _versions() -> dict[str, str]:
-    import platform
-
-    import numpy
-    import scipy
-    import sklearn
-
-    from crossfade import __version__
-
-    return {
-        "crossfade": __version__,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
-
-
-# -- the terminal --------------------------------------------------------------------------------
 
 
 def _print(report: dict[str, Any]) -> None:

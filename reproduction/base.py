@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Progress
 
 __all__ = [
     "Experiment",
@@ -21,9 +21,6 @@ __all__ = [
     "records",
     "short",
 ]
-
-#: Told (steps done, steps in all, what is being done).
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,16 @@ SOURCE = Path(crossfade.__file__).parent
 #: listed together is one layer, but its members do not import each other unless they are the same.
 LAYERS = (
     ("errors", "_typing"),
+    ("_checks", "_optional"),
     ("blocks", "files", "rowwise"),
     ("charts", "optim", "processes"),
     ("table",),
     ("chains", "densities"),
     ("tradeoff",),
     ("classifiers", "crf", "glm", "hmm", "tagging"),
-    ("theory", "evaluation", "datasets"),
+    ("theory", "evaluation"),
     ("report", "io"),
+    ("datasets",),
     ("comparison",),
     ("commands",),
     ("cli",),

@@ -22,8 +22,8 @@ from crossfade import NaiveBayes, cli, compare
 from crossfade.commands.new_rows import NewRows
 from crossfade.comparison.models import own_models
 from crossfade.io import load_model
-from crossfade.table.matching import Matcher
-from crossfade.table.reading import read_table
+from crossfade.io.matching import Matcher
+from crossfade.io.reading import read_table
 from tests.io.tables import mixed_table
 from tests.io.test_coefficients import predicted
 from tests.io.test_onnx import fed

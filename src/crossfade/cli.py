@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
+from crossfade._optional import EXTRAS, missing_extra
 from crossfade.commands import STOPPED, STOPPED_CODE
 
 __all__ = ["build_app", "main"]
@@ -35,8 +36,6 @@ _COMMANDS: Final = (
 #: Exit codes as a shell has them: 128 and the signal's number.
 _CLOSED_PIPE: Final = 141
 _TERMINATED: Final = 143
-
-_EXTRA: Final = ("typer", "rich", "polars")
 
 
 def build_app() -> Any:
@@ -103,9 +102,9 @@ def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str) -
     try:
         app = build()
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA:
+        if error.name not in EXTRAS:
             raise
-        return _fail(_missing_extra(error.name), 2)
+        return _fail(missing_extra(error.name, "the command line"), 2)
     import typer
 
     # Newer versions of typer carry click inside, older ones import it: find it by its name.
@@ -134,20 +133,13 @@ def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str) -
 
         if isinstance(error, MissingExtraError):
             return _fail(str(error), 2, error)
-        if error.name in _EXTRA:
-            return _fail(_missing_extra(error.name), 2, error)
+        if error.name in EXTRAS:
+            return _fail(missing_extra(error.name, "the command line"), 2, error)
         return _unexpected(error)
     except Exception as error:  # the last resort of a program that people see
         if type(error).__name__ == "ClosedPipeError":
             return _CLOSED_PIPE
         return _unexpected(error)
-
-
-def _missing_extra(package: str) -> str:
-    return (
-        f"the command line needs the package {package}, which is not installed; "
-        "install it with: pip install 'crossfade[cli]'"
-    )
 
 
 def _describe(error: Exception) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
+from crossfade._checks import show
 from crossfade.errors import DataError
-from crossfade.table.objects import show
 
 __all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
 
@@ -79,12 +79,12 @@ def load(
     ----------
     name_or_path : str or Path
         A bundled data set ("breast-cancer", "digits", "iris", "wine"), a file (see
-        :func:`~crossfade.table.reading.read_table`), or the name of a file in
+        :func:`~crossfade.io.reading.read_table`), or the name of a file in
         :func:`data_directory`, folder and suffix optional ("pima", "statlog/vehicle").
     target : str, optional
         The column of classes in a file; by default the one called "target". Not for bundled data.
     missing_values, text, separator
-        As for :func:`~crossfade.table.reading.read_table`.
+        As for :func:`~crossfade.io.reading.read_table`.
 
     Returns
     -------
@@ -166,8 +166,8 @@ def _from_file(
     text: Collection[str],
     separator: str | None,
 ) -> Dataset:
+    from crossfade.io.reading import read_table, split_target
     from crossfade.table.labels import encode_labels
-    from crossfade.table.reading import read_table, split_target
 
     frame = read_table(path, missing_values=missing_values, text=text, separator=separator)
     if target is None:

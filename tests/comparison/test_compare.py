@@ -429,7 +429,10 @@ def test_nothing_given_is_changed():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_splits": 1}, "n_splits: expected a whole number of at least 2, got 1; use for exa"),
+        (
+            {"n_splits": 1},
+            "n_splits: expected a whole number of at least 2, got 1; 20 is",
+        ),
         ({"n_splits": 2.5}, "n_splits: expected a whole number of at least 2, got 2.5"),
         ({"random_state": -1}, "random_state: expected a whole number of at least 0, got -1"),
         ({"criterion": "auc"}, "criterion: expected one of log_loss, brier, error, got 'auc'"),
@@ -481,6 +484,6 @@ def test_repr_names_the_next_step(result):
 
 def test_frame_without_polars_says_what_to_install(result, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "polars", None)
-    expected = r"a data frame needs polars.*pip install 'crossfade\[cli\]'"
+    expected = r"polars is needed for data frames.*pip install 'crossfade\[cli\]'"
     with pytest.raises(MissingExtraError, match=expected):
         result.frame()

@@ -431,9 +431,9 @@ def test_wrong_use_is_refused():
             ConditionalRandomField().fit([[{"a": 1.0}], [{"b": bad}]], [["A"], ["B"]])
         with pytest.raises(DataError, match="X: expected finite numbers"):
             ConditionalRandomField().fit([np.array([[bad]])], [["A"]])
-    with pytest.raises(DataError, match="l2: expected a finite number >= 0, got -1"):
+    with pytest.raises(DataError, match="l2: expected a finite number of at least 0, got -1"):
         ConditionalRandomField(l2=-1).fit(X, y)
-    with pytest.raises(DataError, match=r"passes: expected a whole number >= 0, got 0\.5"):
+    with pytest.raises(DataError, match=r"passes: expected a whole number of at least 0, got 0\.5"):
         ConditionalRandomField(passes=0.5).fit(X, y)
     with pytest.raises(DataError, match="X: expected at least one token to train on"):
         ConditionalRandomField().fit([], [])

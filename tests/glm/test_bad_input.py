@@ -138,12 +138,15 @@ def test_refused_with_a_whole_sentence(kind, y, options, message):
             {"method": "newton"},
             "method: expected 'irls' or 'firth', got 'newton'; use one of these",
         ),
-        ({"l2": -1.0}, "l2: expected a number of at least 0, got -1.0; use 0 for no penalty"),
+        (
+            {"l2": -1.0},
+            "l2: expected a finite number of at least 0, got -1.0; use 0 for no penalty",
+        ),
         (
             {"l2": 1.0, "method": "firth"},
             "l2: expected 0 with method='firth', which has its own penalty, got 1.0; use one of the two",
         ),
-        ({"tol_digits": 0}, "tol_digits: expected a number above 0, got 0; use 8"),
+        ({"tol_digits": 0}, "tol_digits: expected a finite number above 0, got 0; use 8"),
     ],
 )
 def test_bad_parameters(arguments, message):
@@ -282,7 +285,7 @@ def test_a_rate_that_no_identity_link_fits():
         (lambda m: m.residuals("raw"), "kind: expected one of 'response', 'pearson'"),
         (
             lambda m: m.confidence_intervals(1.5),
-            "level: expected a number below 1, got 1.5; use 0.95",
+            "level: expected a finite number in (0, 1), got 1.5; use 0.95",
         ),
         (
             lambda m: m.confidence_intervals(kind="exact"),

@@ -452,13 +452,13 @@ def test_conventions_of_scikit_learn():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n_states": 0}, "n_states: expected a whole number >= 1, got 0"),
+        ({"n_states": 0}, "n_states: expected a whole number of at least 1, got 0"),
         ({"n_states": None}, "n_states: expected the number of hidden states"),
         ({"tradeoff": 1.5}, r"tradeoff: expected a number in \[0, 1\], 'auto' or 'best', got 1.5"),
         ({"tradeoff": 0.5}, "tradeoff: expected 1.0 where labels are missing, got 0.5"),
         ({"algorithm": "em"}, "algorithm: expected 'baum-welch' or 'viterbi', got 'em'"),
-        ({"alpha": -1.0}, "alpha: expected a finite number >= 0, got -1.0"),
-        ({"max_iter": 0}, "max_iter: expected a whole number >= 1, got 0"),
+        ({"alpha": -1.0}, "alpha: expected a finite number of at least 0, got -1.0"),
+        ({"max_iter": 0}, "max_iter: expected a whole number of at least 1, got 0"),
         (
             {"emission": "gauss"},
             "emission: expected 'categorical', 'gaussian', 'poisson' or a density",

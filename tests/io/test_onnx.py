@@ -19,8 +19,8 @@ from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, expl
 from crossfade.comparison.models import choose_model
 from crossfade.errors import DataError
 from crossfade.io import register_converters, to_onnx
+from crossfade.io.reading import read_table
 from crossfade.table.preparation import Preparation
-from crossfade.table.reading import read_table
 from tests.io.tables import mixed_table, numbers
 from tests.io.test_saved import Exponential
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from crossfade._checks import is_missing
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 
@@ -24,7 +25,6 @@ __all__ = [
     "Labels",
     "Layout",
     "encode",
-    "is_missing",
     "layout_of",
     "names_array",
     "read_labels",
@@ -89,11 +89,6 @@ class Layout:
 
 def _is_array(values: Any) -> bool:
     return isinstance(values, np.ndarray) or scipy.sparse.issparse(values)
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a symbol or label is None or NaN."""
-    return value is None or (isinstance(value, Real) and value != value)
 
 
 def names_array(names: Iterable[Any]) -> NDArray[Any]:

@@ -6,8 +6,8 @@ import io
 import json
 from typing import Any, Final
 
+from crossfade._optional import import_optional
 from crossfade.charts.theme import altair
-from crossfade.errors import MissingExtraError
 
 __all__ = ["ENDINGS", "check_available", "drawn"]
 
@@ -20,13 +20,7 @@ def check_available(ending: str = "png") -> None:
     altair()
     if ending not in ("png", "svg"):
         return
-    try:
-        import vl_convert  # noqa: F401
-    except ImportError:
-        raise MissingExtraError(
-            "pictures of charts need vl-convert-python, which the extra 'report' installs: "
-            "pip install 'crossfade[report]'"
-        ) from None
+    import_optional("vl_convert", "pictures of charts")
 
 
 def drawn(chart: Any, ending: str = "png", *, scale: float = 1.5) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crossfade.errors import MissingExtraError
+from crossfade._optional import import_optional
 
 __all__ = [
     "DARK",
@@ -99,14 +99,7 @@ _FONT: Final = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', sa
 
 def altair() -> Any:
     """Return the module altair."""
-    try:
-        import altair as module
-    except ImportError as error:
-        raise MissingExtraError(
-            "charts need the package altair, which is not installed; "
-            "install it with: pip install 'crossfade[report]'"
-        ) from error
-    return module
+    return import_optional("altair", "charts")
 
 
 def themed(chart: Any, colours: Colours = LIGHT) -> Any:

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.classifiers.checks import (
     check_groups,
-    check_number,
     check_tradeoff,
     has_missing,
     has_missing_cells,

@@ -15,20 +15,11 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = [
     "check_groups",
-    "check_number",
     "check_tradeoff",
     "has_missing",
     "has_missing_cells",
     "prior_shift",
 ]
-
-
-def check_number(name: str, value: Any, least: float, remedy: str) -> None:
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not np.isfinite(value) or value < least:
-        raise DataError(
-            f"{name}: expected a finite number of at least {least:g}, got {value!r}; {remedy}"
-        )
 
 
 def check_tradeoff(tradeoff: Any) -> None:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from crossfade._checks import show
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
 from crossfade.errors import DataError
-from crossfade.table.objects import show
 
 __all__ = ["Explanation", "column_scores", "explain", "posterior_power"]
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crossfade._checks import check_number
 from crossfade.classifiers.batches import BatchClassifier
-from crossfade.classifiers.checks import check_number
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.batches import BatchClassifier
-from crossfade.classifiers.checks import check_number
 from crossfade.densities import (
     DENSITIES,
     Bernoulli,

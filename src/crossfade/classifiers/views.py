@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import show
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import has_missing_cells
 from crossfade.classifiers.class_density import ClassDensity
@@ -21,7 +22,6 @@ from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.table import Schema, check_finite, read_features
 from crossfade.table.decoding import decoded_table
-from crossfade.table.objects import show
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters

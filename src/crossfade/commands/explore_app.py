@@ -16,6 +16,7 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from crossfade._optional import import_optional
 from crossfade.charts.theme import shown
 from crossfade.commands import STOPPED, STOPPED_CODE
 from crossfade.commands.output import console
@@ -23,7 +24,7 @@ from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
 from crossfade.comparison.inputs import Problem, read_problem
 from crossfade.comparison.models import SHORT_NAMES
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
 from crossfade.report.page import check_installed, render_message, render_page
 
 __all__ = ["Choice", "Explorer", "serve"]
@@ -255,14 +256,8 @@ _WRONG_TOKEN: Final = "Use the whole address that crossfade explore printed."
 
 def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
     """Serve the page until Ctrl-C, and print where."""
-    try:
-        import starlette  # noqa: F401 - needed below, and missed before the table is read
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError(
-            f"crossfade explore needs the package {error.name}, which is not installed; "
-            "install it with: pip install 'crossfade[explore]'"
-        ) from error
+    import_optional("starlette", "crossfade explore")  # missed before the table is read
+    uvicorn = import_optional("uvicorn", "crossfade explore")
     check_installed()
     explorer = Explorer(table, random_state)
     listener = socket.create_server((host, port), family=_family(host))

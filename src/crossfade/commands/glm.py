@@ -108,16 +108,10 @@ def glm(
 
 def _read(file: Path) -> Any:
     """Return a table file as pandas frame, which is what formulas are evaluated on."""
-    from crossfade.errors import MissingExtraError
-    from crossfade.table.reading import read_table
+    from crossfade._optional import import_optional
+    from crossfade.io.reading import read_table
 
-    try:
-        import pandas as pd
-    except ImportError:  # pragma: no cover - pandas is installed where tests run
-        raise MissingExtraError(
-            "formulas need pandas and formulaic, which the extra 'formula' installs: "
-            "pip install 'crossfade[formula]'"
-        ) from None
+    pd = import_optional("pandas", "formulas")
     table = read_table(file)
     plain = {
         name: table[name].to_numpy() if table[name].dtype.is_numeric() else table[name].to_list()

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from crossfade import datasets
+from crossfade._checks import show
 from crossfade.commands.output import plain
 from crossfade.commands.tables import open_table
 from crossfade.errors import DataError
 from crossfade.io import SavedModel
-from crossfade.table.batches import Batch, read_batches
-from crossfade.table.matching import Matcher
-from crossfade.table.objects import show
+from crossfade.io.batches import Batch, read_batches
+from crossfade.io.matching import Matcher
 
 if TYPE_CHECKING:
     import polars as pl

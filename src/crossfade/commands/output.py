@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crossfade._typing import Progress
 from crossfade.errors import DataError
 from crossfade.files import is_stream, write_whole
 
@@ -33,9 +34,6 @@ __all__ = [
     "write_json",
     "write_whole",
 ]
-
-#: Told (steps done, steps in all, what is being done).
-Progress = Callable[[int, int, str], None]
 
 
 class ClosedPipeError(Exception):

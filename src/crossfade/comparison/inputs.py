@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._checks import check_number
 from crossfade.comparison.results import DataSummary
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
-from crossfade.evaluation.inputs import LabelledTable, check_number, read_table
+from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
 
 __all__ = ["Problem", "check_settings", "read_problem"]
@@ -42,8 +43,8 @@ class Problem:
 
 def check_settings(*, n_splits: int, criterion: str, random_state: int) -> None:
     """Raise a DataError where a setting cannot be used."""
-    check_number("n_splits", n_splits, 2, example=20)
-    check_number("random_state", random_state, 0)
+    check_number("n_splits", n_splits, 2, "20 is the default", whole=True)
+    check_number("random_state", random_state, 0, "use for example 0", whole=True)
     if criterion not in METRICS:
         raise DataError(
             f"criterion: expected one of {', '.join(METRICS)}, got {criterion!r}; "

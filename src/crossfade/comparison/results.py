@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._optional import import_optional, versions
 from crossfade._typing import Floats
 from crossfade.comparison.details import Details
 from crossfade.comparison.verdict import verdict
@@ -16,7 +17,6 @@ from crossfade.evaluation.crossing import Crossing
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.report.numbers import figure
-from crossfade.table.reading import import_polars
 
 __all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
 
@@ -296,7 +296,7 @@ class ComparisonResult:
         MissingExtraError
             If polars is not installed.
         """
-        pl = import_polars("a data frame")
+        pl = import_optional("polars", "data frames")
         rows = [self._frame_row(model) for model in self.models]
         text = {"model", "family", "tradeoff", "failure"}
         schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}
@@ -410,7 +410,7 @@ class ComparisonResult:
                 "notes": list(self.notes),
                 "verdict": list(self.verdict_sentences),
                 "seconds": self.seconds,
-                "versions": _versions(),
+                "versions": versions(),
             }
         )
 
@@ -428,24 +428,6 @@ class ComparisonResult:
                 for name in self.curve.models
             }
         }
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions of what the numbers depend on."""
-    import platform
-
-    import scipy
-    import sklearn
-
-    from crossfade import __version__
-
-    return {
-        "crossfade": __version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "SciPy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
 
 
 def _dict(value: Any) -> Any:

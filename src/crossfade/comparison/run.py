@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Progress
 from crossfade.blocks import MANY_ROWS
 from crossfade.classifiers.naive_bayes import BY_TYPE, DENSITY_OF_KIND
 from crossfade.comparison.details import (
@@ -46,8 +46,6 @@ from crossfade.processes import map_in_order
 
 __all__ = ["Progress", "Run"]
 
-#: Told (steps done, steps in all, what is being done).
-Progress = Callable[[int, int, str], None]
 
 #: The learning curve is a summary; so many splits are enough for it, and fewer where the best
 #: model's tradeoff is chosen anew at every size.

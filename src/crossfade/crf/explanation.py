@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._optional import import_optional
 from crossfade._typing import Integers
 from crossfade.chains import recursions
 from crossfade.chains.attributes import Attribute, EncodedSequences
 from crossfade.chains.decoding import Potentials
-from crossfade.table.reading import import_polars
 
 __all__ = ["contributions_frame", "weights_frame"]
 
@@ -86,7 +86,7 @@ def contributions_frame(
 
 
 def _frame(columns: dict[str, Any]) -> Any:
-    polars = import_polars("a data frame")
+    polars = import_optional("polars", "data frames")
     # A column of nulls alone would have no type.
     return polars.DataFrame(
         columns, schema_overrides={"attribute": polars.String, "value": polars.String}

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
 from crossfade.chains import recursions
 from crossfade.chains.attributes import AttributeEncoder, EncodedSequences
-from crossfade.chains.checks import check_number
 from crossfade.chains.decoding import ChainDecoding, Potentials
 from crossfade.chains.input import Layout, read_labels
 from crossfade.crf.explanation import contributions_frame, weights_frame

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import score_predictions
-from crossfade.table.objects import show
 from crossfade.tradeoff.limit import posteriors_only
 
 __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]

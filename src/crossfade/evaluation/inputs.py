@@ -10,14 +10,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import is_missing, show
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.table import Schema, check_finite, encode_labels
 from crossfade.table.columns import Columns, read_columns
-from crossfade.table.factorise import is_missing
-from crossfade.table.objects import show
 
-__all__ = ["LabelledTable", "check_models", "check_number", "read_table"]
+__all__ = ["LabelledTable", "check_models", "read_table"]
 
 
 def check_models(models: Mapping[Any, Any]) -> None:
@@ -33,16 +32,6 @@ def check_models(models: Mapping[Any, Any]) -> None:
                 f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
                 "give an unfitted estimator with fit, predict and get_params"
             )
-
-
-def check_number(name: str, value: Any, least: int, *, example: int = 0) -> None:
-    """Raise a DataError where a setting is not a whole number, or too small."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise DataError(
-            f"{name}: expected a whole number of at least {least}, got {value!r}; "
-            f"use for example {example}"
-        )
 
 
 @dataclass(frozen=True)

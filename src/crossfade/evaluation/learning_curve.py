@@ -13,9 +13,10 @@ import joblib
 import numpy as np
 from sklearn.base import clone
 
+from crossfade._checks import check_number
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
-from crossfade.evaluation.inputs import check_models, check_number, read_table
+from crossfade.evaluation.inputs import check_models, read_table
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.sequences import are_sequences, read_sequences
@@ -115,8 +116,8 @@ def learning_curve(
     (160, 6)
     """
     _check_models(models)
-    check_number("n_splits", n_splits, 1, example=100)
-    check_number("random_state", random_state, 0)
+    check_number("n_splits", n_splits, 1, "100 is the default", whole=True)
+    check_number("random_state", random_state, 0, "use for example 0", whole=True)
     settings = _Settings(train_sizes, n_splits, train_size, random_state)
     read = _plan_sequences if are_sequences(y) else _plan_rows
     plan = read(models, X, y, settings)

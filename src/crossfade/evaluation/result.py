@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._optional import import_optional
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.evaluation.crossing import Crossing, find_crossing
 from crossfade.evaluation.extrapolation import Extrapolation, extrapolate
 from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate, estimate
-from crossfade.table.reading import import_polars
 
 __all__ = ["LearningCurve", "check_metric"]
 
@@ -116,7 +116,7 @@ class LearningCurve:
         MissingExtraError
             If polars is not installed.
         """
-        return import_polars("a data frame").DataFrame(self.columns(), nan_to_null=True)
+        return import_optional("polars", "data frames").DataFrame(self.columns(), nan_to_null=True)
 
     @property
     def ratio(self) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.errors import (
     AliasedColumnsWarning,
@@ -22,7 +23,6 @@ from crossfade.errors import (
     SeparationWarning,
 )
 from crossfade.glm import inference
-from crossfade.glm.checks import check_number
 from crossfade.glm.design import Data
 from crossfade.glm.fit import Fit, Settings
 from crossfade.glm.inference import TestResult
@@ -95,14 +95,14 @@ class Regression(BaseEstimator):
     def _settings(self, method: str = "irls") -> Settings:
         if method not in ("irls", "firth"):
             raise DataError(f"method: expected 'irls' or 'firth', got {method!r}; use one of these")
-        l2 = check_number("l2", self.l2, 0.0, "0 for no penalty")
+        l2 = check_number("l2", self.l2, 0.0, "use 0 for no penalty")
         if method == "firth" and l2 > 0.0:
             raise DataError(
                 f"l2: expected 0 with method='firth', which has its own penalty, got {self.l2!r}; "
                 "use one of the two"
             )
-        digits = check_number("tol_digits", self.tol_digits, 0.0, "8", strict=True)
-        steps = check_number("max_iter", self.max_iter, 1.0, "100")
+        digits = check_number("tol_digits", self.tol_digits, remedy="use 8", above=0.0)
+        steps = check_number("max_iter", self.max_iter, 1, "use 100", whole=True)
         return Settings(bool(self.fit_intercept), l2, method, digits, int(steps))
 
     def _matrix(self, X: Any, *, reset: bool) -> NDArray[Any]:
@@ -449,7 +449,7 @@ class Regression(BaseEstimator):
                 f"t on {self.df_residual_:g} degrees of freedom."
             )
         elif dispersion != 1.0:
-            scale = check_number("dispersion", dispersion, 0.0, "1 or 'pearson'", strict=True)
+            scale = check_number("dispersion", dispersion, remedy="use 1 or 'pearson'", above=0.0)
             notes.append(f"Covariance multiplied by the dispersion given, {scale:g}.")
         errors = _errors(matrix * scale)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -543,10 +543,7 @@ def _list(names: Sequence[str], most: int = 10) -> str:
 
 
 def check_level(level: float) -> float:
-    level = check_number("level", level, 0.0, "0.95", strict=True)
-    if level >= 1.0:
-        raise DataError(f"level: expected a number below 1, got {level!r}; use 0.95")
-    return level
+    return check_number("level", level, remedy="use 0.95", above=0.0, below=1.0)
 
 
 def _errors(covariance: Floats) -> Floats:

@@ -16,27 +16,11 @@ from crossfade.table import encode_labels
 __all__ = [
     "check_counts",
     "check_exposure",
-    "check_number",
     "check_offset",
     "check_successes",
     "check_trials",
     "numbers",
 ]
-
-
-def check_number(
-    name: str, value: Any, lowest: float, remedy: str, *, strict: bool = False
-) -> float:
-    """Return a finite number above a bound."""
-    relation = "above" if strict else "of at least"
-    fine = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if fine:
-        fine = bool(np.isfinite(value)) and (value > lowest if strict else value >= lowest)
-    if not fine:
-        raise DataError(
-            f"{name}: expected a number {relation} {lowest:g}, got {value!r}; use {remedy}"
-        )
-    return float(value)
 
 
 def numbers(name: str, values: Any, n_rows: int) -> Floats:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._optional import import_optional
 from crossfade._typing import Floats
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
 
 __all__ = ["Model", "column", "read_formula"]
 
@@ -114,7 +115,7 @@ def _response(text: str, table: Any, columns: list[str]) -> tuple[NDArray[Any], 
 
 
 def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats | None]:
-    formulaic = _formulaic()
+    formulaic = import_optional("formulaic", "formulas")
     try:
         parsed = formulaic.Formula(text)
         terms = list(parsed)
@@ -153,17 +154,6 @@ def _first_line(error: Exception) -> str:
     """Return what an error says, without the picture that formulaic draws below it."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0].strip().rstrip(".")
-
-
-def _formulaic() -> Any:
-    try:
-        import formulaic
-    except ImportError:  # pragma: no cover - formulaic is installed where tests run
-        raise MissingExtraError(
-            "formulas need formulaic, which the extra 'formula' installs: "
-            "pip install 'crossfade[formula]'"
-        ) from None
-    return formulaic
 
 
 def _context() -> dict[str, Any]:

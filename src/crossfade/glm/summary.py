@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._optional import import_optional
 from crossfade._typing import Floats
-from crossfade.table.reading import import_polars
 
 __all__ = ["Predictions", "Summary"]
 
@@ -48,7 +48,7 @@ class Summary:
 
     def frame(self) -> Any:
         """Return the table as a polars data frame, one row a term."""
-        return import_polars("a data frame").DataFrame(
+        return import_optional("polars", "data frames").DataFrame(
             {
                 "term": list(self.names),
                 "estimate": self.estimates,
@@ -145,7 +145,7 @@ class Predictions:
 
     def frame(self) -> Any:
         """Return a polars data frame, one row a prediction."""
-        return import_polars("a data frame").DataFrame(
+        return import_optional("polars", "data frames").DataFrame(
             {
                 "mean": self.mean,
                 "linear_predictor": self.linear_predictor,

@@ -23,8 +23,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
-from crossfade.chains.checks import check_number
 from crossfade.chains.decoding import ChainDecoding, Potentials
 from crossfade.chains.input import Layout, layout_of, read_labels
 from crossfade.chains.markov import estimate_chain, label_counts

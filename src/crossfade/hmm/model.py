@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.chains import recursions
 from crossfade.chains.block_recursions import StepScorer
-from crossfade.chains.checks import check_number
 from crossfade.chains.decoding import ChainDecoding, ChainLogs, Potentials
 from crossfade.chains.input import Layout, layout_of, names_array, read_labels
 from crossfade.chains.markov import ChainParameters, probabilities, sampled_path, stationary

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from crossfade._checks import is_missing
 from crossfade._typing import Floats, Integers
-from crossfade.chains.input import Layout, encode, is_missing, names_array, stack_symbols
+from crossfade.chains.input import Layout, encode, names_array, stack_symbols
 from crossfade.errors import DataError
 from crossfade.hmm.emission import Emission, Scorer, TableScorer
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from crossfade._optional import import_optional
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, EntropicNaiveBayes
@@ -27,7 +28,7 @@ from crossfade.densities import (
     MultivariateGaussian,
     Product,
 )
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.io.saved import table_schema
 from crossfade.table.preparation import Preparation
@@ -83,7 +84,7 @@ def to_onnx(estimator: Any) -> Any:
     >>> bool(np.allclose(probabilities, model.predict_proba(X), rtol=0, atol=1e-12))
     True
     """
-    skl2onnx = _skl2onnx()
+    skl2onnx = import_optional("skl2onnx", "ONNX models")
     from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
     register_converters()
@@ -164,17 +165,6 @@ def _describe(model: Any, estimator: Any, schema: Schema, names: Sequence[str]) 
         entry.key, entry.value = key, json.dumps(value)
 
 
-def _skl2onnx() -> Any:
-    try:
-        import skl2onnx
-    except ImportError:
-        raise MissingExtraError(
-            "ONNX models need the package skl2onnx, which is not installed; install it with: "
-            "pip install 'crossfade[onnx]'"
-        ) from None
-    return skl2onnx
-
-
 # -- the converters --------------------------------------------------------------------------------
 
 
@@ -186,7 +176,7 @@ def register_converters() -> None:
     >>> from crossfade.io import register_converters
     >>> register_converters()
     """
-    update = _skl2onnx().update_registered_converter
+    update = import_optional("skl2onnx", "ONNX models").update_registered_converter
     options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
     options |= {"output_class_labels": [False, True]}
     for kind, convert in (

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import platform
 import warnings
 import zipfile
 from collections.abc import Collection, Mapping
@@ -24,7 +23,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from crossfade.errors import DataError, MissingExtraError
+from crossfade._optional import import_optional, versions
+from crossfade.errors import DataError
 from crossfade.files import write_whole
 from crossfade.io.trust import TRUSTED, check_types
 from crossfade.table.schema import Schema
@@ -138,10 +138,7 @@ def save_model(
     about = {
         "format": _FORMAT,
         "format_version": _FORMAT_VERSION,
-        "crossfade": version("crossfade"),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scikit-learn": version("scikit-learn"),
+        **versions(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": model or type(estimator).__name__,
         "target": target,
@@ -284,12 +281,5 @@ def _check_about(about: Any, place: str) -> None:
 
 
 def import_skops() -> Any:
-    """Return the module skops.io, or say how to install it."""
-    try:
-        import skops.io
-    except ImportError:
-        raise MissingExtraError(
-            "model files need the package skops, which is not installed; install it with: "
-            "pip install 'crossfade[models]'"
-        ) from None
-    return skops.io
+    """Return the module skops.io."""
+    return import_optional("skops.io", "model files")

@@ -11,8 +11,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from crossfade._optional import import_optional
 from crossfade.charts.theme import DARK, LIGHT, STYLE_SHEET, Colours, altair, themed
-from crossfade.errors import DataError, MissingExtraError
+from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS, Figures
 from crossfade.report.view import sections
 
@@ -114,32 +115,18 @@ def check_installed() -> None:
 @cache
 def _script() -> str:
     """Return the libraries that draw charts, and the few lines that start them."""
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise _missing("vl-convert-python", error) from error
-    bundle: str = vl_convert.javascript_bundle(_text("page.js"))
+    bundle: str = import_optional("vl_convert", "the page").javascript_bundle(_text("page.js"))
     # Inside <script> nothing is escaped: what would end it must not occur.
     return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 @cache
 def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise _missing("jinja2", error) from error
+    jinja2 = import_optional("jinja2", "the page")
     return jinja2.Environment(
         loader=jinja2.FunctionLoader(_text),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
-
-
-def _missing(package: str, error: ImportError) -> MissingExtraError:
-    return MissingExtraError(
-        f"the page needs the package {package}, which is not installed; "
-        "install it with: pip install 'crossfade[report]'"
     )

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from crossfade._checks import show
 from crossfade.errors import DataError
 from crossfade.table.factorise import (
     Factorised,
@@ -24,7 +25,7 @@ from crossfade.table.factorise import (
     factorise_objects,
     factorise_series,
 )
-from crossfade.table.objects import Storage, numbers_from_objects, object_storage, show
+from crossfade.table.objects import Storage, numbers_from_objects, object_storage
 
 __all__ = ["Column", "Columns", "read_columns"]
 

@@ -15,6 +15,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import is_missing
+
 __all__ = [
     "Factorised",
     "factorise_integers",
@@ -102,16 +104,6 @@ def factorise_objects(items: Sequence[Any], distinct: Iterable[Any] | None = Non
 def recode(values: Sequence[Any], lookup: dict[Any, int]) -> NDArray[np.int64]:
     """Return the code of each value, -1 for those that have none."""
     return np.fromiter(map(lookup.get, values, repeat(-1)), dtype=np.int64, count=len(values))
-
-
-def is_missing(item: Any) -> bool:
-    """Return whether an object stands for a missing cell: None, NaN, NaT or pandas' NA."""
-    if item is None or type(item).__name__ in {"NAType", "NaTType"}:
-        return True
-    try:
-        return bool(item != item)
-    except (TypeError, ValueError, ArithmeticError):
-        return False
 
 
 def factorise_series(series: nw.Series[Any]) -> Factorised:

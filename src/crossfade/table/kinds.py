@@ -33,10 +33,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import show
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
 from crossfade.table.columns import Columns
-from crossfade.table.objects import show
 
 __all__ = ["Kind", "column_index", "declared_kinds", "detect_kinds", "listed"]
 

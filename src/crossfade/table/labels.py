@@ -11,6 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from crossfade._checks import show
 from crossfade.errors import DataError
 from crossfade.table.columns import is_of_objects
 from crossfade.table.factorise import (
@@ -19,7 +20,7 @@ from crossfade.table.factorise import (
     factorise_objects,
     factorise_series,
 )
-from crossfade.table.objects import numbers_from_objects, object_storage, show
+from crossfade.table.objects import numbers_from_objects, object_storage
 
 __all__ = ["encode_labels"]
 

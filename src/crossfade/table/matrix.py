@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import show
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.errors import DataError
 from crossfade.table.columns import INFINITE, Column, Columns
-from crossfade.table.objects import show
 
 __all__ = [
     "as_floats",

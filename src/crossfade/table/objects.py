@@ -15,24 +15,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import is_missing, show
 from crossfade.errors import CellTypeError, DataError
-from crossfade.table.factorise import is_missing
 
-__all__ = ["Storage", "numbers_from_objects", "object_storage", "show"]
+__all__ = ["Storage", "numbers_from_objects", "object_storage"]
 
 #: What a column's cells are, before it is decided what the column means.
 Storage = Literal["boolean", "integer", "float", "category", "missing"]
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 _NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
-
-
-def show(value: Any, width: int = 60) -> str:
-    """Return a value's repr on one line, shortened in its middle where it is long."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    text = " ".join(repr(value).split())
-    return text if len(text) <= width else f"{text[: width - 12]}…{text[-10:]}"
 
 
 def _group(kind: type) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from crossfade._checks import show
 from crossfade.blocks import BLOCK_ROWS
 from crossfade.errors import DataError
 from crossfade.table.columns import read_columns
-from crossfade.table.objects import show
 from crossfade.table.schema import Schema
 
 __all__ = ["check_finite", "read_features"]

@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
 from crossfade.table.factorise import Factorised, recode
@@ -28,7 +29,6 @@ from crossfade.table.matrix import (
     stacked,
     to_numbers,
 )
-from crossfade.table.objects import show
 from crossfade.table.weights import check_weights
 
 __all__ = ["Kind", "Schema"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import show
 from crossfade.errors import DataError
-from crossfade.table.objects import show
 
 __all__ = ["check_weights"]
 

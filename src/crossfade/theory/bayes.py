@@ -13,9 +13,10 @@ from scipy import integrate, stats
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.theory.parameters import check_probability, check_whole
+from crossfade.theory.parameters import check_probability
 
 __all__ = ["BayesClassifier", "ErrorEstimate", "PopulationGap", "population_gap"]
 
@@ -146,7 +147,7 @@ class BayesClassifier(ClassifierMixin, BaseEstimator):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of shape (n_samples,)
         """
-        check_whole("n_samples", n_samples)
+        check_number("n_samples", n_samples, 1, whole=True)
         rng = np.random.default_rng(random_state)
         codes = rng.choice(len(self.densities), size=n_samples, p=np.exp(self._log_prior))
         X: Floats | None = None
@@ -235,7 +236,7 @@ class BayesClassifier(ClassifierMixin, BaseEstimator):
         self, classifier: Any = None, n_samples: int = 1_000_000, random_state: int = 0
     ) -> Floats:
         """Return 1 - P(ĥ(x) | x) at draws of x, shape (n_samples,); the rule's own by default."""
-        check_whole("n_samples", n_samples)
+        check_number("n_samples", n_samples, 1, whole=True)
         rng = np.random.default_rng(random_state)
         parts = []
         for start in range(0, n_samples, _BATCH):

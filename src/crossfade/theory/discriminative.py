@@ -30,10 +30,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from crossfade._checks import check_number
 from crossfade.theory.parameters import (
-    check_positive,
     check_probability,
-    check_whole,
     smallest_rows,
 )
 
@@ -62,8 +61,8 @@ def log_dichotomies(n_points: int, n_features: int) -> float:
     >>> round(float(np.exp(log_dichotomies(4, 2))))  # all of 16 but the two of exclusive-or
     14
     """
-    check_whole("n_points", n_points)
-    check_whole("n_features", n_features)
+    check_number("n_points", n_points, 1, whole=True)
+    check_number("n_features", n_features, 1, whole=True)
     k = np.arange(min(n_features, n_points - 1) + 1)
     n = float(n_points - 1)
     terms = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
@@ -103,8 +102,8 @@ def discriminative_excess_error(n_features: int, m: int, delta: float) -> float:
     >>> [round(discriminative_excess_error(10, m, 0.05), 3) for m in (1_000, 10_000, 100_000)]
     [0.769, 0.28, 0.099]
     """
-    check_whole("n_features", n_features)
-    check_whole("m", m)
+    check_number("n_features", n_features, 1, whole=True)
+    check_number("m", m, 1, whole=True)
     check_probability("delta", delta)
     uniform = np.sqrt(8.0 * (log_dichotomies(2 * m, n_features) + np.log(4.0 / delta)) / m)
     single = np.sqrt(np.log(2.0 / delta) / (2.0 * m))
@@ -132,7 +131,7 @@ def discriminative_sample_size(n_features: int, epsilon: float, delta: float) ->
     >>> [discriminative_sample_size(n, 0.1, 0.05) for n in (10, 100)]
     [97751, 889863]
     """
-    check_whole("n_features", n_features)
-    check_positive("epsilon", epsilon, "the excess error allowed, for example 0.1")
+    check_number("n_features", n_features, 1, whole=True)
+    check_number("epsilon", epsilon, above=0.0, remedy="give the excess error allowed")
     check_probability("delta", delta)
     return smallest_rows(lambda m: discriminative_excess_error(n_features, m, delta) <= epsilon)

@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import DataError
 from crossfade.table import encode_labels
 from crossfade.theory.parameters import (
     check_kind,
-    check_positive,
     check_probability,
-    check_whole,
     parameter_accuracy,
     smallest_rows,
 )
@@ -177,9 +176,9 @@ def log_odds_perturbation(
     >>> round(log_odds_perturbation(10, 0.01, 0.5, 0.2), 4)
     0.1066
     """
-    check_whole("n_features", n_features)
+    check_number("n_features", n_features, 1, whole=True)
     check_kind(kind)
-    check_positive("epsilon", epsilon, "the accuracy of the parameters, for example 0.01")
+    check_number("epsilon", epsilon, above=0.0, remedy="for example 0.01")
     for name, floor in (("prior_floor", prior_floor), ("parameter_floor", parameter_floor)):
         if not 0.0 < floor <= 0.5:
             raise DataError(f"{name}: expected a number in (0, 0.5], got {floor!r}; see the notes")
@@ -291,7 +290,7 @@ def generative_sample_size(
     >>> [round(b / a, 2) for a, b in pairwise(sizes)]
     [1.13, 1.21]
     """
-    check_positive("epsilon", epsilon, "the excess error allowed, for example 0.05")
+    check_number("epsilon", epsilon, above=0.0, remedy="give the excess error allowed")
     if mass(0.0) > epsilon:
         raise DataError(
             f"epsilon: expected more than the margin mass at 0, {mass(0.0):.3g}, got {epsilon!r}; "
@@ -391,7 +390,7 @@ def margin_growth(model: NaiveBayes, X: Any, y: Any, gamma: float = 0.1) -> Marg
             f"model: expected a fitted NaiveBayes, got {type(model).__name__}; the margin is a sum "
             "over columns only there"
         )
-    check_positive("gamma", gamma, "a difference of class means that counts, for example 0.1")
+    check_number("gamma", gamma, above=0.0, remedy="a difference of class means that counts")
     signed, n = _signed_margins(model, X, y)
     matrix = np.asarray(model._encoded(X), dtype=np.float64)
     if np.isnan(matrix).any():

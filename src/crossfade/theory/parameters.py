@@ -32,8 +32,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Real
 
+from crossfade._checks import check_number
 from crossfade.errors import DataError
 
 __all__ = ["parameter_accuracy", "parameter_failure_probability", "parameter_sample_size"]
@@ -90,8 +90,8 @@ def parameter_failure_probability(
     0.0041
     """
     _check(n_features, prior_floor, smoothing, kind)
-    check_positive("epsilon", epsilon, "the accuracy wanted, for example 0.1")
-    check_whole("m", m)
+    check_number("epsilon", epsilon, above=0.0, remedy="the accuracy wanted, for example 0.1")
+    check_number("m", m, 1, whole=True)
     return _failure(n_features, m, epsilon, prior_floor, smoothing, kind)
 
 
@@ -138,7 +138,7 @@ def parameter_sample_size(
     [843, 1029, 1263]
     """
     _check(n_features, prior_floor, smoothing, kind)
-    check_positive("epsilon", epsilon, "the accuracy wanted, for example 0.1")
+    check_number("epsilon", epsilon, above=0.0, remedy="the accuracy wanted, for example 0.1")
     check_probability("delta", delta)
     return smallest_rows(
         lambda m: _failure(n_features, m, epsilon, prior_floor, smoothing, kind) <= delta
@@ -174,7 +174,7 @@ def parameter_accuracy(
     0.1
     """
     _check(n_features, prior_floor, smoothing, kind)
-    check_whole("m", m)
+    check_number("m", m, 1, whole=True)
     check_probability("delta", delta)
     low, high = 0.0, 1.0
     if _failure(n_features, m, high, prior_floor, smoothing, kind) > delta:
@@ -210,7 +210,7 @@ def smallest_rows(enough: Callable[[int], bool]) -> int:
 
 
 def _check(n_features: int, prior_floor: float, smoothing: float, kind: str) -> None:
-    check_whole("n_features", n_features)
+    check_number("n_features", n_features, 1, whole=True)
     if not 0.0 < prior_floor <= 0.5:
         raise DataError(
             f"prior_floor: expected the least share of a class, in (0, 0.5], got {prior_floor!r}; "
@@ -237,20 +237,6 @@ def check_kind(kind: str) -> None:
         )
 
 
-def check_whole(name: str, value: int) -> None:
-    """Refuse what is no positive whole number."""
-    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or int(value) != value or value < 1:
-        raise DataError(f"{name}: expected a positive whole number, got {value!r}; give 1 or more")
-
-
-def check_positive(name: str, value: float, remedy: str) -> None:
-    """Refuse what is no positive finite number."""
-    if not (math.isfinite(value) and value > 0.0):
-        raise DataError(f"{name}: expected a positive number, got {value!r}; give {remedy}")
-
-
 def check_probability(name: str, value: float) -> None:
     """Refuse what lies outside (0, 1)."""
-    if not 0.0 < value < 1.0:
-        raise DataError(f"{name}: expected a number in (0, 1), got {value!r}; use for example 0.05")
+    check_number(name, value, above=0.0, below=1.0, remedy="use for example 0.05")

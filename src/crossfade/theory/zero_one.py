@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
-from crossfade.classifiers.checks import check_number
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import ConvergenceWarning, DataError, SeparationWarning
 from crossfade.table import encode_labels

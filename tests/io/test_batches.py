@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from crossfade.errors import DataError
-from crossfade.table.batches import read_batches
-from crossfade.table.reading import read_table
+from crossfade.io.batches import read_batches
+from crossfade.io.reading import read_table
 
 TEXT = 'name,"a ""quoted"" one",n\n"Ann, B.","two\nlines",1\nCaf\u00e9,,2\n"","x",3\nlast,y,4\n'
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.table.reading import import_polars, is_parquet, no_parquet, opened, parse_text
-from crossfade.table.text import text_batches
+from crossfade.io.reading import is_parquet, no_parquet, opened, parse_text
+from crossfade.io.text import text_batches
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +49,7 @@ def read_batches(
 
 
 def _parquet_batches(place: Path, size: int) -> Iterator[Batch]:
-    pl = import_polars()
+    pl = import_optional("polars", "tables from files")
     with opened(place):
         pass  # says what is there instead
     try:

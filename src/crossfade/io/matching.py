@@ -13,9 +13,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from crossfade._checks import show
+from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.table.objects import show
-from crossfade.table.reading import NOT_AVAILABLE, TRUTH, import_polars
+from crossfade.io.reading import NOT_AVAILABLE, TRUTH
 from crossfade.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Matcher:
 
     def match(self, frame: pl.DataFrame, first: int = 1) -> pl.DataFrame:
         """Return the schema's columns in its order and types."""
-        pl = import_polars()
+        pl = import_optional("polars", "tables from files")
         return pl.DataFrame(
             [
                 self._column(frame[name], index, first)
@@ -81,7 +82,7 @@ class Matcher:
         )
 
     def _column(self, series: pl.Series, index: int, first: int) -> pl.Series:
-        pl = import_polars()
+        pl = import_optional("polars", "tables from files")
         known = self.schema.categories[index]
         words = known is not None and not any(isinstance(value, (int, float)) for value in known)
         if series.dtype in (pl.Categorical, pl.Enum):
@@ -97,7 +98,7 @@ class Matcher:
         return series
 
     def _numbers(self, series: pl.Series, stripped: pl.Series, index: int, first: int) -> pl.Series:
-        pl = import_polars()
+        pl = import_optional("polars", "tables from files")
         numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
         other = numbers.is_null() & stripped.is_not_null()
         if not other.any():

@@ -18,8 +18,8 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
+from crossfade._checks import show
 from crossfade.errors import DataError
-from crossfade.table.objects import show
 
 __all__ = ["Delimited", "check_text", "text_batches"]
 

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from crossfade.errors import DataError
+from crossfade.io.matching import Matcher, NewCategories
 from crossfade.table import Schema
-from crossfade.table.matching import Matcher, NewCategories
 
 FIT = pl.DataFrame(
     {

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import narwhals.stable.v2 as nw
 
-from crossfade.errors import DataError, MissingExtraError
-from crossfade.table.objects import show
-from crossfade.table.text import Delimited, check_text
+from crossfade._checks import show
+from crossfade._optional import import_optional
+from crossfade.errors import DataError
+from crossfade.io.text import Delimited, check_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,17 +40,6 @@ NOT_AVAILABLE = frozenset(
     | {"none", "nil", "?", "-", ".", "missing"}
 )
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-
-
-def import_polars(purpose: str = "reading a table") -> Any:
-    """Return the module polars, or say what needs it and how to install it."""
-    try:
-        import polars
-    except ImportError:
-        raise MissingExtraError(
-            f"{purpose} needs polars, which the extra 'cli' installs: pip install 'crossfade[cli]'"
-        ) from None
-    return polars
 
 
 def read_table(
@@ -117,7 +107,7 @@ def _near_files(place: Path) -> str:
 
 
 def _read_parquet(raw: bytes, place: Path) -> pl.DataFrame:
-    pl = import_polars()
+    pl = import_optional("polars", "tables from files")
     try:
         frame = pl.read_parquet(io.BytesIO(raw))
     except Exception as error:  # polars raises its own and Rust's errors
@@ -137,7 +127,7 @@ def no_parquet(error: Exception, place: Path) -> DataError:
 
 def parse_text(table: Delimited, place: str) -> pl.DataFrame:
     """Return the cells of a proper table as text."""
-    pl = import_polars()
+    pl = import_optional("polars", "tables from files")
     try:
         frame = pl.read_csv(io.BytesIO(table.data), separator=table.separator, infer_schema=False)
         frame.columns = list(table.names)
@@ -168,7 +158,7 @@ def _odd_quote(table: Delimited) -> int:
 def _typed(
     frame: pl.DataFrame, place: str, missing: frozenset[str], text: frozenset[str]
 ) -> pl.DataFrame:
-    pl = import_polars()
+    pl = import_optional("polars", "tables from files")
     columns = []
     for series in frame.iter_columns():
         if series.dtype == pl.String:
@@ -184,7 +174,7 @@ def _typed(
 
 def _typed_column(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
     """Return the column as integers, floats or booleans if all its cells are, else unchanged."""
-    pl = import_polars()
+    pl = import_optional("polars", "tables from files")
     numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
     if numbers.null_count() == len(series) > series.null_count():
         return _truth(series, stripped, where)
@@ -199,7 +189,7 @@ def _typed_column(series: pl.Series, stripped: pl.Series, where: str) -> pl.Seri
 
 
 def _truth(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
-    pl = import_polars()
+    pl = import_optional("polars", "tables from files")
     if set(stripped.drop_nulls().unique().to_list()) <= TRUTH.keys():
         return stripped.replace_strict(TRUTH, return_dtype=pl.Boolean)
     _refuse_commas(stripped.drop_nulls(), where)

@@ -1,0 +1,68 @@
+"""Small questions about single values that every room asks: shown how, missing, a number?"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from crossfade.errors import DataError
+
+__all__ = ["check_number", "is_missing", "show"]
+
+
+def show(value: Any, width: int = 60) -> str:
+    """Return a value's repr on one line, shortened in its middle where it is long."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = " ".join(repr(value).split())
+    return text if len(text) <= width else f"{text[: width - 12]}…{text[-10:]}"
+
+
+def is_missing(item: Any) -> bool:
+    """Return whether an object stands for a missing cell: None, NaN, NaT or pandas' NA."""
+    if item is None or type(item).__name__ in {"NAType", "NaTType"}:
+        return True
+    try:
+        return bool(item != item)
+    except (TypeError, ValueError, ArithmeticError):
+        return False
+
+
+def check_number(
+    name: str,
+    value: Any,
+    least: float = -math.inf,
+    remedy: str = "",
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    whole: bool = False,
+) -> float:
+    """Return a setting as a float; refuse what is no finite number of the range."""
+    low = least if above is None else above
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        number = _as_float(value)
+        fits = math.isfinite(number) and (number.is_integer() or not whole)
+        fits = fits and (number >= low if above is None else number > low)
+        if fits and (below is None or number < below):
+            return number
+    if below is not None:
+        bounds = f" in {'[' if above is None else '('}{low:g}, {below:g})"
+    elif math.isinf(low):
+        bounds = ""
+    else:
+        bounds = f" {'of at least' if above is None else 'above'} {low:g}"
+    kind = "whole" if whole else "finite"
+    raise DataError(
+        f"{name}: expected a {kind} number{bounds}, got {value!r}{remedy and f'; {remedy}'}"
+    )
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond 1.8e308
+        return math.inf

@@ -1,0 +1,75 @@
+"""What single values are: numbers of a range, missing cells, packages that are not there."""
+
+from __future__ import annotations
+
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crossfade._checks import check_number, is_missing
+from crossfade._optional import EXTRAS, import_optional, versions
+from crossfade.errors import DataError, MissingExtraError
+from tests.conftest import ROOT
+from tests.test_dependencies import declared
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "bounds"),
+    [
+        (-1, {"least": 0}, "finite number of at least 0"),
+        (0.0, {"above": 0.0}, "finite number above 0"),
+        (1.0, {"least": 0, "below": 1}, r"finite number in \[0, 1\)"),
+        (0, {"above": 0, "below": 1}, r"finite number in \(0, 1\)"),
+        (2.5, {"least": 1, "whole": True}, "whole number of at least 1"),
+        (np.nan, {}, "finite number"),
+        (np.inf, {"least": 0}, "finite number of at least 0"),
+        (10**400, {"whole": True}, "whole number"),
+        (True, {}, "finite number"),
+        ("1", {}, "finite number"),
+        (None, {}, "finite number"),
+        (1j, {}, "finite number"),
+    ],
+)
+def test_what_is_no_number_of_the_range_is_refused(value, options, bounds):
+    with pytest.raises(DataError, match=rf"^m: expected a {bounds}, got .*; use 3$"):
+        check_number("m", value, remedy="use 3", **options)
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.int8(2), np.float32(2), np.uint64(2), Fraction(2)])
+def test_numbers_of_any_type_pass_as_floats(value):
+    assert check_number("m", value, 2, whole=True, below=3) == 2.0
+
+
+@pytest.mark.parametrize("item", [None, np.nan, pd.NA, pd.NaT, Decimal("NaN"), np.float16("nan")])
+def test_what_stands_for_a_missing_cell(item):
+    assert is_missing(item)
+
+
+@pytest.mark.parametrize("item", ["", 0, "NaN", Decimal("sNaN"), [np.nan], np.zeros(2)])
+def test_what_does_not(item):
+    assert not is_missing(item)
+
+
+def test_every_optional_package_is_brought_by_its_extra():
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    brought = pyproject["project"]["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        assert package in declared(*brought[extra])
+
+
+def test_a_package_that_is_missing_is_named_with_its_purpose_and_its_extra(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "skops.io", None)
+    with pytest.raises(MissingExtraError) as error:
+        import_optional("skops.io", "model files")
+    assert str(error.value) == (
+        "the package skops is needed for model files and is not installed; install it with: "
+        "pip install 'crossfade[models]'"
+    )
+
+
+def test_versions_are_those_of_the_packages():
+    assert versions()["numpy"] == np.__version__
