@@ -464,7 +464,7 @@ def test_conventions_of_scikit_learn():
             "emission: expected 'categorical', 'gaussian', 'poisson' or a density",
         ),
         *(
-            ({name: bad}, f"{name}: expected a .* number >= .*, got {bad!r}")
+            ({name: bad}, f"{name}: expected a .* number of at least .*, got {bad!r}")
             for name in ("n_states", "n_init", "max_iter", "alpha", "tol", "l2")
             for bad in ("2", -1, True, np.nan)
         ),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.io.reading import read_table, split_target
-from crossfade.table import text
+from crossfade.io import text
 from tests.table.tables import HOSTILE
 
 
