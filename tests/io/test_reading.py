@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossfade.errors import DataError, MissingExtraError
-from crossfade.io.reading import read_table, split_target
 from crossfade.io import text
+from crossfade.io.reading import read_table, split_target
 from tests.table.tables import HOSTILE
 
 
