@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
+    from crossfade.errors import TradeoffWarning as TradeoffWarning
     from crossfade.evaluation.learning_curve import learning_curve as learning_curve
     from crossfade.evaluation.result import LearningCurve as LearningCurve
     from crossfade.hmm.entropic import EntropicMarkovChain as EntropicMarkovChain
@@ -60,6 +61,7 @@ _HOMES = {
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "SeparationWarning": "crossfade.errors",
+    "TradeoffWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",
     "learning_curve": "crossfade.evaluation.learning_curve",
     "explain": "crossfade.classifiers.explanation",

@@ -20,6 +20,7 @@ __all__ = [
     "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
+    "TradeoffWarning",
 ]
 
 
@@ -93,6 +94,10 @@ class IgnoredRowsWarning(CrossfadeWarning):
 
 class SeparationWarning(CrossfadeWarning):
     """The classes are separated by the columns: no finite unpenalised estimate exists."""
+
+
+class TradeoffWarning(CrossfadeWarning):
+    """The tradeoff that was given has no fit here; `tradeoff_` holds the near one that was used."""
 
 
 class ConvergenceWarning(CrossfadeWarning, _SklearnConvergenceWarning):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.special import log_softmax, logsumexp
 
 from crossfade import GaussianDiscriminant, NaiveBayes
-from crossfade.errors import DataError
+from crossfade.errors import DataError, TradeoffWarning
 from tests.classifiers.models import DENSITIES, TRADEOFFS, continuous, mixed, posterior_scores
+
+pytestmark = pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 
 
 def by_hand(model, row):
@@ -92,6 +97,86 @@ def test_no_missing_cell_in_the_limit_of_few():
     X[0, 0] = np.nan
     one = NaiveBayes(tradeoff=0).fit(X, y)
     np.testing.assert_allclose(one.predict_proba(X[1:]), full.predict_proba(X[1:]), atol=0.02)
+
+
+@pytest.mark.parametrize(("given", "used"), [(0, 1e-4), (1e-6, 1e-4), (1e-4, 1e-4), (0.3, 0.3)])
+def test_a_tradeoff_that_has_no_fit_with_missing_cells_is_named(given, used):
+    X, y = continuous(n=60)
+    X[0, 0] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = NaiveBayes(tradeoff=given).fit(X, y)
+    assert model.tradeoff_ == model.tradeoff_path_["tradeoff"][0] == used
+    assert [one.category for one in caught] == [TradeoffWarning] * (given != used)
+    if caught:
+        assert "expected at least 0.0001 where cells are missing, got " in str(caught[0].message)
+        np.testing.assert_array_equal(
+            model.predict_proba(X), NaiveBayes(tradeoff=used).fit(X, y).predict_proba(X)
+        )
+
+
+def nothing(kind, n):
+    """Return a column without a cell, of one type of one library."""
+    library, dtype = kind.split()
+    if library == "pandas":
+        return pd.Series([None] * n, dtype=dtype)
+    if library == "polars":
+        return pl.Series([None] * n, dtype=getattr(pl, dtype))
+    return pa.array([None] * n, type=getattr(pa, dtype)())
+
+
+EMPTY = [
+    *(f"pandas {t}" for t in ("string", "category", "object", "float64", "Int64", "boolean")),
+    *(f"polars {t}" for t in ("String", "Categorical", "Float64", "Int64", "Boolean", "Null")),
+    *(f"pyarrow {t}" for t in ("string", "float64", "int64", "bool_", "null")),
+]
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_a_column_without_cells_changes_nothing(kind):
+    """Its density says nothing, so that the rest is fitted as if every cell were there."""
+    x, y = continuous(n=40, k=2, d=2)
+    parts = {"a": x[:, 0], "b": x[:, 1]}
+    with_it = {"a": x[:, 0], "none": nothing(kind, 40), "b": x[:, 1]}
+    frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind.split()[0]]
+    for tradeoff in (0, "best"):
+        whole, model = (
+            NaiveBayes(tradeoff=tradeoff).fit(frame(table), y) for table in (parts, with_it)
+        )
+        np.testing.assert_allclose(
+            model.predict_proba(frame(with_it)), whole.predict_proba(frame(parts)), atol=1e-12
+        )
+        np.testing.assert_allclose(model.tradeoff_, whole.tradeoff_, atol=1e-12)
+
+
+@pytest.mark.parametrize("density", ["gaussian", "poisson", "bernoulli", "categorical"])
+@pytest.mark.parametrize("options", [{"shared_variance": True}, {"l2": 0.0, "alpha": 0.0}])
+def test_a_column_without_cells_changes_nothing_in_any_density(density, options):
+    X, y = continuous(n=60, k=3, d=2)
+    wide = np.column_stack([X[:, 0], np.full(60, np.nan), X[:, 1]])
+    weights = np.linspace(0.5, 2.0, 60)
+    for tradeoff in TRADEOFFS:
+        whole = NaiveBayes(tradeoff=tradeoff, **options).fit(X, y, sample_weight=weights)
+        model = NaiveBayes({1: density}, tradeoff=tradeoff, **options)
+        model.fit(wide, y, sample_weight=weights)
+        np.testing.assert_allclose(
+            model.predict_proba(wide), whole.predict_proba(X), atol=1e-9, err_msg=f"{tradeoff}"
+        )
+        assert np.isfinite(model.score_samples(wide)).all()
+
+
+def test_text_that_a_fold_or_the_first_batch_lacks():
+    x, y = continuous(n=120, k=2, d=1)
+    table = pl.DataFrame({"x": x[:, 0], "t": [None] * 60 + ["a", "b", "c", "a"] * 15})
+    whole = NaiveBayes(tradeoff=1).fit(table, y)
+    batches = NaiveBayes(tradeoff=1).partial_fit(table[:60], y[:60], classes=[0, 1])
+    batches.partial_fit(table[60:], y[60:])
+    np.testing.assert_allclose(batches.predict_proba(table), whole.predict_proba(table), atol=1e-12)
+    rare = table.with_columns(t=pl.Series([None] * 118 + ["a", "b"]))
+    for text in (rare, rare.select("t")):
+        model = NaiveBayes().fit(text, y, groups=np.repeat(np.arange(12), 10))
+        assert np.isfinite(model.tradeoff_path_["log_loss"]).all()
+        assert np.isfinite(model.predict_proba(text)).all()
 
 
 def test_missing_marks_of_all_libraries():

@@ -30,7 +30,13 @@ from crossfade.classifiers.checks import (
 )
 from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Bound, Density
-from crossfade.errors import ConvergenceWarning, DataError, DomainError, SeparationWarning
+from crossfade.errors import (
+    ConvergenceWarning,
+    DataError,
+    DomainError,
+    SeparationWarning,
+    TradeoffWarning,
+)
 from crossfade.optim.newton import Solution
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.decoding import table_library
@@ -125,6 +131,8 @@ class TradeoffClassifier(FittedViews, ABC):
 
         Warns
         -----
+        TradeoffWarning
+            If a cell is missing and a tradeoff below 1e-4 was given, for which 1e-4 then stands.
         SeparationWarning
             If there is no penalty and the columns separate the classes: no finite discriminative
             optimum exists.
@@ -202,9 +210,9 @@ class TradeoffClassifier(FittedViews, ABC):
             or objective.value(start) >= objective.value(begin)
         )
         solution = minimise(objective, begin if cold or start is None else start, cold=cold)
-        self.tradeoff_ = tradeoff
+        self.tradeoff_ = objective.tradeoff
         self.tradeoff_path_ = {
-            "tradeoff": np.array([tradeoff]),
+            "tradeoff": np.array([objective.tradeoff]),
             "l2": np.array([objective.l2]),
             "variant": np.zeros(1),
             "weight": np.ones(1),
@@ -214,6 +222,15 @@ class TradeoffClassifier(FittedViews, ABC):
             "objective": np.array([solution.value]),
         }
         self.selection_ = f"tradeoff={tradeoff:g} was given"
+        if objective.tradeoff != tradeoff:
+            self.selection_ += f"; with missing cells, {objective.tradeoff:g} stands for it"
+            warnings.warn(
+                f"tradeoff: expected at least {objective.tradeoff:g} where cells are missing, got "
+                f"{tradeoff:g}; the fit is that of {objective.tradeoff:g} (see tradeoff_); fill in "
+                "the missing cells first for a smaller tradeoff",
+                TradeoffWarning,
+                stacklevel=3,
+            )
         self._set_solution(solution)
         self._warn([(objective, solution)])
         self._set_fit(objective, solution.theta, shift, undetermined=objective.tradeoff == 0.0)

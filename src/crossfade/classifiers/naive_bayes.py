@@ -145,7 +145,9 @@ default="auto"
     The objective is λ times the joint plus 1 - λ times the conditional log-likelihood (Bouchard &
     Triggs 2004, equation 6), concave in the natural parameters where no cell is missing. A missing
     cell's factor is left out of the product at every λ; the fit is then followed down the path
-    from λ = 1, and tradeoff 0 stands for its limit.
+    from λ = 1. For a tradeoff below 1e-4 the fit at 1e-4 then stands, with a
+    :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so; "auto" and "best" end their
+    grids at 0.01. A column without any cell has no part in this: it changes no posterior.
 
     References
     ----------

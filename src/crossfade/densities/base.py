@@ -94,6 +94,11 @@ class Density(ABC):
     feature_factors: Integers
     tied: NDArray[np.bool_]
 
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        """Factors that have no part in A and say nothing (a constant column), (n_factors,)."""
+        return np.zeros(self.n_factors, dtype=bool)
+
     # -- from data to a bound density ------------------------------------------------------------
 
     @abstractmethod

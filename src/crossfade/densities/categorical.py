@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density, refuse
@@ -41,14 +42,18 @@ class Tally:
     def compact(self) -> Tally:
         """Return the same sums with each position once."""
         positions, where = np.unique(np.concatenate(self.positions), return_inverse=True)
-        amounts: Any = np.bincount(where, np.concatenate(self.amounts), positions.size)
+        amounts = _summed(where, np.concatenate(self.amounts), positions.size)
         return Tally(self.shape, (positions,), (amounts,))
 
     def table(self) -> Floats:
         """Return the sums as a dense table."""
         positions, amounts = np.concatenate(self.positions), np.concatenate(self.amounts)
-        flat: Any = np.bincount(positions, amounts, self.shape[0] * self.shape[1])
-        return flat.reshape(self.shape)
+        return _summed(positions, amounts, self.shape[0] * self.shape[1]).reshape(self.shape)
+
+
+def _summed(positions: Integers, amounts: Floats, size: int) -> Floats:
+    """Return the sums of amounts by position, floats also where there is nothing to sum."""
+    return np.bincount(positions, amounts, size).astype(np.float64, copy=False)
 
 
 #: Most indicator columns that are formed block by block.
@@ -144,6 +149,10 @@ class Categorical(Density):
         new.factors = self._columns[new._kept]
         new.tied = np.zeros(new.n_statistics, dtype=bool)
         return new
+
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        return np.asarray(self.levels) == 1
 
     @property
     def forms_statistics(self) -> bool:
@@ -353,6 +362,5 @@ class Categorical(Density):
         table = np.zeros((weights.shape[1], self.n_levels))
         for found in positions.T:
             for k in range(weights.shape[1]):
-                sums = np.bincount(found, weights[:, k], self.n_levels + 1)
-                table[k] += sums[:-1]
+                table[k] += _summed(found, weights[:, k], self.n_levels + 1)[:-1]
         return table[:, self._kept]

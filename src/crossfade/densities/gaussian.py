@@ -6,7 +6,6 @@ import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities import kernels
@@ -66,7 +65,6 @@ class Gaussian(Univariate):
     _location: Floats
     _scale: Floats
     _inverse_scale: Floats
-    _still: NDArray[np.bool_]
 
     def __init__(
         self,
@@ -98,7 +96,6 @@ class Gaussian(Univariate):
         empty = np.isnan(finite).all(axis=0)
         new._shift = np.nanmedian(np.where(empty, 0.0, finite), axis=0)
         new.tied = np.repeat([False, self.shared_variance], d)
-        new._still = np.zeros(d, dtype=bool)
         return new
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
@@ -175,30 +172,19 @@ class Gaussian(Univariate):
 
     def column_log_partition(self, eta: Floats) -> Floats:
         linear, square = eta[..., 0], eta[..., 1]
-        values = -(linear**2) / (4 * square) - 0.5 * np.log(-2 * square)
-        return np.where(self._still, 0.0, values)
+        return -(linear**2) / (4 * square) - 0.5 * np.log(-2 * square)
 
     def column_mean(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
-        means = np.stack([mean, variance + mean**2], axis=-1)
-        return np.where(self._still[:, None], 0.0, means)
+        return np.stack([mean, variance + mean**2], axis=-1)
 
     def column_covariance(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
         cross = 2 * mean * variance
         last = 2 * variance**2 + 4 * mean**2 * variance
-        blocks = np.stack([np.stack([variance, cross], -1), np.stack([cross, last], -1)], -1)
-        return np.where(self._still[:, None, None], 0.0, blocks)
-
-    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            blocks = self.column_covariance(self.by_column(eta))
-        blocks = blocks + self._still[:, None, None] * np.eye(2)
-        right = np.where(self._still[:, None], 0.0, self.by_column(vector))
-        solved: Any = np.linalg.solve(blocks, right[..., None])
-        return self.flattened(solved[..., 0])
+        return np.stack([np.stack([variance, cross], -1), np.stack([cross, last], -1)], -1)
 
     def column_natural(self, mean: Floats) -> Floats:
         m, square = mean[..., 0], mean[..., 1]

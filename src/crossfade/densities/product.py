@@ -198,6 +198,10 @@ class Product(Density):
             drawn[:, columns] = part.sample(eta[s], size, rng)
         return drawn
 
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        return np.concatenate([part.idle for part, _ in self.parts])
+
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property

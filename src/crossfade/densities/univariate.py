@@ -92,6 +92,7 @@ class Univariate(Density):
 
     _reference: Floats
     _scales: bool
+    _still: NDArray[np.bool_]
 
     # -- what a family writes --------------------------------------------------------------------
 
@@ -171,7 +172,12 @@ class Univariate(Density):
         new.feature_factors = np.arange(d)
         new.tied = np.zeros(d * q, dtype=bool)
         new._scales = scales
+        new._still = np.zeros(d, dtype=bool)
         return new
+
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        return self._still
 
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         new = self.sized(head.shape[1], scales)
@@ -199,6 +205,10 @@ class Univariate(Density):
     def bind(self, summary: Any) -> Bound:
         counts, sums, squares = summary
         prior_counts, prior_sums = self.column_prior(counts, self.by_column(sums))
+        new = copy.copy(self)
+        new._still = counts.sum(axis=0) == 0.0
+        prior_counts = np.where(new._still, 0.0, prior_counts)
+        prior_sums = np.where(new._still[:, None], 0.0, prior_sums)
         totals = counts.sum(axis=0)[self.factors]
         mean = safe_mean(sums.sum(axis=0), totals)
         scale = np.ones(self.n_statistics)
@@ -206,7 +216,7 @@ class Univariate(Density):
             offset = np.where(totals > 0, mean - self._reference, 0.0)
             scale = statistic_scales(safe_mean(squares, totals), offset)
         return Bound(
-            density=self,
+            density=new,
             counts=counts,
             sums=sums,
             prior_counts=prior_counts,
@@ -242,15 +252,20 @@ class Univariate(Density):
     def log_partition(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
             values = self.column_log_partition(self.by_column(eta))
-        return np.where(np.isnan(values), np.inf, values)
+        return np.where(self._still, 0.0, np.where(np.isnan(values), np.inf, values))
 
     def mean(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            return self.flattened(self.column_mean(self.by_column(eta)))
+            means = self.column_mean(self.by_column(eta))
+        return self.flattened(np.where(self._still[:, None], 0.0, means))
 
-    def hessian(self, eta: Floats) -> Floats:
+    def _covariance(self, eta: Floats) -> Floats:
         with np.errstate(all="ignore"):
             blocks = self.column_covariance(self.by_column(eta))
+        return np.where(self._still[:, None, None], 0.0, blocks)
+
+    def hessian(self, eta: Floats) -> Floats:
+        blocks = self._covariance(eta)
         d, q = self.n_features, self.n_column_statistics
         dense = np.zeros((eta.shape[0], q, d, q, d))
         columns = np.arange(d)
@@ -259,14 +274,15 @@ class Univariate(Density):
         return dense.reshape(eta.shape[0], d * q, d * q)
 
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            blocks = self.column_covariance(self.by_column(eta))
-        return self.flattened((blocks @ self.by_column(direction)[..., None])[..., 0])
+        return self.flattened(
+            (self._covariance(eta) @ self.by_column(direction)[..., None])[..., 0]
+        )
 
     def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
-        with np.errstate(all="ignore"):
-            blocks = self.column_covariance(self.by_column(eta))
-        return self.flattened(_solve(blocks, self.by_column(vector)[..., None])[..., 0])
+        still = self._still[:, None]
+        blocks = self._covariance(eta) + still[..., None] * np.eye(self.n_column_statistics)
+        right = np.where(still, 0.0, self.by_column(vector))
+        return self.flattened(_solve(blocks, right[..., None])[..., 0])
 
     def natural(self, mean: Floats) -> Floats:
         with np.errstate(all="ignore"):

@@ -89,8 +89,8 @@ class TradeoffObjective(RowPasses):
 
     def __init__(self, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> None:
         self.rows, self.bound, self.l2 = rows, bound, float(l2)
-        self._has_missing = rows.has_missing
-        if self._has_missing:
+        self.has_missing = rows.has_missing and _any_missing(rows, bound)
+        if self.has_missing:
             self.bound = bound = _with_unseen_factors(bound)
         self.tradeoff = self._attainable(tradeoff)
         density = bound.density
@@ -160,7 +160,7 @@ class TradeoffObjective(RowPasses):
         The posterior of a row with missing cells depends on the densities themselves, which Φ_0
         determines only weakly: the limit of λ falling to 0 is taken there, at this value.
         """
-        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self._has_missing else float(tradeoff)
+        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self.has_missing else float(tradeoff)
 
     def sampled(self, share: float) -> TradeoffObjective:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
@@ -176,7 +176,7 @@ class TradeoffObjective(RowPasses):
             member = np.zeros((X.shape[0], self.n_classes))
             member[np.arange(X.shape[0]), rows.codes[span]] = weights[span]
             counts = np.repeat(member.sum(axis=0)[:, None], m, axis=1)
-            mask = density.missing_factors(X) if self._has_missing else None
+            mask = density.missing_factors(X) if self.has_missing else None
             if mask is not None:
                 counts -= member.T @ mask
             return density.weighted_sums(X, member), counts
@@ -264,7 +264,7 @@ class TradeoffObjective(RowPasses):
             if gradient:
                 g_weights = g_weights + (1.0 - lam) * (sums + self._penalty * centred)
                 g_offsets += (1.0 - lam) * mass
-                if self._has_missing:
+                if self.has_missing:
                     partition_weight += (1.0 - lam) * lost
         if not gradient:
             return value, theta
@@ -315,7 +315,7 @@ class TradeoffObjective(RowPasses):
             partition_weight -= self._missing_counts
         if lam < 1.0:
             lost = self._add_row_curvature(H, theta, share)
-            if self._has_missing:
+            if self.has_missing:
                 partition_weight += (1.0 - lam) * lost
             diagonal = np.arange(p)
             penalty = (1.0 - lam) * self._penalty * (np.eye(k) - 1.0 / k)
@@ -331,7 +331,7 @@ class TradeoffObjective(RowPasses):
         if needs_density:
             self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
         self._pin(H)
-        if self._has_missing and (partition_weight < 0.0).any():
+        if self.has_missing and (partition_weight < 0.0).any():
             # Near the optimum the Hessian itself is definite, and nothing converges as fast.
             less = np.zeros_like(H)
             self._add_partition_curvature(less, inner, np.maximum(-partition_weight, 0.0))
@@ -398,7 +398,7 @@ class TradeoffObjective(RowPasses):
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
         """Return v ↦ H v, exact where no cell is missing; a product is one pass over the rows."""
-        if self._has_missing:
+        if self.has_missing:
             raise ValueError("curvature_product: expected complete rows, got missing cells")
         lam, total = self.tradeoff, self._total
         eta_rows, offset, _ = self.row_coefficients(theta)
@@ -438,6 +438,12 @@ class TradeoffObjective(RowPasses):
             return out
 
         return product
+
+
+def _any_missing(rows: LabelledRows, bound: Bound) -> bool:
+    """Return whether a cell is missing of a factor that has a say."""
+    absent = bound.counts < rows.class_weights[:, None] * (1.0 - 1e-9)
+    return bool((absent & ~bound.density.idle).any())
 
 
 def _with_unseen_factors(bound: Bound) -> Bound:

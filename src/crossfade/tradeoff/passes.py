@@ -79,7 +79,7 @@ class RowPasses:
     _sums: Floats
     _missing_counts: Floats
     _total: float
-    _has_missing: bool
+    has_missing: bool
     _kept: KeptStatistics
     is_sample: bool = False
 
@@ -93,7 +93,7 @@ class RowPasses:
         """
         inverse = 1.0 / self._free_scale
         as_formed = False, self._free_mean, inverse
-        if not self.density.linear_in_columns or self._has_missing:
+        if not self.density.linear_in_columns or self.rows.has_missing:
             return as_formed
         slopes, constants = self.density.column_units_coefficients(np.eye(self.n_free))
         moved = (self._free_mean - constants) * inverse
@@ -162,7 +162,7 @@ class RowPasses:
         weights, offsets, _ = self.split(theta)
         eta, moved = self._coefficients(weights)
         offset = offsets + moved
-        if not self._has_missing:
+        if not self.has_missing:
             return eta, offset, None
         centred = self._log_partition(self.natural(theta))
         absent = centred + _by_factor(
@@ -252,7 +252,7 @@ class RowPasses:
         statistics = self.density.sufficient_statistics(X)[:, tied]
         statistics -= self._mean[tied]
         statistics /= self._scale[tied]
-        mask = self.density.missing_factors(X) if self._has_missing else None
+        mask = self.density.missing_factors(X) if self.has_missing else None
         if mask is not None:
             statistics[mask[:, self._factors[tied]]] = 0.0
         return statistics
@@ -263,7 +263,7 @@ class RowPasses:
         A missing factor's coefficient is A_f(η_k), whose derivative is the slope of A_f.
         """
         k, p = self.n_classes, self.n_free
-        m = self.density.n_factors if self._has_missing else 0
+        m = self.density.n_factors if self.has_missing else 0
         maps = np.zeros((k, p + m + 1, self.n_parameters))
         own = np.arange(p)
         free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
@@ -291,7 +291,7 @@ class RowPasses:
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
 
-        two_whole = self.n_classes == 2 and not self._has_missing
+        two_whole = self.n_classes == 2 and not self.has_missing
         two_whole = two_whole and (self._standardisation[0] or self._kept.whole is not None)
 
         def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:

@@ -120,7 +120,7 @@ def minimise(
         return replace(solution, theta=np.append(solution.theta, np.zeros(objective.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
-    newton_tol = tol or (1e-8 if objective.rows.has_missing else 1e-10)
+    newton_tol = tol or (1e-8 if objective.has_missing else 1e-10)
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
@@ -198,7 +198,7 @@ def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
     formed) it is not varied.
     """
     cheap = objective.exact_labels and is_dense(objective)
-    last = _LAST_WITH_MISSING if objective.rows.has_missing else 0.0
+    last = _LAST_WITH_MISSING if objective.has_missing else 0.0
     return points(objective.l2, several=cheap, last=last)
 
 
