@@ -17,7 +17,8 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-oldest lint format types docs docs-serve bench readme pictures experiments constraints clean
+.PHONY: help install demo test test-oldest coverage lint format types docs docs-serve bench bench-against \
+        readme pictures experiments constraints dist test-dist release clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -48,6 +49,9 @@ test-oldest: ## Run every test with the oldest dependency versions that pyprojec
 	.venv-oldest/bin/python -m pip install --quiet --constraint .venv-oldest/constraints.txt --editable '.[test]'
 	.venv-oldest/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
 
+coverage: $(VENV)/.has-test $(VENV)/.has-coverage ## Run every test and print which lines none of them reaches
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
+
 lint: $(VENV)/.has-lint ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -71,6 +75,11 @@ bench: $(VENV)/.has-bench ## Time Crossfade against other libraries and print th
 	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS \
 	  $(BIN)/python -m benchmarks $(ARGS)
 
+REF ?= main
+bench-against: $(VENV)/.has-bench ## Time the working tree against another commit, REF=main, in one run
+	env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS \
+	  $(BIN)/python tools/bench_against.py $(REF) $(ARGS)
+
 readme: $(VENV)/.has-test ## Run the commands and examples of README.md and docs/, and write their output there
 	$(BIN)/python tools/render_examples.py README.md docs/*.md docs/guide/*.md docs/experiments/*.md
 
@@ -86,11 +95,28 @@ pictures: $(VENV)/.has-test ## Make the documentation's pictures of the page (ne
 
 constraints: ## Install the newest versions of everything in a fresh place and pin them
 	$(PYTHON) -m venv --clear build/constraints
-	build/constraints/bin/python -m pip install --quiet --editable '.[dev]'
+	build/constraints/bin/python -m pip install --quiet --editable '.[dev,coverage,release]'
 	@{ sed '/^[^#]/,$$d' constraints.txt; \
 	   build/constraints/bin/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ;]+$$'; \
 	 } > build/constraints.txt && mv build/constraints.txt constraints.txt
 	@rm -rf build/constraints
+
+dist: $(VENV)/.has-release ## Build the wheel and the source archive into dist/, and check what they say of themselves
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+
+# What a person gets who has the archive and nothing else.
+test-dist: ## Install the archive of dist/ in a fresh place and run the tests that it holds
+	rm -rf build/dist && mkdir -p build/dist
+	tar -x -z -C build/dist --strip-components 1 -f dist/*.tar.gz
+	$(PYTHON) -m venv build/dist/.venv
+	build/dist/.venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt "$$(echo dist/*.whl)[test]"
+	cd build/dist && rm -r src && .venv/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests $(ARGS)
+
+release: ## Check version, change log and tag, build, and test what was built; publishing is the workflow's
+	$(PYTHON) tools/release.py
+	$(MAKE) dist test-dist
 
 clean: ## Remove what the targets above made
 	rm -rf $(VENV) .venv-oldest build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
