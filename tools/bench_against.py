@@ -1,4 +1,4 @@
-"""Time two commits against each other in one run: ``python tools/bench_against.py REF [--only TEXT]``.
+"""Time two commits in one run: ``python tools/bench_against.py REF [--only TEXT]``.
 
 A process for each commit holds a case's data; the two run it in turn, round after round, so that
 what the machine does meanwhile falls on both. Each uses the benchmarks of its own commit; cases of

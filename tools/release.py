@@ -1,4 +1,4 @@
-"""Check what a release needs before it is built: the version, its tag and its place in the change log."""
+"""Check what a release needs before it is built: version, tag, change log."""
 
 from __future__ import annotations
 
