@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from crossfade._compiled import Kernel
 from crossfade.blocks import block_sum, threads
-from crossfade.densities import Gaussian, gaussian, kernels
+from crossfade.densities import Gaussian, kernels
 from crossfade.errors import DomainError
 from tests.densities.cases import estimate
 
@@ -19,6 +20,15 @@ def rows(n: int, d: int = 5, missing: float = 0.0, seed: int = 0) -> np.ndarray:
     X = rng.normal(3.0, 2.0, (n, d))
     X[rng.random((n, d)) < missing] = np.nan
     return X
+
+
+def both(kernel: Kernel, *arguments):
+    """Return what a kernel's machine code and its twin make of these arguments."""
+    compiled = Kernel(
+        kernel.py_func, kernel.signatures, kernel.twin, lambda *_: True, kernel.targetoptions
+    )
+    given = [np.empty(0) if a is None else a for a in arguments]
+    return compiled(*arguments), kernel.twin(*given)
 
 
 MEMORY = {
@@ -50,14 +60,12 @@ def unaligned(X: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("fourth", [False, True])
 def test_grouped_moments(memory: str, missing: float, n: int, weighted: bool, fourth: bool):
-    X = kernels.plain(MEMORY[memory](rows(n, missing=missing)))
-    codes = kernels.plain(
-        np.random.default_rng(1).integers(0, N_CLASSES, n).astype(np.int32), np.int64
-    )
-    weights = np.random.default_rng(2).random(n) if weighted else np.empty(0)
-    arguments = (X, codes, frozen(weights), np.full(5, 2.5), N_CLASSES, fourth)
-    fast = kernels.compiled(kernels.grouped_moments)(*arguments)
-    for got, expected in zip(fast, kernels.grouped_moments_numpy(*arguments), strict=True):
+    X = MEMORY[memory](rows(n, missing=missing))
+    codes = np.random.default_rng(1).integers(0, N_CLASSES, n).astype(np.int32)
+    weights = np.random.default_rng(2).random(n) if weighted else None
+    arguments = (X, codes, weights, np.full(5, 2.5), N_CLASSES, fourth)
+    fast, slow = both(kernels.grouped_moments, *arguments)
+    for got, expected in zip(fast, slow, strict=True):
         assert got.dtype == np.float64
         assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
@@ -66,20 +74,18 @@ def test_grouped_moments(memory: str, missing: float, n: int, weighted: bool, fo
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("n", [0, 1, 300])
 def test_quadratic_scores(memory: str, missing: float, n: int):
-    X = kernels.plain(MEMORY[memory](rows(n, missing=missing)))
+    X = MEMORY[memory](rows(n, missing=missing))
     rng = np.random.default_rng(1)
     location, inverse = rng.normal(size=5), rng.random(5)
     parameters = [frozen(rng.normal(size=(N_CLASSES, 5))) for _ in range(3)]
-    fast = kernels.compiled(kernels.quadratic_scores)(X, location, inverse, *parameters)
-    slow = kernels.quadratic_scores_numpy(X, location, inverse, *parameters)
+    fast, slow = both(kernels.quadratic_scores, X, location, inverse, *parameters)
     assert_allclose(fast, slow, rtol=1e-11, atol=1e-11)
 
 
 def test_moments_of_missing_cells_are_those_of_the_present():
     X, codes, shift = rows(50, missing=0.4), np.arange(50) % N_CLASSES, np.full(5, 1.5)
-    none = np.empty(0)
-    for loop in (kernels.compiled(kernels.grouped_moments), kernels.grouped_moments_numpy):
-        counts, first, second, third, fourth = loop(X, codes, none, shift, N_CLASSES, True)
+    for sums in both(kernels.grouped_moments, X, codes, None, shift, N_CLASSES, True):
+        counts, first, second, third, fourth = sums
         for k in range(N_CLASSES):
             group = X[codes == k] - shift
             assert_array_equal(counts[k], (~np.isnan(group)).sum(axis=0))
@@ -94,8 +100,8 @@ def test_the_gaussian_gives_the_same_from_both(missing: float, monkeypatch: pyte
     X, y = rows(3000, 40, missing), np.arange(3000) % N_CLASSES
     results = []
     for worth in (0, 10**12):
-        monkeypatch.setattr(gaussian, "MOMENT_CELLS", worth)
-        monkeypatch.setattr(gaussian, "SCORE_CELLS", worth)
+        monkeypatch.setattr(kernels, "MOMENT_CELLS", worth)
+        monkeypatch.setattr(kernels, "SCORE_CELLS", worth)
         begun = Gaussian().begin(X[:3])
         summary = block_sum(lambda s, b=begun: b.summary(X[s], y[s], None, N_CLASSES), 3000)
         bound = begun.bind(summary)
@@ -108,13 +114,13 @@ def test_the_gaussian_gives_the_same_from_both(missing: float, monkeypatch: pyte
 
 def test_large_blocks_are_compiled_and_small_ones_are_not(monkeypatch: pytest.MonkeyPatch):
     used = []
-    real = kernels.compiled
+    real = Kernel._machine_code
 
-    def spy(loop):
-        used.append(loop.__name__)
-        return real(loop)
+    def spy(kernel, index):
+        used.append(kernel.__name__)
+        return real(kernel, index)
 
-    monkeypatch.setattr(kernels, "compiled", spy)
+    monkeypatch.setattr(Kernel, "_machine_code", spy)
     X, y = rows(2048, 40), np.arange(2048) % N_CLASSES
     begun = Gaussian().begin(X)
     begun.summary(X[:100], y[:100], None, N_CLASSES)
@@ -164,7 +170,5 @@ def test_covariances_of_products(d: int, central: bool):
     rng = np.random.default_rng(d)
     A = rng.normal(size=(d, d))
     m = np.zeros(d) if central else rng.normal(size=d)
-    i, j = (kernels.plain(part, np.int64) for part in np.tril_indices(d))
-    arguments = (frozen(A @ A.T), frozen(m), i, j)
-    fast = kernels.compiled(kernels.product_covariances)(*arguments)
-    assert_allclose(fast, kernels.product_covariances_numpy(*arguments), rtol=1e-12, atol=1e-12)
+    fast, slow = both(kernels.product_covariances, frozen(A @ A.T), frozen(m), *np.tril_indices(d))
+    assert_allclose(fast, slow, rtol=1e-12, atol=1e-12)

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from crossfade import rowwise
 from crossfade.blocks import workspace
+from crossfade.rowwise import posteriors
 
-N = rowwise.FEW_ROWS + 13  # enough for the compiled loops, and no multiple of their tiles
+N = posteriors.FEW_ROWS + 13  # enough for the compiled loops, and no multiple of their tiles
 
 #: Linear predictors and scores: ordinary, tiny, huge, and the ends of the doubles.
 EXTREMES = [0.0, -0.0, 1e-320, -1e-320, 1e-17, 36.0, -36.0, 708.0, -708.0, 709.5, -709.5, -745.0]
@@ -28,7 +29,7 @@ def values(*shape: int, seed: int = 0) -> np.ndarray:
 def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the test with the compiled loops, and with their specification."""
     if request.param == "numpy":
-        monkeypatch.setattr(rowwise, "FEW_ROWS", 10**9)
+        monkeypatch.setattr(posteriors, "FEW_ROWS", 10**9)
     return request.param
 
 
@@ -62,7 +63,7 @@ def test_an_impossible_class_and_an_unknown_score(twin: str):
     scores[0] = [-np.inf, 0.0, 0.0]
     scores[1] = [np.nan, 0.0, 0.0]
     log_sum = np.empty(N)
-    rowwise.softmax(scores, log_sum)
+    rowwise.softmax(scores, log_sum, False)
     assert_allclose(scores[0], [0.0, 0.5, 0.5])
     assert np.isnan(scores[1]).any()
     assert np.isnan(log_sum[1])
@@ -167,8 +168,8 @@ def test_memory_of_any_layout():
     assert_array_equal(out, X)
     scores = np.asfortranarray(values(N, 3))
     expected, log_sum, other = scores.copy(order="C"), np.empty(N), np.empty(N)
-    rowwise.softmax(scores, log_sum)
-    rowwise.softmax(expected, other)
+    rowwise.softmax(scores, log_sum, False)
+    rowwise.softmax(expected, other, False)
     assert_allclose(scores, expected, rtol=1e-14, atol=1e-307)
     assert_allclose(log_sum, other, rtol=1e-14)
 

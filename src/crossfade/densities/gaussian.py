@@ -8,19 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from crossfade._typing import Floats, Integers
-from crossfade.densities import kernels
 from crossfade.densities.base import Bound
 from crossfade.densities.covariance import PowerSums, fourth_moments
+from crossfade.densities.kernels import grouped_moments, quadratic_scores
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 
 __all__ = ["Gaussian"]
-
-#: Blocks with at least so many cells, or cells times classes, are worth loading Numba for.
-MOMENT_CELLS = 65_536
-SCORE_CELLS = 131_072
-
-_NO_WEIGHTS = np.empty(0)
 
 
 class Gaussian(Univariate):
@@ -99,18 +93,8 @@ class Gaussian(Univariate):
         return new
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
-        moments = kernels.grouped_moments_numpy
-        if X.size >= MOMENT_CELLS:
-            moments = kernels.compiled(kernels.grouped_moments)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = moments(
-                kernels.plain(X),
-                kernels.plain(codes, np.int64),
-                _NO_WEIGHTS if weights is None else kernels.plain(weights),
-                self._shift,
-                n_classes,
-                self._scales,
-            )
+            sums = grouped_moments(X, codes, weights, self._shift, n_classes, self._scales)
         finite = np.isfinite(sums[2]).all(axis=0) & np.isfinite(sums[4])
         if not finite.all():
             self.check(X)
@@ -269,12 +253,9 @@ class Gaussian(Univariate):
         return self._scores(X, eta, self.log_partition(eta) if partition is None else partition)
 
     def _scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
-        loop = kernels.quadratic_scores_numpy
-        if X.size * eta.shape[0] >= SCORE_CELLS:
-            loop = kernels.compiled(kernels.quadratic_scores)
-        d = self.n_features
-        linear, square, own = map(kernels.plain, (eta[:, :d], eta[:, d:], partition))
-        return loop(kernels.plain(X), self._location, self._inverse_scale, linear, square, own)
+        d, location, inverse = self.n_features, self._location, self._inverse_scale
+        scores: Floats = quadratic_scores(X, location, inverse, eta[:, :d], eta[:, d:], partition)
+        return scores
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
         z = self.standardised(X)

@@ -1,65 +1,52 @@
-"""Compiled loops over one block of rows, each with a NumPy twin of the same signature.
-
-Each loop is a plain function here; :func:`compiled` turns it into machine code when it is first
-used, so that ``import crossfade`` does not load Numba. Signatures are explicit and read-only, so
-that a memory-mapped input compiles nothing anew. The twins are the specification, and what small
-blocks use: loading Numba takes longer than they do.
-"""
+"""Compiled loops over one block of rows, each beside its NumPy twin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 
-__all__ = [
-    "compiled",
-    "grouped_moments",
-    "grouped_moments_numpy",
-    "plain",
-    "product_covariances",
-    "product_covariances_numpy",
-    "quadratic_scores",
-    "quadratic_scores_numpy",
-]
+__all__ = ["grouped_moments", "product_covariances", "quadratic_scores"]
 
-#: Sums may be reordered and fused into multiply-adds; NaN keeps its meaning.
-_FAST = {"reassoc", "contract"}
+#: Cells of a block of rows from which on compiled moments are worth loading the compiler.
+MOMENT_CELLS = 65_536
 
-#: M: matrix, V: vector, I: vector of int64, n: int64, b: bool.
-_SIGNATURES = {
-    "grouped_moments": "MIVVnb",
-    "product_covariances": "MVII",
-    "quadratic_scores": "MVVMMM",
-}
+#: Cells times classes from which on compiled scores are.
+SCORE_CELLS = 131_072
+
+#: Pairs of products from which on compiled covariances are.
+PAIRS = 10_000
 
 
-@cache
-def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the loop as machine code (cached on disk), to be called with :func:`plain` arrays."""
-    from numba import njit, types
+def grouped_moments_numpy(
+    X: Floats, codes: Integers, weights: Floats, shift: Floats, n_classes: int, fourth: bool
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Specification: through matrix products with the one-hot classes."""
+    onehot = np.zeros((X.shape[0], n_classes))
+    onehot[np.arange(X.shape[0]), codes] = weights if weights.shape[0] else 1.0
+    u = X - shift
+    missing = np.isnan(X)
+    some_missing = bool(missing.any())
+    if some_missing:
+        u[missing] = 0.0
+        counts = onehot.T @ ~missing
+    else:
+        counts = np.repeat(onehot.sum(axis=0)[:, None], X.shape[1], axis=1)
+    squares = u * u
+    s3, s4 = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    if fourth:
+        row_weights = onehot.sum(axis=1)
+        s3, s4 = row_weights @ (squares * u), row_weights @ (squares * squares)
+    return counts, onehot.T @ u, onehot.T @ squares, s3, s4
 
-    kinds = {
-        "M": types.Array(types.float64, 2, "C", readonly=True),
-        "V": types.Array(types.float64, 1, "C", readonly=True),
-        "I": types.Array(types.int64, 1, "C", readonly=True),
-        "n": types.int64,
-        "b": types.boolean,
-    }
-    signature = tuple(kinds[kind] for kind in _SIGNATURES[loop.__name__])
-    return njit([signature], nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(loop)
 
-
-def plain(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
-    """Return the array aligned, C-ordered and of the given type; itself where it is so already."""
-    return np.require(array, dtype, ["C", "A"])
-
-
+@kernel(
+    "M I V V n b",
+    twin=grouped_moments_numpy,
+    when=lambda X, *_: X.size >= MOMENT_CELLS,
+    fastmath=REORDERED,
+)
 def grouped_moments(
     X: Floats, codes: Integers, weights: Floats, shift: Floats, n_classes: int, fourth: bool
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -123,28 +110,36 @@ def grouped_moments(
     return counts, s1, s2, s3, s4
 
 
-def grouped_moments_numpy(
-    X: Floats, codes: Integers, weights: Floats, shift: Floats, n_classes: int, fourth: bool
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """The same as :func:`grouped_moments`, through matrix products with the one-hot classes."""
-    onehot = np.zeros((X.shape[0], n_classes))
-    onehot[np.arange(X.shape[0]), codes] = weights if weights.shape[0] else 1.0
-    u = X - shift
+def quadratic_scores_numpy(
+    X: Floats,
+    location: Floats,
+    inverse_scale: Floats,
+    linear: Floats,
+    square: Floats,
+    partition: Floats,
+) -> Floats:
+    """Specification: through matrix products."""
+    z = X - location
+    z *= inverse_scale
     missing = np.isnan(X)
     some_missing = bool(missing.any())
     if some_missing:
-        u[missing] = 0.0
-        counts = onehot.T @ ~missing
-    else:
-        counts = np.repeat(onehot.sum(axis=0)[:, None], X.shape[1], axis=1)
-    squares = u * u
-    s3, s4 = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    if fourth:
-        row_weights = onehot.sum(axis=1)
-        s3, s4 = row_weights @ (squares * u), row_weights @ (squares * squares)
-    return counts, onehot.T @ u, onehot.T @ squares, s3, s4
+        z[missing] = 0.0
+    out: Floats = z @ linear.T
+    z *= z
+    out += z @ square.T
+    out -= partition.sum(axis=1)
+    if some_missing:
+        out += missing.astype(np.float64) @ partition.T
+    return out
 
 
+@kernel(
+    "M V V M M M",
+    twin=quadratic_scores_numpy,
+    when=lambda X, _, __, linear, *___: X.size * len(linear) >= SCORE_CELLS,
+    fastmath=REORDERED,
+)
 def quadratic_scores(
     X: Floats,
     location: Floats,
@@ -214,30 +209,29 @@ def quadratic_scores(
     return out
 
 
-def quadratic_scores_numpy(
-    X: Floats,
-    location: Floats,
-    inverse_scale: Floats,
-    linear: Floats,
-    square: Floats,
-    partition: Floats,
-) -> Floats:
-    """The same as :func:`quadratic_scores`, through matrix products."""
-    z = X - location
-    z *= inverse_scale
-    missing = np.isnan(X)
-    some_missing = bool(missing.any())
-    if some_missing:
-        z[missing] = 0.0
-    out: Floats = z @ linear.T
-    z *= z
-    out += z @ square.T
-    out -= partition.sum(axis=1)
-    if some_missing:
-        out += missing.astype(np.float64) @ partition.T
+def product_covariances_numpy(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
+    """Specification of :func:`product_covariances`."""
+    # C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with S = C + m mᵀ.
+    rows_i, rows_j = C[i], C[j]
+    mi, mj = m[i], m[j]
+    ik, jl = rows_i[:, i], rows_j[:, j]
+    il, jk = rows_i[:, j], rows_j[:, i]
+    out: Floats = ik * jl + il * jk
+    if m.any():
+        # Each covariance times the means of the two columns it leaves out.
+        for covariance, row, column in ((ik, mj, mj), (jl, mi, mi), (il, mj, mi), (jk, mi, mj)):
+            covariance *= row[:, None]
+            covariance *= column
+            out += covariance
     return out
 
 
+@kernel(
+    "M V I I",
+    twin=product_covariances_numpy,
+    when=lambda _, __, i, ___: i.size**2 >= PAIRS,
+    fastmath=REORDERED,
+)
 def product_covariances(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
     """Return cov(z_i z_j, z_k z_l) of a Gaussian for pairs of products, by Isserlis' theorem.
 
@@ -253,21 +247,4 @@ def product_covariances(C: Floats, m: Floats, i: Integers, j: Integers) -> Float
             mk = m[q] * m[k]
             value = C[p, k] * (C[q, o] + mm) + C[p, o] * (C[q, k] + mk)
             out[a, b] = value + m[p] * (m[k] * C[q, o] + m[o] * C[q, k])
-    return out
-
-
-def product_covariances_numpy(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
-    """Specification of :func:`product_covariances`."""
-    # C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with S = C + m mᵀ.
-    rows_i, rows_j = C[i], C[j]
-    mi, mj = m[i], m[j]
-    ik, jl = rows_i[:, i], rows_j[:, j]
-    il, jk = rows_i[:, j], rows_j[:, i]
-    out: Floats = ik * jl + il * jk
-    if m.any():
-        # Each covariance times the means of the two columns it leaves out.
-        for covariance, row, column in ((ik, mj, mj), (jl, mi, mi), (il, mj, mi), (jk, mi, mj)):
-            covariance *= row[:, None]
-            covariance *= column
-            out += covariance
     return out

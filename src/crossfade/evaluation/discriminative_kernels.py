@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from crossfade._compiled import kernel
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.kinds import CATEGORICAL, GAUSSIAN
 from crossfade.evaluation.newton_kernels import minimise
@@ -22,7 +22,7 @@ __all__ = ["discriminative_curve"]
 _FAST = {"reassoc", "nsz", "contract"}
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _standardise(
     powers: Floats,
     n: float,
@@ -80,7 +80,7 @@ def _standardise(
                 penalty[j + 1] = (4.0 * m1 * m1 * variance + variance**2 * spread) * up * up
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def discriminative_curve(
     statistics: Floats,
     y: Integers,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from crossfade._compiled import kernel
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.kinds import BERNOULLI, POISSON, SHARED_GAUSSIAN
 from crossfade.evaluation.score_kernels import add_scores
@@ -23,12 +23,12 @@ _FAST = {"reassoc", "nsz", "contract"}
 _EDGE = 1e-15
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _clipped(share: float) -> float:
     return min(max(share, _EDGE), 1.0 - _EDGE)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _number_column(
     kind: int,
     smoothing: float,
@@ -86,7 +86,7 @@ def _number_column(
         terms[k, 2], terms[k, 3] = -0.5 / own, mean
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _level_table(offset: int, levels: int, alpha: float, sums: Floats, logs: Floats) -> None:
     """Write the log-probability of each level of one column in each class."""
     n_classes = sums.shape[0]
@@ -114,7 +114,7 @@ def _level_table(offset: int, levels: int, alpha: float, sums: Floats, logs: Flo
             logs[k, level] = math.log(logs[k, level] / norm)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def generative_curve(
     numbers: Floats,
     codes: Integers,

@@ -9,8 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from crossfade._compiled import kernel
 from crossfade._typing import Floats, Integers
 
 __all__ = ["minimise"]
@@ -24,7 +24,7 @@ _NEWTON_STEPS = 100
 _HALVINGS = 40
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def _probabilities(design: Floats, theta: Floats, y: Integers, probabilities: Floats) -> float:
     """Write P(y = k) of classes 1 … K - 1 by row; return the sum of -log P(own class)."""
     n_rows, width = design.shape
@@ -49,7 +49,7 @@ def _probabilities(design: Floats, theta: Floats, y: Integers, probabilities: Fl
     return value
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _penalised(
     theta: Floats, penalty: Floats, coupling: Floats, l2: float, gradient: Floats
 ) -> float:
@@ -80,7 +80,7 @@ def _penalised(
     return value
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def _gradient(design: Floats, y: Integers, probabilities: Floats, gradient: Floats) -> None:
     n_rows, width = design.shape
     gradient[:] = 0.0
@@ -92,7 +92,7 @@ def _gradient(design: Floats, y: Integers, probabilities: Floats, gradient: Floa
             gradient[k, width] += residual
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def _hessian(
     design: Floats,
     probabilities: Floats,
@@ -135,7 +135,7 @@ def _hessian(
         hessian[j, j] += 1e-12 * max(hessian[j, j], 1e-6 * largest)
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def _factorise(matrix: Floats) -> None:
     """Overwrite the lower triangle of a positive definite matrix with its Cholesky factor."""
     for i in range(matrix.shape[0]):
@@ -150,7 +150,7 @@ def _factorise(matrix: Floats) -> None:
                 matrix[i, j] = total / matrix[j, j]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def _forward(factor: Floats, right: Floats) -> None:
     """Overwrite b with L⁻¹ b."""
     for i in range(right.shape[0]):
@@ -160,7 +160,7 @@ def _forward(factor: Floats, right: Floats) -> None:
         right[i] = total / factor[i, i]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def _backward(factor: Floats, right: Floats) -> None:
     """Overwrite b with L⁻ᵀ b."""
     for i in range(right.shape[0] - 1, -1, -1):
@@ -169,14 +169,14 @@ def _backward(factor: Floats, right: Floats) -> None:
             right[c] -= factor[i, c] * right[i]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _move(start: Floats, step: Floats, length: float, out: Floats) -> None:
     for k in range(start.shape[0]):
         for j in range(start.shape[1]):
             out[k, j] = start[k, j] - length * step[k, j]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _newton(
     design: Floats,
     y: Integers,
@@ -234,7 +234,7 @@ def _newton(
         value = trial_value
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _newton_over_rows(
     design: Floats, y: Integers, penalty: Floats, l2: float, theta: Floats
 ) -> None:
@@ -279,7 +279,7 @@ def _newton_over_rows(
                 theta[k, j] += scaled[i, j] * beta[k, i]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def minimise(
     design: Floats,
     y: Integers,

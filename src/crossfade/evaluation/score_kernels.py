@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
+from crossfade._compiled import kernel
 from crossfade._typing import Floats
 
 __all__ = ["add_scores"]
@@ -17,7 +16,7 @@ __all__ = ["add_scores"]
 _SMALLEST = 2.220446049250313e-16
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add_scores(differences: Floats, truth: int, out: Floats) -> None:
     """Add one test row's log-loss, Brier score and error to `out`."""
     top, best = 0.0, 0

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from crossfade._typing import Floats, Integers
-from crossfade.rowwise import softmax
+from crossfade.rowwise import softmax, two_classes
 
 __all__ = ["LabelledRows", "log_normalise", "normalise_differences"]
 
@@ -71,7 +71,7 @@ def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
     n_classes).
     """
     log_sum = np.empty(scores.shape[0])
-    softmax(scores, log_sum)
+    softmax(scores, log_sum, False)
     return log_sum, scores
 
 
@@ -81,5 +81,8 @@ def normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
     One exponential a row and class less: for two classes half of the work.
     """
     log_sum = np.empty(differences.shape[0])
-    softmax(differences, log_sum, reference=True)
+    if differences.shape[1] == 1:
+        two_classes(differences.ravel(), log_sum)
+    else:
+        softmax(differences, log_sum, True)
     return log_sum, differences

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 from crossfade.blocks import workspace
-from crossfade.densities import kernels
 from crossfade.densities.covariance.moments import PowerSums, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure
+from crossfade.densities.kernels import product_covariances
 from crossfade.rowwise import add_products
 
 __all__ = ["Full"]
@@ -19,9 +19,6 @@ __all__ = ["Full"]
 #: Parts that the columns of a quadratic form are taken in: more skip more zeros of its triangle,
 #: in smaller and so slower products.
 _PANELS = 4
-
-#: Pairs of products whose covariances are worth loading Numba for.
-_PRODUCT_CELLS = 10_000
 
 #: Where there is a singular direction, those that vary less than this are taken to be such, too.
 _NULL = 1e-10
@@ -163,12 +160,8 @@ class Full(Structure):
         cross = C[:, :, i] * m[:, None, j] + C[:, :, j] * m[:, None, i]
         dense[:, :d, d:] = cross
         dense[:, d:, :d] = cross.swapaxes(1, 2)
-        products = kernels.product_covariances_numpy
-        if i.size**2 >= _PRODUCT_CELLS:
-            products = kernels.compiled(kernels.product_covariances)
-        i, j = kernels.plain(i, np.int64), kernels.plain(j, np.int64)
         for c in range(m.shape[0]):
-            dense[c, d:, d:] = products(kernels.plain(C[c]), kernels.plain(m[c]), i, j)
+            dense[c, d:, d:] = product_covariances(C[c], m[c], i, j)
         return dense
 
     def hessian_product(self, m: Floats, C: Floats, u: Floats, w: Floats) -> tuple[Floats, Floats]:

@@ -1,0 +1,211 @@
+"""Compiled code: a function on arrays becomes machine code when it is first called.
+
+This is the one place that knows of the compiler. A kernel is a plain Python function beside its
+NumPy twin, which is its specification, what a test compares it with, and what small blocks use::
+
+    @kernel("V! V!", twin=two_classes_numpy, when=many_rows)
+    def two_classes(difference, log_sum): ...
+
+Importing a kernel loads nothing; its first call loads Numba and compiles the one signature that is
+called, or reads it from Numba's cache on disk. Where no cache can be written, or its file is
+damaged, the kernel is compiled all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache, update_wrapper
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FUSED", "REORDERED", "Kernel", "kernel"]
+
+#: Additions and multiplications may be fused; NaN and infinities keep their meaning.
+FUSED = {"contract"}
+
+#: Sums may be taken in any order as well.
+REORDERED = {"contract", "reassoc"}
+
+#: Letters of a signature: dtype and number of axes.
+_ARRAYS = {
+    "M": (np.float64, 2),
+    "V": (np.float64, 1),
+    "I": (np.int64, 1),
+    "M4": (np.float32, 2),
+    "V4": (np.float32, 1),
+}
+_SCALARS = {"n": "int64", "x": "float64", "b": "boolean"}
+
+#: Stands for an optional array that is not given.
+_NOTHING = np.zeros(0)
+
+
+class Kernel:
+    """A function on arrays, compiled by Numba when it is first called.
+
+    `twin` has the same arguments. A kernel without signatures is compiled for each kind of
+    arguments that it is called with, and may be called by other kernels.
+    """
+
+    def __init__(
+        self,
+        loop: Callable[..., Any],
+        signatures: tuple[str, ...],
+        twin: Callable[..., Any] | None,
+        when: Callable[..., bool],
+        options: dict[str, Any],
+    ) -> None:
+        update_wrapper(self, loop)
+        self.py_func, self.twin, self.when, self.targetoptions = loop, twin, when, options
+        self.signatures, self._letters = signatures, tuple(s.split() for s in signatures)
+        self._code: dict[int, Any] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        if not self._letters:
+            return self._machine_code(0)(*arguments)
+        given = tuple(_NOTHING if a is None else a for a in arguments)
+        fitting = None
+        if self.when(*given):
+            fitting = next((i for i in range(len(self._letters)) if self._fits(i, given)), None)
+        if fitting is None:
+            assert self.twin is not None
+            return self.twin(*given)
+        letters = self._letters[fitting]
+        given = tuple(_plain(a, letter) for a, letter in zip(given, letters, strict=True))
+        return self._machine_code(fitting)(*given)
+
+    def __reduce__(self) -> str:
+        return str(self.py_func.__qualname__)
+
+    @property
+    def _numba_type_(self) -> Any:  # what other kernels see
+        return self._machine_code(0)._numba_type_
+
+    def _fits(self, index: int, arguments: tuple[Any, ...]) -> bool:
+        """Return whether the arrays that a signature overwrites are laid out as it expects."""
+        return all(
+            _is_plain(a, _ARRAYS[letter[:-1]][0])
+            for a, letter in zip(arguments, self._letters[index], strict=True)
+            if letter.endswith("!")
+        )
+
+    def _machine_code(self, index: int) -> Any:
+        return self._code.get(index) or self._compile(index)
+
+    def _compile(self, index: int) -> Any:
+        from numba import njit
+        from numba.core import config
+        from numba.core.compiler_lock import global_compiler_lock
+
+        if config.DISABLE_JIT:
+            return self.twin or self.py_func
+        with global_compiler_lock:
+            if index not in self._code:
+                code = njit(**self.targetoptions)(self.py_func)
+                files = _cache_files(self.py_func)
+                if files is not None:
+                    code._cache = files
+                if self._letters:
+                    code.compile(tuple(map(_numba_type, self._letters[index])))
+                    code.disable_compile()
+                self._code[index] = code
+        return self._code[index]
+
+
+def kernel(
+    *signatures: str,
+    twin: Callable[..., Any] | None = None,
+    when: Callable[..., bool] = lambda *_: True,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Kernel]:
+    """Make a kernel of a function; where `when(*arguments)` is false, the twin is called.
+
+    A signature has one letter for each argument: M matrix, V vector, I vector of int64, n int, x
+    float, b bool; M4 and V4 hold float32. Arrays marked "!" are overwritten: where they are not
+    aligned, C-ordered and of that dtype, the twin is used. Others are converted; None is empty.
+    """
+    assert twin is not None or not signatures
+    options = {"nogil": True, "error_model": "numpy", **options}
+    return lambda loop: Kernel(loop, signatures, twin, when, options)
+
+
+def _is_plain(array: NDArray[Any], dtype: Any) -> bool:
+    return array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
+
+
+def _plain(argument: Any, letter: str) -> Any:
+    """Return an array aligned, C-ordered and of the letter's dtype; itself where it is already."""
+    kind = letter.rstrip("!")
+    if kind in _SCALARS or _is_plain(argument, _ARRAYS[kind][0]):
+        return argument
+    return np.require(argument, _ARRAYS[kind][0], ["C", "A"])
+
+
+@cache
+def _numba_type(letter: str) -> Any:
+    from numba import from_dtype, types
+
+    kind = letter.rstrip("!")
+    if kind in _SCALARS:
+        return getattr(types, _SCALARS[kind])
+    dtype, n_axes = _ARRAYS[kind]
+    # Read-only, so that memory-mapped input compiles nothing anew.
+    return types.Array(from_dtype(np.dtype(dtype)), n_axes, "C", readonly=letter == kind)
+
+
+def _cache_files(loop: Callable[..., Any]) -> Any:
+    """Return Numba's cache of a function's machine code, or None where none can be written."""
+    try:
+        return _cache_class()(loop)
+    except RuntimeError:  # "no locator available": a read-only installation without a home
+        return None
+
+
+@cache
+def _cache_class() -> Any:
+    """Return Numba's cache on disk, for which a damaged file is a missing one."""
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+    class CheckedFiles(IndexDataCacheFile):
+        """Files that end in a digest: a flipped bit in machine code would be a wrong number."""
+
+        def _dump(self, obj: Any) -> bytes:
+            data: bytes = super()._dump(obj)
+            return data + hashlib.sha256(data).digest()
+
+        def _load_data(self, name: str) -> Any:
+            data = Path(self._data_path(name)).read_bytes()
+            if hashlib.sha256(data[:-32]).digest() != data[-32:]:
+                raise ValueError(f"damaged: {name}")
+            return super()._load_data(name)
+
+    class ForgivingCache(FunctionCache):
+        def __init__(self, loop: Callable[..., Any]) -> None:
+            super().__init__(loop)
+            locator = self._impl.locator
+            self._cache_file = CheckedFiles(
+                self._cache_path, self._impl.filename_base, locator.get_source_stamp()
+            )
+
+        def load_overload(self, sig: Any, target_context: Any) -> Any:
+            try:
+                return super().load_overload(sig, target_context)
+            except Exception:
+                self._try(self.flush)
+                return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            self._try(super().save_overload, sig, data)
+
+        @staticmethod
+        def _try(action: Callable[..., None], *arguments: Any) -> None:
+            try:
+                action(*arguments)
+            except Exception:
+                return
+
+    return ForgivingCache
