@@ -43,6 +43,8 @@ class Dataset:
     n_dropped : int
         Rows left out because their target was missing.
     feature_names : tuple of str
+    notes : tuple of str
+        What a reader should know of how cells were read.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Dataset:
     description: str
     n_dropped: int = 0
     feature_names: tuple[str, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
 
 
 def bundled() -> tuple[str, ...]:
@@ -79,12 +82,12 @@ def load(
     ----------
     name_or_path : str or Path
         A bundled data set ("breast-cancer", "digits", "iris", "wine"), a file (see
-        :func:`~crossfade.io.reading.read_table`), or the name of a file in
+        :func:`~crossfade.io.reading.read_file`), or the name of a file in
         :func:`data_directory`, folder and suffix optional ("pima", "statlog/vehicle").
     target : str, optional
         The column of classes in a file; by default the one called "target". Not for bundled data.
     missing_values, text, separator
-        As for :func:`~crossfade.io.reading.read_table`.
+        As for :func:`~crossfade.io.reading.read_file`.
 
     Returns
     -------
@@ -166,10 +169,10 @@ def _from_file(
     text: Collection[str],
     separator: str | None,
 ) -> Dataset:
-    from crossfade.io.reading import read_table, split_target
+    from crossfade.io.reading import read_file, split_target
     from crossfade.table.labels import encode_labels
 
-    frame = read_table(path, missing_values=missing_values, text=text, separator=separator)
+    frame, notes = read_file(path, missing_values=missing_values, text=text, separator=separator)
     if target is None:
         if "target" not in frame.columns:
             listed = ", ".join(show(name) for name in frame.columns[:8])
@@ -191,4 +194,5 @@ def _from_file(
         f"{dropped}",
         n_dropped=n_dropped,
         feature_names=tuple(X.columns),
+        notes=notes,
     )

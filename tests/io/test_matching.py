@@ -72,7 +72,7 @@ def test_booleans_are_words_or_digits(matcher, cell, value):
     ("cells", "message"),
     [
         ({"age": "old"}, "new.csv: column 'age': expected numbers as in fit, got 'old' in row 7 "),
-        ({"visits": "1,5"}, "new.csv: column 'visits': expected numbers as in fit, got '1,5'"),
+        ({"visits": "1,500"}, "column 'visits': expected numbers as in fit, got '1,500' in row 7"),
         ({"member": "maybe"}, "column 'member': expected true, false, 0 or 1 as in fit, got 'may"),
         ({"age": "true"}, "column 'age': expected numbers as in fit, got 'true' in row 7"),
     ],

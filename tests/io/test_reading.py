@@ -212,9 +212,8 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
         ("age\n31\n25\nabc\n41\nabc\n", "t.csv: column 'age': expected numbers or text, got both: "
          "31 and 'abc' (2 of 5 cells are text); correct the cells, say missing_values=['abc'] if "
          "they are missing, or text=[…] to keep the column as text"),
-        ("a;b\n1,5;2\n2,5;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1"),
-        ("a;b\n1,5;2\n2;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1,5"),
-        ('a\n"1,500"\n"2,000.5"\n', "t.csv: column 'a': expected numbers with a decimal point, go"),
+        ("a;b\n1,500;2\n2;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1"),
+        ('a\n"1,5"\n"2,000.5"\n', "t.csv: column 'a': expected numbers with a decimal point, got '1"),
     ],
 )  # fmt: skip
 def test_bad_files(write: Any, content: Any, sentence: str) -> None:
@@ -262,7 +261,9 @@ def test_other_kinds_of_file(write: Any, tmp_path: Path) -> None:
 
 def test_without_polars_the_extra_is_named(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(MissingExtraError, match=r"the extra 'cli' installs: pip install 'crossfa"):
+    with pytest.raises(
+        MissingExtraError, match=r"polars is needed for tables from files .* pip install 'crossfa"
+    ):
         read_table(write("a\n1\n"))
 
 

@@ -85,6 +85,7 @@ class NewRows:
             noun = "a column that is" if len(extra) == 1 else f"{len(extra)} columns that are"
             shown = ", ".join(extra[:8]) + (", …" if len(extra) > 8 else "")
             notes.append(f"ignored {noun} not the model's: {shown}")
+        notes += [f"{plain(name)}: {told}" for name, told in self.matcher.read_as.items()]
         for name, new in self.matcher.new_categories.items():
             cells = "1 cell" if new.cells == 1 else f"{new.cells:,} cells"
             notes.append(

@@ -82,7 +82,7 @@ def open_table(
     )
     label = target or "target"
     X, names = _without(data.X, data.feature_names, drop or (), label)
-    notes = []
+    notes = list(data.notes)
     if data.n_dropped:
         rows = "1 row has" if data.n_dropped == 1 else f"{data.n_dropped:,} rows have"
         left = "was" if data.n_dropped == 1 else "were"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossfade._checks import is_missing, show
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
-from crossfade.table import Schema, check_finite, encode_labels
+from crossfade.table import Schema, check_cells, encode_labels
 from crossfade.table.columns import Columns, read_columns
 
 __all__ = ["LabelledTable", "check_models", "read_table"]
@@ -74,7 +74,7 @@ def read_table(X: Any, y: Any) -> LabelledTable:
     classes, codes = encode_labels(y, n_samples=columns.n_rows)
     _refuse_single_rows(classes, np.bincount(codes, minlength=len(classes)))
     schema = Schema.learn(columns)
-    check_finite(schema.encode(columns), schema.names)
+    check_cells(schema.encode(columns), schema.names)
     return LabelledTable(
         Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
+from crossfade.io.numerals import plain_numerals
 from crossfade.io.reading import NOT_AVAILABLE, TRUTH
 from crossfade.table.schema import Schema
 
@@ -47,6 +48,8 @@ class Matcher:
     ----------
     new_categories : dict of str to NewCategories
         What was seen so far, by column.
+    read_as : dict of str to str
+        How cells in another notation than 1234.5 were read, by column.
     """
 
     def __init__(self, schema: Schema, path: str, missing_values: Collection[str] = ()) -> None:
@@ -54,6 +57,7 @@ class Matcher:
         self.path = path
         self.missing_values = [*missing_values, ""]
         self.new_categories: dict[str, NewCategories] = {}
+        self.read_as: dict[str, str] = {}
         self._known = [None if known is None else set(known) for known in schema.categories]
 
     def extra(self, names: Sequence[str]) -> list[str]:
@@ -106,6 +110,15 @@ class Matcher:
         boolean = self.schema.kinds[index] == "boolean"
         marks = stripped.filter(other)
         accepted = NOT_AVAILABLE | (TRUTH.keys() if boolean else set())
+        plain = plain_numerals(stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None))
+        if not boolean and plain is not None:
+            read = plain.cast(pl.Float64, strict=False)
+            if read.null_count() == plain.null_count():
+                example = int(other.arg_true()[0])
+                self.read_as.setdefault(
+                    series.name, f"{series[example]!r} is read as {read[example]:g}"
+                )
+                return read
         if not set(marks.unique().to_list()) <= accepted:
             wrong = ~stripped.is_in(list(accepted)) & other
             row, number = int(wrong.arg_true()[0]), int(wrong.sum())

@@ -14,22 +14,25 @@ from __future__ import annotations
 
 import difflib
 import io
+import unicodedata
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
+from crossfade.io.numerals import looks_numeric, plain_numerals
 from crossfade.io.text import Delimited, check_text
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["read_table", "split_target"]
+__all__ = ["TableFile", "read_file", "read_table", "split_target"]
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -42,13 +45,25 @@ NOT_AVAILABLE = frozenset(
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-def read_table(
+class TableFile(NamedTuple):
+    """A table from a file, and what a reader should know of how its cells were read."""
+
+    frame: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def read_table(path: str | Path, **options: Any) -> pl.DataFrame:
+    """Read a table from a file; see :func:`read_file`."""
+    return read_file(path, **options).frame
+
+
+def read_file(
     path: str | Path,
     *,
     separator: str | None = None,
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
-) -> pl.DataFrame:
+) -> TableFile:
     """Read a table from a file."""
     place = Path(path)
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
@@ -83,6 +98,11 @@ def is_parquet(place: Path) -> bool:
 @contextmanager
 def opened(place: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; say what is there instead where it cannot be."""
+    if place.is_char_device() or place.is_block_device():
+        raise DataError(
+            f"{place}: expected a file, got a device, whose end may never come; save its data in "
+            "a file first"
+        )
     try:
         file = place.open("rb")
     except FileNotFoundError:
@@ -157,9 +177,10 @@ def _odd_quote(table: Delimited) -> int:
 
 def _typed(
     frame: pl.DataFrame, place: str, missing: frozenset[str], text: frozenset[str]
-) -> pl.DataFrame:
+) -> TableFile:
     pl = import_optional("polars", "tables from files")
-    columns = []
+    columns: list[Any] = []
+    notes: list[str] = []
     for series in frame.iter_columns():
         if series.dtype == pl.String:
             stripped = series.str.strip_chars()
@@ -167,25 +188,87 @@ def _typed(
             series = series.set(empty, None)
             if series.name not in text:
                 where = f"{place}: column {show(series.name)}"
-                series = _typed_column(series, stripped.set(empty, None), where)
-        columns.append(series)
-    return pl.DataFrame(columns)
+                series = _typed_column(series, stripped.set(empty, None), where, notes)
+        columns.append(_wide(series))
+    return TableFile(pl.DataFrame(columns), (*notes, *filter(None, map(_alike, columns))))
 
 
-def _typed_column(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
+def _wide(series: pl.Series) -> pl.Series:
+    """Return numbers of any width as 64-bit integers or floats, so that no arithmetic wraps."""
+    pl = import_optional("polars", "tables from files")
+    if series.dtype.is_integer():
+        wide = series.cast(pl.Int64, strict=False)
+        return wide if wide.null_count() == series.null_count() else series.cast(pl.Float64)
+    return series.cast(pl.Float64) if series.dtype.is_numeric() else series
+
+
+def _alike(series: pl.Series) -> str | None:
+    """Return a note where two texts of a column differ in what cannot be seen."""
+    pl = import_optional("polars", "tables from files")
+    if series.dtype != pl.String:
+        return None
+    distinct = series.drop_nulls().unique(maintain_order=True)
+    if (
+        distinct.len() == distinct.str.strip_chars().n_unique()
+        and not distinct.str.contains(r"[^\x00-\x7F]|\s\s").any()
+    ):
+        return None
+    seen: dict[str, str] = {}
+    for value in distinct.to_list():
+        known = seen.setdefault(" ".join(unicodedata.normalize("NFKC", value).split()), value)
+        if known != value:
+            return (
+                f"{show(series.name)}: {known!a} and {value!a} look alike but are two values; "
+                "correct the cells if they are one"
+            )
+    return None
+
+
+def _typed_column(
+    series: pl.Series, stripped: pl.Series, where: str, notes: list[str]
+) -> pl.Series:
     """Return the column as integers, floats or booleans if all its cells are, else unchanged."""
     pl = import_optional("polars", "tables from files")
     numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
-    if numbers.null_count() == len(series) > series.null_count():
-        return _truth(series, stripped, where)
     other = stripped.filter(numbers.is_null() & stripped.is_not_null())
-    if not set(other.unique().to_list()) <= NOT_AVAILABLE:
-        _refuse_mixed(numbers, other, where)
-        return series
+    marks = set(other.unique().to_list())
+    if not marks <= NOT_AVAILABLE:
+        cells = stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None)
+        plain = plain_numerals(cells)
+        read = None if plain is None else plain.cast(pl.Float64, strict=False)
+        if plain is None or read is None or read.null_count() > cells.null_count():
+            return _text(series, stripped, numbers, other, where, notes)
+        first = int(cells.is_not_null().arg_true()[0])
+        notes.append(f"{show(series.name)}: {show(cells[first])} is read as {read[first]:.15g}")
+        stripped, numbers = plain, read
+    elif numbers.null_count() == len(series) > series.null_count():
+        return series  # nothing but marks for missing cells
     whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():
         return numbers
     return series if stripped.str.contains(r"^[+-]?0\d").any() else whole
+
+
+def _text(
+    series: pl.Series,
+    stripped: pl.Series,
+    numbers: pl.Series,
+    other: pl.Series,
+    where: str,
+    notes: list[str],
+) -> pl.Series:
+    """Return a column as text or booleans; say where it looks like numbers."""
+    if numbers.null_count() == len(series):
+        typed = _truth(series, stripped, where)
+    else:
+        typed = series
+        _refuse_mixed(numbers, other, where)
+    if typed is series and looks_numeric(other):
+        notes.append(
+            f"{show(series.name)}: cells such as {show(other[0])} may be numbers, but are not sure "
+            "to be; the column is kept as text"
+        )
+    return typed
 
 
 def _truth(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
@@ -277,6 +360,13 @@ def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
     remedy = "choose a column of classes, or cut the quantity into classes first"
     if not labels.dtype.is_integer():
         numbers = labels.cast(nw.Float64).to_numpy()
+        inexact = numbers[~(np.abs(numbers) <= 2.0**53)]
+        if inexact.size:
+            raise DataError(
+                f"target: expected classes in column {show(target)}, got the number "
+                f"{inexact[0]:g}; whole numbers are exact up to 2^53: correct the cells, or "
+                f"text=[{show(target)}] to read labels of more digits as text"
+            )
         fractions = numbers[numbers != numbers.round()]
         if fractions.size:
             raise DataError(

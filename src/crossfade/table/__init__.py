@@ -8,8 +8,16 @@ remembers what each column is.
 from __future__ import annotations
 
 from crossfade.table.labels import encode_labels
-from crossfade.table.read import check_finite, read_features
+from crossfade.table.read import check_cells, check_finite, read_features
 from crossfade.table.schema import Kind, Schema
 from crossfade.table.weights import check_weights
 
-__all__ = ["Kind", "Schema", "check_finite", "check_weights", "encode_labels", "read_features"]
+__all__ = [
+    "Kind",
+    "Schema",
+    "check_cells",
+    "check_finite",
+    "check_weights",
+    "encode_labels",
+    "read_features",
+]

@@ -311,6 +311,8 @@ def _of_series(series: nw.Series[Any], place: str) -> Column:
         return Column(place, "boolean", values)
     if dtype.is_decimal():
         return Column(place, "float", series.cast(nw.Float64).to_numpy())
+    if dtype in (nw.Int128, nw.UInt128):  # NumPy has none of these
+        return _of_objects(series.to_list(), place)
     if dtype.is_integer():
         return Column(place, "integer", series.to_numpy())
     if dtype.is_float():

@@ -28,13 +28,13 @@ Coded = tuple[NDArray[Any], NDArray[np.int64]]
 
 
 def encode_labels(
-    y: Any, classes: Any = None, *, minimum: int = 2, n_samples: int | None = None
+    y: Any, classes: Any = None, *, minimum: int = 2, n_samples: int | None = None, name: str = "y"
 ) -> Coded:
     """Return the distinct labels and the class code of each row.
 
     Shapes: y (n_rows,); classes (n_classes,); classes (n_classes,); codes (n_rows,).
     """
-    found, codes = _factorised(y, "y")
+    found, codes = _factorised(y, name)
     if n_samples is not None and len(codes) != n_samples:
         raise DataError(
             f"y: expected one label for each of the {n_samples} rows of X, got {len(codes)}; "
@@ -156,6 +156,8 @@ def _of_series(series: nw.Series[Any], place: str) -> Coded:
         raise _missing(missing, len(series), place)
     if dtype.is_decimal():
         series = series.cast(nw.Float64)
+    if dtype in (nw.Int128, nw.UInt128):
+        return _of_objects(series.to_list(), place)
     return _of_array(np.asarray(series.to_numpy()), place)
 
 

@@ -11,11 +11,14 @@ from sklearn.utils.validation import validate_data
 
 from crossfade._checks import show
 from crossfade.blocks import BLOCK_ROWS
-from crossfade.errors import DataError
+from crossfade.errors import DataError, DomainError
 from crossfade.table.columns import read_columns
 from crossfade.table.schema import Schema
 
-__all__ = ["check_finite", "read_features"]
+__all__ = ["check_cells", "check_finite", "read_features"]
+
+#: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
+_LARGEST, _SMALLEST = 1e150, 1e-150
 
 
 def read_features(
@@ -30,8 +33,8 @@ def read_features(
 ) -> tuple[NDArray[Any], Schema]:
     """Return a table as one matrix, with the schema that was learnt or is already known.
 
-    Infinite values are not looked for: that would be one more pass over the data. Call
-    :func:`check_finite` when sums over the matrix turn out not to be finite.
+    Infinite and very large values are not looked for: that would be one more pass over the data.
+    Call :func:`check_cells` when sums over the matrix turn out not to be finite.
 
     Shapes: X (n_rows, n_features); sample_weight (n_rows,); matrix (n_rows, n_features).
     """
@@ -46,6 +49,10 @@ def read_features(
         schema = Schema.learn(columns, declared, sample_weight=sample_weight)
         # Categories of rows without weight are not in the schema, and must not be an error.
         matrix = schema.encode(columns)
+        # Too large shows in the sums that follow, too small would vanish there without a word:
+        # where the first rows leave it possible, all rows of the column are looked at.
+        few = np.flatnonzero(_largest(matrix[:BLOCK_ROWS]) < _SMALLEST)
+        _refuse_small(_largest(matrix[:, few]), [schema.names[index] for index in few.tolist()])
         _check_same_columns(estimator, X, reset=True)
     if reset or extend:
         estimator.schema_ = schema
@@ -59,6 +66,44 @@ def _check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     except ValueError as error:
         raise DataError(str(error)) from None
+
+
+def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
+    """Refuse columns of numbers whose squares overflow or vanish, and infinite values.
+
+    Shapes: X (n_rows, n_features).
+    """
+    top = _largest(X)
+    if not (top < _LARGEST).all():
+        check_finite(X, names)
+        raise _size_error(top, top >= _LARGEST, f"numbers below {_LARGEST:g} in size", names)
+    _refuse_small(top, names)
+
+
+def _largest(X: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the largest absolute value of each column, 0 without a cell."""
+    top = np.zeros(X.shape[1])
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        block = X[start : start + BLOCK_ROWS]
+        for extreme in (np.fmax.reduce(block, axis=0), -np.fmin.reduce(block, axis=0)):
+            np.fmax(top, extreme, out=top)
+    return top
+
+
+def _refuse_small(top: NDArray[np.float64], names: Sequence[str] | None) -> None:
+    small = (top > 0.0) & (top < _SMALLEST)
+    if small.any():
+        raise _size_error(top, small, f"some number of at least {_SMALLEST:g} in size", names)
+
+
+def _size_error(
+    top: NDArray[np.float64], bad: NDArray[np.bool_], expected: str, names: Sequence[str] | None
+) -> DomainError:
+    columns = tuple(np.flatnonzero(bad).tolist())
+    error = DomainError(
+        columns, expected, float(top[columns[0]]), "change the unit, or take logarithms"
+    )
+    return error if names is None else error.renamed(names)
 
 
 def check_finite(X: NDArray[Any], names: Sequence[str] | None = None) -> None:

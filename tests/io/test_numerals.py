@@ -1,0 +1,123 @@
+"""Numbers as people write them, against what Python makes of the same number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from crossfade.errors import DataError
+from crossfade.io.matching import Matcher
+from crossfade.io.reading import read_file, read_table
+from crossfade.table.schema import Schema
+
+#: Cells of one column, and the numbers that they can only mean.
+SURE = {
+    "currency in front": (["$1", "-$2.5", "$ 30"], [1.0, -2.5, 30.0]),
+    "currency behind": (["1 €", "2.5€", "-30 €"], [1.0, 2.5, -30.0]),
+    "percent": (["5%", "7.5 %", "100%"], [5.0, 7.5, 100.0]),
+    "spaces": (["1 234", "12", "1 234 567"], [1234, 12, 1234567]),
+    "narrow spaces": (["1\u202f234", "12"], [1234, 12]),
+    "apostrophes": (["1'234", "999"], [1234, 999]),
+    "underscores": (["1_000", "20_000"], [1000, 20000]),
+    "true minus": (["−1.5", "2.5", "+3"], [-1.5, 2.5, 3.0]),
+    "Arabic digits": (["١٢", "٣٫٥"], [12.0, 3.5]),
+    "Devanagari digits": (["१२", "३"], [12, 3]),
+    "decimal commas": (["1,5", "2", "-0,25"], [1.5, 2.0, -0.25]),
+    "a decimal comma beside three digits": (["1,500", "2,5"], [1.5, 2.5]),
+    "decimal commas, dots between groups": (["1.234,5", "7,25"], [1234.5, 7.25]),
+    "decimal commas, spaces between groups": (["1 234,5", "7,125"], [1234.5, 7.125]),
+    "commas between groups": (["1,234,567", "1,234"], [1234567, 1234]),
+    "commas between groups, decimal points": (["1,234.5", "7"], [1234.5, 7.0]),
+    "all at once": (["−$1,234.50", "$7.00"], [-1234.5, 7.0]),
+}
+#: Cells that may be numbers but also something else: kept, and named.
+NOT_SURE = {
+    "two currencies": ["$1", "€2"],
+    "percent and none": ["5%", "x5", "7%"],
+    "dates": ["01.02.2020", "03.04.2021"],
+    "odd groups": ["12 34", "5 6789"],
+    "two separators": ["1 234", "1'234"],
+    "phone numbers": ["044 123 456", "079 123 456"],
+    "a comma and a point for the decimals": ["1,5", "2.5€"],
+}
+
+
+def written(folder: Path, cells: list[str], separator: str = ";") -> Path:
+    path = folder / "table.csv"
+    path.write_text("\n".join([f"x{separator}y", *(f"{cell}{separator}1" for cell in cells)]))
+    return path
+
+
+@pytest.mark.parametrize("case", SURE)
+def test_what_can_mean_only_one_number_is_read_as_it_and_told(tmp_path: Path, case: str):
+    cells, numbers = SURE[case]
+    frame, notes = read_file(written(tmp_path, [*cells, "", "NA"]))
+    assert frame["x"].to_list() == [*numbers, None, None]
+    assert frame["x"].dtype == (pl.Int64 if isinstance(numbers[0], int) else pl.Float64)
+    (note,) = notes
+    assert note.startswith("'x': ")
+    assert note.endswith(f" is read as {numbers[0]:.15g}")
+
+
+@pytest.mark.parametrize("case", SURE)
+def test_new_rows_are_read_alike(tmp_path: Path, case: str):
+    cells, numbers = SURE[case]
+    schema = Schema.learn(pl.DataFrame({"x": [0.5, 2.0]}))
+    matched = Matcher(schema, "new.csv").match(pl.DataFrame({"x": [*cells, "NA"]}))
+    assert matched["x"].to_list() == [*numbers, None]
+
+
+@pytest.mark.parametrize("case", [name for name in NOT_SURE if name != "percent and none"])
+def test_what_may_be_something_else_is_kept_and_named(tmp_path: Path, case: str):
+    frame, notes = read_file(written(tmp_path, NOT_SURE[case]))
+    assert frame["x"].to_list() == NOT_SURE[case]
+    (note,) = notes
+    assert note.startswith("'x': cells such as ")
+    assert note.endswith("is kept as text")
+
+
+def test_ordinary_text_and_numbers_are_read_without_a_word(tmp_path: Path):
+    for cells in (["red", "blue"], ["1", "2.5"], ["007", "011"], ["true", "False"], ["a1", "b2"]):
+        assert not read_file(written(tmp_path, cells)).notes
+
+
+def test_a_comma_that_could_be_either_is_refused(tmp_path: Path):
+    with pytest.raises(DataError, match="expected numbers with a decimal point, got '1,500'"):
+        read_table(written(tmp_path, ["1,500", "2,750"]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("a", " a"), ("a b", "a  b"), ("a b", "a\u00a0b"), ("é", "e\u0301")]
+)
+def test_texts_that_look_alike_are_named(tmp_path: Path, one: str, other: str):
+    (note,) = read_file(written(tmp_path, [one, "b", other])).notes
+    assert note == (
+        f"'x': {one!a} and {other!a} look alike but are two values; correct the cells if they "
+        "are one"
+    )
+
+
+def test_the_same_cells_from_parquet_and_from_text(tmp_path: Path):
+    narrow = pl.DataFrame(
+        {
+            "i8": pl.Series([100, -120, None], dtype=pl.Int8),
+            "u8": pl.Series([200, 3, 255], dtype=pl.UInt8),
+            "i32": pl.Series([50_000, 1, 2], dtype=pl.Int32),
+            "i128": pl.Series([5, -7, None], dtype=pl.Int128),
+            "f32": pl.Series([0.5, -0.25, None], dtype=pl.Float32),
+            "decimal": pl.Series(["1.25", "2.5", "-3.75"]).cast(pl.Decimal(10, 2)),
+            "word": ["a", "b", None],
+            "truth": [True, False, None],
+        }
+    )
+    narrow.write_parquet(tmp_path / "table.parquet")
+    narrow.write_csv(tmp_path / "table.csv")
+    parquet, text = (read_table(tmp_path / f"table.{kind}") for kind in ("parquet", "csv"))
+    assert parquet.equals(text)
+    assert parquet.schema == text.schema
+    schemas = [Schema.learn(parquet), Schema.learn(text), Schema.learn(narrow)]
+    assert schemas[0] == schemas[1]
+    # The kind of a column is that of its cells, whatever their width.
+    assert schemas[2].kinds[:4] == schemas[0].kinds[:4]
