@@ -14,8 +14,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade.errors import DataError
-from crossfade.table import Schema, check_finite, check_weights, encode_labels, read_features
+from crossfade import NaiveBayes
+from crossfade.errors import DataError, DomainError
+from crossfade.table import (
+    Schema,
+    check_cells,
+    check_finite,
+    check_weights,
+    encode_labels,
+    read_features,
+)
 from tests.table.tables import CELLS, every_library
 
 
@@ -189,6 +197,52 @@ def test_check_finite_names_the_columns() -> None:
         check_finite(X, ["a", "b", "c"])
     with pytest.raises(DataError, match=r"in 1 cells of column 1; "):
         check_finite(X[:4999, :2])
+
+
+@pytest.mark.parametrize("row", [0, 4999])
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (1e160, "expected numbers below 1e+150 in size, got 1e+160; change the unit"),
+        (-1e160, "expected numbers below 1e+150 in size, got 1e+160; change the unit"),
+        (1e-160, "expected some number of at least 1e-150 in size, got 1e-160; change the unit"),
+        (5e-324, "expected some number of at least 1e-150 in size, got 5e-324; change the unit"),
+        (np.inf, "expected finite numbers (NaN for missing cells), got infinity"),
+    ],
+)
+def test_sizes_whose_squares_are_no_numbers_are_refused(row: int, size: float, message: str):
+    X = np.ones((5000, 3))
+    check_cells(X)
+    X[:, 1] = [np.nan, 0.0] * 2500
+    check_cells(X)  # a column of zeros is no small one
+    X[row, 1] = size
+    with pytest.raises(DataError, match=re.escape(message)) as caught:
+        check_cells(X, ["a", "b", "c"])
+    assert "column 'b'" in str(caught.value) or "of column b" in str(caught.value)
+    X[row, 1], X[2500, 1] = 1e-160, 1.0
+    check_cells(X)  # tiny cells beside ordinary ones are as good as zero
+
+
+@pytest.mark.parametrize("row", [0, 4999])
+def test_every_fit_refuses_columns_that_are_too_small(row: int):
+    X = np.zeros((5000, 2))
+    X[:, 0] = np.arange(5000)
+    X[row, 1] = 1e-155
+    y = np.arange(5000) % 2
+    with pytest.raises(DomainError, match="column 'x1': expected some number of at least 1e-150"):
+        NaiveBayes(tradeoff=1).fit(X, y)
+
+
+@pytest.mark.parametrize("dtype", [pl.Int128, pl.UInt128])
+def test_integers_of_128_bits_are_numbers_and_labels(dtype: Any):
+    cells = pl.Series("x", [0, 7, 5, 1], dtype=dtype)
+    matrix, _ = read_features(NearestMean(), pl.DataFrame([cells]), reset=True)
+    assert_array_equal(matrix[:, 0], [0, 7, 5, 1])
+    classes, codes = encode_labels(cells)
+    assert_array_equal(classes, [0, 1, 5, 7])
+    assert_array_equal(codes, [0, 3, 2, 1])
+    huge = pl.Series([10**30, 0], dtype=dtype)
+    assert encode_labels(huge)[0].tolist() == [0, 10**30]
 
 
 def test_nothing_is_copied() -> None:

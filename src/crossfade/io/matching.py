@@ -110,16 +110,10 @@ class Matcher:
         boolean = self.schema.kinds[index] == "boolean"
         marks = stripped.filter(other)
         accepted = NOT_AVAILABLE | (TRUTH.keys() if boolean else set())
-        plain = plain_numerals(stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None))
-        if not boolean and plain is not None:
-            read = plain.cast(pl.Float64, strict=False)
-            if read.null_count() == plain.null_count():
-                example = int(other.arg_true()[0])
-                self.read_as.setdefault(
-                    series.name, f"{series[example]!r} is read as {read[example]:g}"
-                )
-                return read
         if not set(marks.unique().to_list()) <= accepted:
+            read = None if boolean else self._as_written(series.name, stripped)
+            if read is not None:
+                return read
             wrong = ~stripped.is_in(list(accepted)) & other
             row, number = int(wrong.arg_true()[0]), int(wrong.sum())
             raise DataError(
@@ -133,6 +127,18 @@ class Matcher:
             truth = stripped.replace_strict(TRUTH, default=None, return_dtype=pl.Boolean)
             return numbers.set(truth.is_not_null(), None).fill_null(truth.cast(pl.Float64))
         return numbers
+
+    def _as_written(self, name: str, stripped: pl.Series) -> pl.Series | None:
+        """Return numbers in another notation than 1234.5, None where they are not sure."""
+        pl = import_optional("polars", "tables from files")
+        cells = stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None)
+        plain = plain_numerals(cells)
+        read = None if plain is None else plain.cast(pl.Float64, strict=False)
+        if read is None or read.null_count() > cells.null_count():
+            return None
+        first = int((cells != plain).arg_true()[0])
+        self.read_as.setdefault(name, f"{show(cells[first])} is read as {read[first]:.15g}")
+        return read
 
     def _count_new(self, series: pl.Series, index: int) -> None:
         known: Any = self._known[index]
