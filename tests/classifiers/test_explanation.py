@@ -37,6 +37,7 @@ def check_sums(model, X, names=None):
     return explanation
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 def test_naive_bayes_with_columns_of_every_kind_and_missing_cells(tradeoff, unchanged):
     table, y = mixed_table()

@@ -157,6 +157,7 @@ def test_leave_one_out_equals_refits():
     assert approximate.log_loss == pytest.approx(losses(exact, y, None).log_loss, rel=0.002)
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 def test_missing_cells_weights_and_batches():
     X, y = geometric()
     X[::7, 0] = np.nan

@@ -31,6 +31,7 @@ def test_weights_are_repeated_rows(name, tradeoff):
     np.testing.assert_allclose(one.class_count_, other.class_count_)
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("tradeoff", TRADEOFFS)
 def test_weights_are_repeated_rows_in_every_density(tradeoff, missing):
@@ -214,6 +215,7 @@ def in_small_parts(predict, X):
     return np.concatenate([predict(X[start : start + 250]) for start in range(0, len(X), 250)])
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
 def test_many_rows_are_predicted_as_few_are_in_every_density(tradeoff, missing):
