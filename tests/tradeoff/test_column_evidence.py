@@ -14,8 +14,8 @@ from crossfade.tradeoff.column_evidence import (
     near_zero_variance,
     tail_evidence,
 )
+from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.out_of_fold import folds
 
 
 def columns(n=600, seed=0):

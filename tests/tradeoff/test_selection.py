@@ -13,8 +13,8 @@ from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
 from crossfade.tradeoff.criteria import losses
+from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.out_of_fold import folds
 from crossfade.tradeoff.path import TRADEOFFS
 
 KEYS = {"tradeoff", "l2", "variant", "weight", "log_loss", "brier", "error", "objective"}

@@ -31,8 +31,8 @@ from crossfade.tradeoff.column_evidence import (
     near_zero_variance,
     tail_evidence,
 )
+from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.out_of_fold import folds
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["BY_TYPE", "DENSITY_OF_KIND", "NaiveBayes"]

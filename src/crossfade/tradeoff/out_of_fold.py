@@ -19,13 +19,14 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import row_losses
+from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
 from crossfade.tradeoff.scoring import held_out_scores
 
-__all__ = ["Member", "OutOfFold", "folds", "out_of_fold"]
+__all__ = ["Member", "OutOfFold", "out_of_fold"]
 
 #: Rows a parameter that varies between classes must have for the approximation to be used.
 _ROWS_PER_PARAMETER = 10
@@ -132,54 +133,6 @@ def _score_fold(
         for g, point in zip(own, path, strict=True):
             at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
             scores[g, held] = held_out_scores(at, point.solution.theta, test)
-
-
-# -- folds -----------------------------------------------------------------------------------------
-
-
-def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> Integers:
-    """Return each row's fold, -1 for rows that are never held out.
-
-    Equal rows share a fold, so that a weight of three and three equal rows are the same thing, no
-    row is predicted by its own copy, and the order of the rows does not matter. Each class is
-    dealt over the folds in the order of its rows' values. A class with one distinct row (or in one
-    group) always stays in the training part.
-
-    Shapes: groups (n_samples,); → (n_samples,).
-    """
-    if groups is not None:
-        return _group_folds(rows, n_folds, groups)
-    # Two missing cells are equal here; infinity stands for them, since it is refused in data.
-    values = np.where(np.isnan(rows.X), np.inf, rows.X) if rows.has_missing else rows.X
-    keys = np.column_stack([rows.codes.astype(np.float64), values])
-    distinct, which = np.unique(keys, axis=0, return_inverse=True)
-    which = which.ravel()
-    codes = distinct[:, 0].astype(np.int64)
-    fold = np.empty(codes.size, dtype=np.int64)
-    start = 0
-    for c in range(rows.n_classes):
-        own = np.flatnonzero(codes == c)
-        fold[own] = (np.arange(own.size) + start) % n_folds if own.size > 1 else -1
-        start += own.size
-    return fold[which]
-
-
-def _group_folds(rows: LabelledRows, n_folds: int, groups: Integers) -> Integers:
-    """Deal whole groups, the largest first, each to the fold that it fills up most evenly."""
-    n_groups = int(groups.max()) + 1
-    weight = np.zeros((n_groups, rows.n_classes))
-    np.add.at(weight, (groups, rows.codes), 1.0 if rows.weights is None else rows.weights)
-    share = weight / np.maximum(rows.class_weights, 1e-300)
-    held = np.zeros((n_folds, rows.n_classes))
-    fold = np.empty(n_groups, dtype=np.int64)
-    for group in np.argsort(-share.max(axis=1), kind="stable"):
-        filled = held + share[group]
-        fold[group] = int(np.argmin((filled**2).sum(axis=1) - (held**2).sum(axis=1)))
-        held[fold[group]] += share[group]
-    # Where a fold holds all rows of a class, nothing could be learnt about that class without it.
-    emptied = (held >= 1.0 - 1e-12) & (rows.class_weights > 0)
-    stays = (emptied[fold] & (share > 0)).any(axis=1)
-    return np.where(stays, -1, fold)[groups]
 
 
 # -- leave-one-out ---------------------------------------------------------------------------------

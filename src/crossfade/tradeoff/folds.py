@@ -1,0 +1,133 @@
+"""Rows dealt over folds, by nothing that another layout of the same table alters.
+
+Each class is dealt over the folds in the order of a hash of its rows' contents. The hash does not
+change with the order or the sign of columns, their units, the names and order of labels, or the
+order of rows. A cell counts by its distance from the middle of its column's range, in units of that
+range; rows and columns then tell each other apart in turns, as colours do in Weisfeiler & Leman's
+refinement (1968), so that neither needs a place in an order. Which side of the middle a cell is on
+counts once the column's orientation has been found from the rows' own hashes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.labelled_rows import LabelledRows
+
+__all__ = ["folds"]
+
+Hashes = NDArray[np.uint64]
+
+#: Steps of a column's range that are told apart, so coarse that rounding does not move a cell.
+_STEPS = 2.0**20
+
+#: Where steps begin: round numbers, of which tables are full, do not lie on their edges.
+_EDGE = 0.3779
+
+_MISSING, _BELOW = np.uint64(1 << 62), np.uint64(1 << 61)
+
+#: Times that rows and columns tell each other apart.
+_ROUNDS = 2
+
+
+def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> Integers:
+    """Return each row's fold, -1 for rows that are never held out.
+
+    Equal rows share a fold, so that a weight of three and three equal rows are the same thing and
+    no row is predicted by its own copy. A class with one distinct row (or in one group) always
+    stays in the training part.
+
+    Shapes: groups (n_samples,); → (n_samples,).
+    """
+    first, which = _distinct(rows)
+    codes = rows.codes[first]
+    keys = _row_keys(np.asarray(rows.X[first], dtype=np.float64))
+    if groups is not None:
+        return _group_folds(rows, n_folds, groups, keys, which)
+    sizes = np.bincount(codes, minlength=rows.n_classes)
+    contents = np.zeros(rows.n_classes, dtype=np.uint64)
+    np.add.at(contents, codes, keys)
+    fold = np.empty(codes.size, dtype=np.int64)
+    start = 0
+    for c in np.lexsort((contents, sizes)):
+        own = np.flatnonzero(codes == c)
+        own = own[np.argsort(keys[own], kind="stable")]
+        fold[own] = (np.arange(own.size) + start) % n_folds if own.size > 1 else -1
+        start += own.size
+    return fold[which]
+
+
+def _mixed(values: Any) -> Hashes:
+    """Return SplitMix64's finaliser (Steele, Lea & Flood 2014) of 64-bit integers."""
+    x = np.asarray(values, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def _distinct(rows: LabelledRows) -> tuple[Integers, Integers]:
+    """Return the position of one of each set of equal rows, and each row's set, by contents."""
+    cells = np.array(rows.X, dtype=np.float64) + 0.0  # no -0.0
+    cells[np.isnan(cells)] = np.nan  # of one bit pattern
+    place = _mixed(np.arange(cells.shape[1]))
+    contents = _mixed(cells.view(np.uint64) ^ place).sum(axis=1, dtype=np.uint64)
+    contents ^= _mixed(rows.codes)
+    _, first, which = np.unique(contents, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+def _row_keys(X: Floats) -> Hashes:
+    """Return a hash of each row's contents that no change of layout alters, shape (n_rows,)."""
+    present = np.isfinite(X)
+    # Halves, since the range of large numbers may be infinite.
+    low = 0.5 * np.where(present, X, np.inf).min(axis=0, initial=np.inf)
+    high = 0.5 * np.where(present, X, -np.inf).max(axis=0, initial=-np.inf)
+    with np.errstate(invalid="ignore", over="ignore"):
+        z = (0.5 * X - 0.5 * (low + high)) / np.where(high > low, 0.5 * (high - low), 1.0)
+    z = np.where(present, z, 0.0)
+    cells = np.where(present, np.floor(np.abs(z) * _STEPS + _EDGE).astype(np.uint64), _MISSING)
+    keys = _refined(cells)
+    # A column's orientation: the side on which rows of large hashes lie. None if it has no side.
+    height = keys / 2.0**63 - 1.0
+    lean, size = height @ z, np.abs(height) @ np.abs(z)
+    side = np.where(np.abs(lean) > 1e-9 * size, np.sign(lean), 0.0)
+    return _refined(np.where(z * side < -0.5 / _STEPS, cells | _BELOW, cells))
+
+
+def _refined(cells: Hashes) -> Hashes:
+    """Return a hash of each row, whatever the order of rows and columns (sums wrap around)."""
+    columns = np.zeros(cells.shape[1], dtype=np.uint64)
+    for _ in range(_ROUNDS):
+        rows = _mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
+        columns = _mixed(cells ^ rows[:, None]).sum(axis=0, dtype=np.uint64)
+    return _mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
+
+
+def _group_folds(
+    rows: LabelledRows, n_folds: int, groups: Integers, keys: Hashes, which: Integers
+) -> Integers:
+    """Deal whole groups, the largest first, each to the fold that it fills up most evenly."""
+    n_groups = int(groups.max()) + 1
+    # Which of the distinct rows a group holds, each counted once.
+    held_by, holds = np.divmod(np.unique(groups * keys.size + which), keys.size)
+    contents = np.zeros(n_groups, dtype=np.uint64)
+    np.add.at(contents, held_by, _mixed(keys[holds]))
+    weight = np.zeros((n_groups, rows.n_classes))
+    np.add.at(weight, (groups, rows.codes), 1.0 if rows.weights is None else rows.weights)
+    share = weight / np.maximum(rows.class_weights, 1e-300)
+    held = np.zeros((n_folds, rows.n_classes))
+    fold = np.empty(n_groups, dtype=np.int64)
+    for group in np.lexsort((contents, -np.round(share.max(axis=1), 12))):
+        filled = held + share[group]
+        # Rounded, so that the order in which classes are summed does not decide between equals.
+        added = np.round((filled**2).sum(axis=1) - (held**2).sum(axis=1), 12)
+        fold[group] = int(np.argmin(added))
+        held[fold[group]] += share[group]
+    # Where a fold holds all rows of a class, nothing could be learnt about that class without it.
+    emptied = (held >= 1.0 - 1e-12) & (rows.class_weights > 0)
+    stays = (emptied[fold] & (share > 0)).any(axis=1)
+    return np.where(stays, -1, fold)[groups]
