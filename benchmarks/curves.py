@@ -78,9 +78,9 @@ def _ours(**options: Any) -> Callable[[Data], Callable[[], Any]]:
 
         def run() -> Any:
             curve = learning_curve(
-                {"model": model},
                 data.X,
                 data.y,
+                models={"model": model},
                 train_sizes=data.sizes,
                 n_splits=data.n_splits,
                 train_size=614,

@@ -126,9 +126,9 @@ def run(settings: Settings) -> Outcome:
         table = read_source(problem.source, settings.data)
         X, y = inputs(problem, table, generator(settings.seed, number))
         curves[problem.name] = learning_curve(
-            models(problem) | (zero_one(problem) if settings.zero_one else {}),
             X,
             y,
+            models=models(problem) | (zero_one(problem) if settings.zero_one else {}),
             train_sizes=sizes(y),
             n_splits=settings.repeats,
             train_size=_n_train(y),

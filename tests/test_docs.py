@@ -59,6 +59,30 @@ def test_names_of_packages_are_documented(package: str):
         assert f"::: crossfade.{package}.{name}\n" in reference
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_name_that_a_page_mentions_can_be_imported(page: Path):
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"(?m)(?:^::: |`)(crossfade(?:\.\w+)+)", text)) - {"crossfade.json"}
+    for statement in re.findall(r"(?m)^(?:>>> )?from (crossfade[\w.]*) import ([\w, ]+)$", text):
+        named |= {f"{statement[0]}.{name.strip()}" for name in statement[1].split(",")}
+    assert [name for name in sorted(named) if not _is_there(name)] == []
+
+
+def _is_there(dotted: str) -> bool:
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[length:]:
+            if not hasattr(found, name):
+                return False
+            found = getattr(found, name)
+        return True
+    return False
+
+
 def test_make_targets_named_in_the_readme_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):

@@ -43,12 +43,12 @@ class Interrupts(Breaks):
 def test_ctrl_c_returns_what_is_done():
     X, y = blobs()
     Interrupts.fits = 0
-    curve = learning_curve({"i": Interrupts(6)}, X, y, train_sizes=[10, 40], n_splits=10)
+    curve = learning_curve(X, y, models={"i": Interrupts(6)}, train_sizes=[10, 40], n_splits=10)
     assert (curve.n_splits, curve.complete) == (2, False)
     assert "(interrupted)" in repr(curve)
     Interrupts.fits = 0
     with pytest.raises(KeyboardInterrupt):
-        learning_curve({"i": Interrupts(1)}, X, y, train_sizes=[10, 40], n_splits=10)
+        learning_curve(X, y, models={"i": Interrupts(1)}, train_sizes=[10, 40], n_splits=10)
 
 
 def test_compiled_splits_come_in_batches_of_about_half_a_second(monkeypatch):
@@ -60,7 +60,7 @@ def test_compiled_splits_come_in_batches_of_about_half_a_second(monkeypatch):
         X, y = blobs()
         done: list[int] = []
         learning_curve(
-            {"nb": NaiveBayes(tradeoff=1)}, X, y, train_sizes=[10], n_splits=200,
+            X, y, models={"nb": NaiveBayes(tradeoff=1)}, train_sizes=[10], n_splits=200,
             progress=lambda *report, done=done: done.append(report[0]),
         )  # fmt: skip
         assert done[-1] == 200
@@ -77,8 +77,8 @@ def test_ctrl_c_amid_compiled_splits_keeps_the_batches_before():
             raise KeyboardInterrupt
 
     models = {"nb": NaiveBayes(tradeoff=1)}
-    part = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=500, progress=stop)
-    whole = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=500)
+    part = learning_curve(X, y, models=models, train_sizes=[10, 40], n_splits=500, progress=stop)
+    whole = learning_curve(X, y, models=models, train_sizes=[10, 40], n_splits=500)
     assert 5 < part.n_splits < 500
     assert not part.complete
     assert part.frame().equals(whole.frame()[: len(part.frame())])
@@ -111,7 +111,8 @@ def progress(done, total, text):
     print(done, flush=True)
 
 curve = learning_curve(
-    chosen, X, y, train_sizes=[10, 30, 60], n_splits=24, checkpoint=sys.argv[1], progress=progress
+    X, y, models=chosen, train_sizes=[10, 30, 60], n_splits=24, checkpoint=sys.argv[1],
+    progress=progress,
 )
 curve.frame().write_csv(sys.argv[1] + ".csv")
 print("complete" if curve.complete else "interrupted", flush=True)
@@ -181,7 +182,9 @@ def test_wherever_a_file_was_cut_the_run_continues_to_the_same_bytes(tmp_path):
     models = {"b": Breaks(20), "nb": NaiveBayes(tradeoff=1), "half": NaiveBayes(tradeoff=0.5)}
 
     def run() -> Any:
-        return learning_curve(models, X, y, train_sizes=[10, 40], n_splits=4, checkpoint=file)
+        return learning_curve(
+            X, y, models=models, train_sizes=[10, 40], n_splits=4, checkpoint=file
+        )
 
     whole = run()
     content = file.read_bytes()
@@ -198,12 +201,12 @@ def test_a_checkpoint_is_continued_with_more_splits_and_read_with_fewer(tmp_path
     X, y = blobs()
     models = {"b": Breaks(20), "g": GaussianNB()}
     settings = {"train_sizes": [10, 40], "checkpoint": tmp_path / "file"}
-    learning_curve(models, X, y, n_splits=2, **settings)
-    five = learning_curve(models, X, y, n_splits=5, **settings)
-    whole = learning_curve(models, X, y, n_splits=5, train_sizes=[10, 40])
+    learning_curve(X, y, models=models, n_splits=2, **settings)
+    five = learning_curve(X, y, models=models, n_splits=5, **settings)
+    whole = learning_curve(X, y, models=models, n_splits=5, train_sizes=[10, 40])
     assert five.frame().equals(whole.frame())
     assert five.notes == whole.notes == ("b: 5 fits failed: 10 rows are too few",)
-    assert learning_curve(models, X, y, n_splits=3, **settings).n_splits == 3
+    assert learning_curve(X, y, models=models, n_splits=3, **settings).n_splits == 3
     assert (tmp_path / "file").read_bytes().count(b"\n") == 6
 
 
@@ -237,7 +240,7 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path, content):
     file = tmp_path / "file"
     file.write_bytes(content)
     with pytest.raises(DataError, match="expected a new file or one that learning_curve wrote"):
-        learning_curve({"g": GaussianNB()}, X, y, n_splits=2, checkpoint=file)
+        learning_curve(X, y, models={"g": GaussianNB()}, n_splits=2, checkpoint=file)
     assert file.read_bytes() == content
 
 
@@ -245,12 +248,14 @@ def test_models_that_cannot_be_told_apart_have_no_checkpoint(tmp_path):
     X, y = blobs()
     model = make_pipeline(FunctionTransformer(lambda rows: rows), GaussianNB())
     with pytest.raises(DataError, match=r"checkpoint: expected models that can be pickled, .* 'p'"):
-        learning_curve({"p": model}, X, y, n_splits=2, checkpoint=tmp_path / "file")
+        learning_curve(X, y, models={"p": model}, n_splits=2, checkpoint=tmp_path / "file")
     assert not (tmp_path / "file").exists()
-    assert learning_curve({"p": model}, X, y, n_splits=2).complete
+    assert learning_curve(X, y, models={"p": model}, n_splits=2).complete
 
 
 def test_a_checkpoint_in_a_folder_that_is_not_there_is_an_error(tmp_path):
     X, y = blobs()
     with pytest.raises(OSError, match="No such file"):
-        learning_curve({"g": GaussianNB()}, X, y, n_splits=2, checkpoint=tmp_path / "a" / "b")
+        learning_curve(
+            X, y, models={"g": GaussianNB()}, n_splits=2, checkpoint=tmp_path / "a" / "b"
+        )

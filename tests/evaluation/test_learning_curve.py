@@ -35,7 +35,7 @@ def test_larger_training_sets_hold_the_smaller_and_every_class():
     X, y = blobs()
     X[:, 0] = np.arange(len(X))
     Watcher.seen.clear()
-    learning_curve({"watch": Watcher()}, X, y, train_sizes=[3, 10, 40, 90], n_splits=4)
+    learning_curve(X, y, models={"watch": Watcher()}, train_sizes=[3, 10, 40, 90], n_splits=4)
     assert len(Watcher.seen) == 16
     for split in range(4):
         sets = Watcher.seen[4 * split : 4 * split + 4]
@@ -48,7 +48,7 @@ def test_larger_training_sets_hold_the_smaller_and_every_class():
 def test_scores_are_those_of_fits_made_by_hand(unchanged):
     X, y = unchanged(*blobs())
     models = {"nb": GaussianNB(), "lr": LogisticRegression()}
-    curve = learning_curve(models, X, y, train_sizes=[9, 30], n_splits=3, random_state=5)
+    curve = learning_curve(X, y, models=models, train_sizes=[9, 30], n_splits=3, random_state=5)
     codes = np.unique(y, return_inverse=True)[1]
     splits = repeated_splits(codes, n_splits=3, n_train=96, random_state=5)
     for i, split in enumerate(splits):
@@ -62,7 +62,7 @@ def test_scores_are_those_of_fits_made_by_hand(unchanged):
 def test_frame_has_a_row_per_split_size_and_model():
     X, y = blobs()
     models = {"nb": GaussianNB(), "ridge": RidgeClassifier()}
-    curve = learning_curve(models, X, y, train_sizes=[9, 30], n_splits=3)
+    curve = learning_curve(X, y, models=models, train_sizes=[9, 30], n_splits=3)
     frame = curve.frame()
     assert frame.columns == ["split", "m", "model", "error", "log_loss", "brier"]
     assert frame.shape == (12, 6)
@@ -74,8 +74,8 @@ def test_frame_has_a_row_per_split_size_and_model():
 def test_the_first_splits_of_a_long_run_are_those_of_a_short_one():
     X, y = blobs()
     models = {"nb": NaiveBayes(tradeoff=1)}
-    short = learning_curve(models, X, y, n_splits=2)
-    long = learning_curve(models, X, y, n_splits=20)
+    short = learning_curve(X, y, models=models, n_splits=2)
+    long = learning_curve(X, y, models=models, n_splits=20)
     np.testing.assert_array_equal(short.scores["nb"]["brier"], long.scores["nb"]["brier"][:2])
     assert short.sizes[0] == 15
     assert short.sizes[-1] == 96
@@ -96,7 +96,10 @@ def test_the_first_splits_of_a_long_run_are_those_of_a_short_one():
 )
 def test_sizes_are_counts_or_fractions_of_the_training_part(given, sizes):
     X, y = blobs()
-    assert learning_curve({"nb": GaussianNB()}, X, y, train_sizes=given, n_splits=1).sizes == sizes
+    assert (
+        learning_curve(X, y, models={"nb": GaussianNB()}, train_sizes=given, n_splits=1).sizes
+        == sizes
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +109,7 @@ def test_sizes_are_counts_or_fractions_of_the_training_part(given, sizes):
 def test_other_sizes_are_refused(given):
     X, y = blobs()
     with pytest.raises(DataError, match="train_sizes: expected 'log', counts from 3"):
-        learning_curve({"nb": GaussianNB()}, X, y, train_sizes=given, n_splits=1)
+        learning_curve(X, y, models={"nb": GaussianNB()}, train_sizes=given, n_splits=1)
 
 
 @pytest.mark.parametrize(
@@ -131,26 +134,26 @@ def test_settings_that_make_no_sense_are_refused(change, words):
 def test_a_run_is_the_same_again_although_a_forest_draws_numbers():
     X, y = blobs()
     forest = {"forest": RandomForestClassifier(3)}
-    runs = [learning_curve(forest, X, y, train_sizes=[20, 60], n_splits=2) for _ in range(2)]
+    runs = [learning_curve(X, y, models=forest, train_sizes=[20, 60], n_splits=2) for _ in range(2)]
     assert runs[0].frame().equals(runs[1].frame())
     assert forest["forest"].random_state is None
 
 
 def test_fits_that_fail_are_missing_and_noted():
     X, y = blobs()
-    curve = learning_curve({"b": Breaks(20)}, X, y, train_sizes=[10, 15, 40], n_splits=3)
+    curve = learning_curve(X, y, models={"b": Breaks(20)}, train_sizes=[10, 15, 40], n_splits=3)
     error = curve.scores["b"]["error"]
     assert np.isnan(error[:, :2]).all()
     assert np.isfinite(error[:, 2]).all()
     assert curve.notes == ("b: 6 fits failed: 10 rows are too few",)
     with pytest.raises(DataError, match="all 6 fits of 'b' failed: 10 rows are too few"):
-        learning_curve({"b": Breaks(200)}, X, y, train_sizes=[10, 40], n_splits=3)
+        learning_curve(X, y, models={"b": Breaks(200)}, train_sizes=[10, 40], n_splits=3)
 
 
 def test_a_model_that_fits_nowhere_does_not_cost_the_others_their_run():
     X, y = blobs()
     models = {"b": Breaks(200), "g": GaussianNB(), "c": Breaks(201)}
-    curve = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=3)
+    curve = learning_curve(X, y, models=models, train_sizes=[10, 40], n_splits=3)
     assert curve.frame()["error"].null_count() == 12
     assert curve.notes[0] == "b: 6 fits failed: 10 rows are too few"
     assert curve.crossings() == {}
@@ -158,7 +161,7 @@ def test_a_model_that_fits_nowhere_does_not_cost_the_others_their_run():
     assert curve.plot().to_dict()
     del models["g"]
     with pytest.raises(DataError, match="of 'b' failed as all others did: 10 rows are too few"):
-        learning_curve(models, X, y, train_sizes=[10, 40], n_splits=3)
+        learning_curve(X, y, models=models, train_sizes=[10, 40], n_splits=3)
 
 
 class Column(GaussianNB):
@@ -171,19 +174,19 @@ class Column(GaussianNB):
 def test_what_is_predicted_has_to_be_a_label():
     X, y = blobs()
     settings = {"train_sizes": [10, 40], "n_splits": 3}
-    plain = learning_curve({"g": GaussianNB()}, X, y, **settings)
-    column = learning_curve({"g": Column()}, X, y, **settings)
+    plain = learning_curve(X, y, models={"g": GaussianNB()}, **settings)
+    column = learning_curve(X, y, models={"g": Column()}, **settings)
     assert column.frame().equals(plain.frame())
     # A regression's numbers are no decisions, however near they are to some label.
     with pytest.raises(DataError, match=r"expected predictions to be labels of y, got .*\d\.\d"):
-        learning_curve({"r": LinearRegression()}, X, (y == "a").astype(int), **settings)
+        learning_curve(X, (y == "a").astype(int), models={"r": LinearRegression()}, **settings)
 
 
 @pytest.mark.filterwarnings("error")
 def test_one_split_has_a_mean_and_no_interval():
     X, y = blobs()
     models = {"g": GaussianNB(), "nb": NaiveBayes(tradeoff=1)}
-    curve = learning_curve(models, X, y, train_sizes=[10, 40], n_splits=1)
+    curve = learning_curve(X, y, models=models, train_sizes=[10, 40], n_splits=1)
     at = curve.summary()["g"][1]
     assert at.mean == curve.scores["g"]["error"][0, 1]
     assert np.isnan([at.standard_error, at.low, at.high]).all()
@@ -196,14 +199,14 @@ def test_progress_is_told():
     X, y = blobs()
     told: list[tuple[int, int, str]] = []
     learning_curve(
-        {"g": GaussianNB()}, X, y, n_splits=3, progress=lambda *report: told.append(report)
+        X, y, models={"g": GaussianNB()}, n_splits=3, progress=lambda *report: told.append(report)
     )
     assert told[-1] == (3, 3, "split 3 of 3")
 
 
 def test_the_result_says_what_it_is():
     X, y = blobs()
-    curve = learning_curve({"g": GaussianNB()}, X, y, train_sizes=[10, 40], n_splits=2)
+    curve = learning_curve(X, y, models={"g": GaussianNB()}, train_sizes=[10, 40], n_splits=2)
     assert isinstance(curve, LearningCurve)
     assert repr(curve).startswith("<LearningCurve: 'g' on 2 sizes from 10 to 40 rows, 2 splits")
     with pytest.raises(AttributeError):

@@ -24,7 +24,7 @@ def sentences(n: int = 60, seed: int = 0) -> tuple[list[list[str]], list[list[st
 def test_steps_are_scored_and_sequences_counted(unchanged):
     X, y = unchanged(*sentences())
     model = HiddenMarkovModel(emission="categorical", tradeoff=1)
-    curve = learning_curve({"hmm": model}, X, y, train_sizes=[10, 48], n_splits=2)
+    curve = learning_curve(X, y, models={"hmm": model}, train_sizes=[10, 48], n_splits=2)
     assert (curve.unit, curve.n_train, curve.n_test) == ("sequences", 48, 12)
     for i, split in enumerate(random_splits(60, n_splits=2, n_train=48, random_state=0)):
         for j, size in enumerate((10, 48)):
@@ -45,7 +45,7 @@ def test_a_label_that_few_sentences_lack_is_still_a_label():
     X.append(["w0", "w1"])
     y.append(["rare", "T0"])
     model = HiddenMarkovModel(emission="categorical", tradeoff=1)
-    curve = learning_curve({"hmm": model}, X, y, train_sizes=[2, 10], n_splits=5)
+    curve = learning_curve(X, y, models={"hmm": model}, train_sizes=[2, 10], n_splits=5)
     assert np.isfinite(curve.scores["hmm"]["brier"]).all()
 
 
@@ -53,10 +53,10 @@ def test_sequences_can_be_continued(tmp_path):
     X, y = sentences(30)
     models = {"hmm": HiddenMarkovModel(emission="categorical", tradeoff=1)}
     settings = {"train_sizes": [5, 20], "checkpoint": tmp_path / "file"}
-    learning_curve(models, X, y, n_splits=1, **settings)
-    continued = learning_curve(models, X, y, n_splits=3, **settings)
+    learning_curve(X, y, models=models, n_splits=1, **settings)
+    continued = learning_curve(X, y, models=models, n_splits=3, **settings)
     assert continued.frame().equals(
-        learning_curve(models, X, y, n_splits=3, train_sizes=[5, 20]).frame()
+        learning_curve(X, y, models=models, n_splits=3, train_sizes=[5, 20]).frame()
     )
 
 
@@ -72,5 +72,5 @@ def test_sequences_can_be_continued(tmp_path):
 def test_sequences_that_do_not_fit_are_refused(X, y, words):
     with pytest.raises(DataError, match=words):
         learning_curve(
-            {"hmm": HiddenMarkovModel(emission="categorical", tradeoff=1)}, X, y, n_splits=1
+            X, y, models={"hmm": HiddenMarkovModel(emission="categorical", tradeoff=1)}, n_splits=1
         )

@@ -33,7 +33,7 @@ MODELS = {
 
 def test_hmm_entropic_chain_and_random_field_side_by_side(sentences, unchanged):
     X, y = unchanged(*sentences)
-    curve = learning_curve(MODELS, X, y, train_sizes=[8, 60], n_splits=2, train_size=60)
+    curve = learning_curve(X, y, models=MODELS, train_sizes=[8, 60], n_splits=2, train_size=60)
     assert (curve.unit, curve.n_train, curve.n_test) == ("sequences", 60, 20)
     # Each point is what a fit by hand gives.
     split = next(iter(random_splits(80, n_splits=1, n_train=60, random_state=0)))
@@ -46,7 +46,7 @@ def test_hmm_entropic_chain_and_random_field_side_by_side(sentences, unchanged):
 
 
 def test_more_sentences_help_each(sentences):
-    curve = learning_curve(MODELS, *sentences, train_sizes=[6, 64], n_splits=3)
+    curve = learning_curve(*sentences, models=MODELS, train_sizes=[6, 64], n_splits=3)
     for name in MODELS:
         few, many = curve.scores[name]["log_loss"].mean(axis=0)
         assert many < few

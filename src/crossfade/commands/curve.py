@@ -97,9 +97,9 @@ def curve(
     chosen = choose_models(models.split(","))
     with live_progress(table.name) as progress:
         curve = learning_curve(
-            chosen,
             table.X,
             table.y,
+            models=chosen,
             train_sizes=_numbers(sizes),
             n_splits=splits,
             train_size=int(train_size) if train_size > 1 else train_size,

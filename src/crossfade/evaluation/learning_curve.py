@@ -36,10 +36,10 @@ _LOG_SIZES = 12
 
 
 def learning_curve(
-    models: Mapping[str, Any],
     X: Any,
     y: Any,
     *,
+    models: Mapping[str, Any],
     train_sizes: str | Iterable[float] = "log",
     n_splits: int = 100,
     train_size: float | int = 0.8,
@@ -55,14 +55,14 @@ def learning_curve(
 
     Parameters
     ----------
-    models : mapping of str to estimator
-        Any scikit-learn classifiers, unfitted; they are cloned, not changed. A `random_state` left
-        None is filled in from the seed. Scores of a fit that fails are missing, and the result's
-        notes tell why.
     X : data frame or array-like of shape (n_samples, n_features), or list of sequences
         Not changed. With a list of sequences, sizes count sequences and scores are of steps.
     y : array-like of shape (n_samples,), or list of sequences of labels
         Labels; rows without one are left out.
+    models : mapping of str to estimator
+        Any scikit-learn classifiers, unfitted; they are cloned, not changed. A `random_state` left
+        None is filled in from the seed. Scores of a fit that fails are missing, and the result's
+        notes tell why.
     train_sizes : "log", or numbers, default="log"
         Counts of training rows; or, as in scikit-learn, fractions of the training part, numbers in
         (0, 1], 1.0 being all of it; "log" is 12 sizes from about 5 rows a class to the whole
@@ -105,13 +105,11 @@ def learning_curve(
     >>> from sklearn.datasets import load_breast_cancer
     >>> from crossfade import NaiveBayes, learning_curve
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> curve = learning_curve(
-    ...     {
-    ...         "generative": NaiveBayes(tradeoff=1, shared_variance=True),
-    ...         "discriminative": NaiveBayes(tradeoff=0, shared_variance=True),
-    ...     },
-    ...     X, y, train_sizes=[10, 40, 160, 400], n_splits=20,
-    ... )
+    >>> models = {
+    ...     "generative": NaiveBayes(tradeoff=1, shared_variance=True),
+    ...     "discriminative": NaiveBayes(tradeoff=0, shared_variance=True),
+    ... }
+    >>> curve = learning_curve(X, y, models=models, train_sizes=[10, 40, 160, 400], n_splits=20)
     >>> curve.frame().shape
     (160, 6)
     """

@@ -57,7 +57,8 @@ class LearningCurve:
     >>> from crossfade import NaiveBayes, learning_curve
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> models = {"generative": NaiveBayes(tradeoff=1), "discriminative": NaiveBayes(tradeoff=0)}
-    >>> curve = learning_curve(models, X, y, n_splits=20, train_sizes=[10, 20, 40, 80, 160, 320])
+    >>> sizes = [10, 20, 40, 80, 160, 320]
+    >>> curve = learning_curve(X, y, models=models, n_splits=20, train_sizes=sizes)
     >>> [round(at.mean, 3) for at in curve.summary()["generative"]][-1]
     0.069
     """
