@@ -8,7 +8,8 @@ and left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,24 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.blocks import block_sum, workspace
+from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import scale_rows
 
-__all__ = ["Data", "Design", "measure", "refuse_missing", "stacked_triangle"]
+__all__ = ["MANY_ROWS", "Data", "Design", "measure", "refuse_missing", "stacked_triangle"]
 
 #: Relative residual of a column below which others are said to determine it.
 _ALIASED = 1e-10
 
 #: Rows from which centre and scale are taken from some of them.
-_MANY_ROWS = 40_000
+MANY_ROWS = 40_000
+
+#: How often the mean leverage makes a row one that every sample holds.
+_TELLING = 10.0
+
+#: Directions in which leverages are looked at, and the ridge that a sample's blind spots get.
+_DIRECTIONS, _BLIND = 4, 1e-6
 
 #: Doubles in a block of covariates: 2 MB. Smaller blocks leave threads waiting for each other
 #: between short operations.
@@ -70,11 +77,11 @@ class Data:
         """Return how many observations the rows stand for."""
         return float(self.n_rows if self.weights is None else self.weights.sum())
 
-    def take(self, rows: NDArray[Any], factor: float = 1.0) -> Data:
-        """Return some rows, each counting `factor` times as often."""
-        weights = None if self.weights is None else self.weights[rows] * factor
-        if weights is None and factor != 1.0:
-            weights = np.full(len(self.y[rows]), factor)
+    def take(self, rows: NDArray[Any], factors: Floats | None = None) -> Data:
+        """Return some rows, each counting `factors` times as often."""
+        weights = factors
+        if self.weights is not None:
+            weights = self.weights[rows] * (1.0 if factors is None else factors)
         offset = None if self.offset is None else self.offset[rows]
         return Data(self.X[rows], self.y[rows], self.size[rows], weights, offset)
 
@@ -92,6 +99,8 @@ class Design:
         Columns that take part; None for all.
     doubtful : bool
         Whether columns are so nearly collinear that cross-products lose too many digits.
+    telling : ndarray of int or None
+        Rows of high leverage, which every sample must hold; None where no sample will do.
     """
 
     X: NDArray[Any]
@@ -100,6 +109,7 @@ class Design:
     scale: Floats
     kept: Integers | None = None
     doubtful: bool = False
+    telling: Integers | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -140,12 +150,23 @@ class Design:
             return theta
         return np.concatenate([[beta[0] + self.center[columns] @ slopes], theta])
 
+    @cached_property
+    def _shift(self) -> Floats | None:
+        """Return what blocks are shifted by where columns are far from zero, in their own units."""
+        center, scale = self._of_kept(self.center), self._of_kept(self.scale)
+        far = np.abs(center) > 100.0 * scale
+        return np.where(far, center, 0.0) if far.any() else None
+
+    def _of_kept(self, values: Floats) -> Floats:
+        return values if self.kept is None else values[self.kept]
+
     def block(self, rows: slice) -> Floats:
-        """Return one block of the columns kept, in their own units, float64."""
+        """Return one block of the columns kept, in their own units and not far from 0, float64."""
         block = self.X[rows]
         if self.kept is not None:
             block = block[:, self.kept]
-        return block.astype(np.float64, copy=False)
+        block = block.astype(np.float64, copy=False)
+        return block if self._shift is None else block - self._shift
 
     @property
     def block_rows(self) -> int:
@@ -153,10 +174,9 @@ class Design:
         return int(np.clip(_BLOCK_DOUBLES // max(self.X.shape[1], 1), 256, 8192))
 
     def units(self) -> tuple[Floats, Floats]:
-        """Return centre and scale of the columns kept."""
-        if self.kept is None:
-            return self.center, self.scale
-        return self.center[self.kept], self.scale[self.kept]
+        """Return centre and scale of the columns kept, as they are in blocks."""
+        center, scale = self._of_kept(self.center), self._of_kept(self.scale)
+        return center if self._shift is None else center - self._shift, scale
 
     def predictor(self, rows: slice, theta: Floats) -> Floats:
         """Return Z θ for a block; θ of shape (n_parameters,) or (n_parameters, k)."""
@@ -203,18 +223,17 @@ class Design:
     def cross_products(self, rows: slice, weights: Floats) -> Floats:
         """Return Zᵀ diag(w) Z for a block, by one symmetric product of √w Z with itself.
 
-        Where no column is far from zero, it is centred afterwards: one pass over the block less.
+        It is centred afterwards, one pass over the block less, unless digits are short.
         """
         center, scale = self.units()
         block = self.block(rows)
         root = np.sqrt(weights)
-        near = not self.doubtful and bool((np.abs(center) <= 100.0 * scale).all())
         size = len(scale)
         half = workspace("weighted rows", len(root), size + 1)
-        scale_rows(block if near else block - center, root, half)
+        scale_rows(block - center if self.doubtful else block, root, half)
         gram = half.T @ half
         products, sums, total = gram[:size, :size], gram[size, :size], gram[size, size]
-        if near:
+        if not self.doubtful:
             shift = np.outer(center, sums)
             products -= shift + shift.T - total * np.outer(center, center)
             sums -= total * center
@@ -242,25 +261,35 @@ def measure(
     """
     n_rows, n_features = X.shape
     some, often = X, weights
-    if n_rows > _MANY_ROWS:
+    if n_rows >= MANY_ROWS:
         # Any centre and scale will do: those of some rows are as good as those of all.
         drawn = sample_rows(n_rows, max(0.02, 20.0 * n_features / n_rows))
         some, often = X[drawn], None if weights is None else weights[drawn]
     mean, scale = _moments(some, intercept, often)
     if not np.isfinite(scale).all():
         refuse_missing(X, names)
-        column = names[int(np.flatnonzero(~np.isfinite(scale))[0])]
-        raise DataError(
-            f"X: expected values below 1e150, got larger ones in column {column!r}; rescale it"
-        )
+        _refuse_size(X, names)
     constant = _is_constant(mean, scale)
     if constant.any() and some is not X:
         mean[constant], scale[constant] = _moments(X[:, constant], intercept, weights)
         constant[constant] = _is_constant(mean[constant], scale[constant])
+    small = np.flatnonzero(constant | (scale < 1e-150))
+    _refuse_size(X[:, small], [names[i] for i in small])
     scale = np.where(constant, 1.0, scale)
     kept = np.flatnonzero(~constant)
     design = Design(X, intercept, mean, scale, None if not constant.any() else kept)
-    return _without_aliased(design)
+    return _without_aliased(design, names, weights)
+
+
+def _refuse_size(X: NDArray[Any], names: list[str]) -> None:
+    """Raise for the first column whose squares leave the range of doubles."""
+    for column, name in enumerate(names):
+        largest = float(np.abs(X[:, column]).max(initial=0.0))
+        if largest > 1e150 or 0.0 < largest < 1e-150:
+            raise DataError(
+                f"X: expected values of a size between 1e-150 and 1e150, got up to {largest:.3g} "
+                f"in column {name!r}; rescale it"
+            )
 
 
 def _moments(X: NDArray[Any], intercept: bool, weights: Floats | None) -> tuple[Floats, Floats]:
@@ -300,46 +329,104 @@ def refuse_missing(X: NDArray[Any], names: list[str]) -> None:
             )
 
 
-def _without_aliased(design: Design) -> Design:
-    """Leave out columns that those before them determine."""
+def _without_aliased(design: Design, names: list[str], weights: Floats | None) -> Design:
+    """Leave out columns that those before them determine; find the rows no sample may miss."""
     if design.n_parameters == 0:
         return design
     n_rows = design.X.shape[0]
+    telling: Integers | None = None
     if n_rows > design.n_parameters:
         share = max(0.02, min(1.0, 50.0 * design.n_parameters / n_rows))
-        some = design if share == 1.0 else design.with_rows(design.X[sample_rows(n_rows, share)])
-        gram = block_sum(
-            lambda rows: some.cross_products(rows, np.ones(some.X[rows].shape[0])),
-            some.X.shape[0],
-            block_rows=some.block_rows,
-        )
+        drawn = sample_rows(n_rows, share)
+        gram = _gram(design, drawn)
+        if n_rows >= MANY_ROWS:
+            telling = _telling_rows(design, gram * (n_rows / len(drawn)), names, weights)
+            if telling is not None and len(telling):
+                design = _rescaled(design, drawn, telling, weights)
+                gram = _gram(design, np.union1d(drawn, telling))
         if _smallest_pivot(gram) > _DOUBTFUL:
             # The cross-products of all rows can only be larger than those of some.
-            return design
+            return replace(design, telling=telling)
     triangle = stacked_triangle(design)
-    center, scale = design.units()
-    noise = 1e-15 * np.abs(center) / scale
+    at = slice(None) if design.kept is None else design.kept
+    noise = 1e-15 * np.abs(design.center[at]) / design.scale[at]
     floor = np.concatenate([[0.0], noise]) if design.intercept else noise
     independent = _independent_columns(triangle, _ALIASED + 10.0 * floor)
     columns = independent[int(design.intercept) :] - int(design.intercept)
     if design.intercept and (not len(independent) or independent[0] != 0):
         columns = independent - 1
     kept = columns if design.kept is None else design.kept[columns]
-    everything = len(kept) == design.X.shape[1]
-    kept_design = Design(
-        design.X, design.intercept, design.center, design.scale, None if everything else kept
-    )
     pivots = np.abs(np.diagonal(np.linalg.qr(triangle[:, independent], mode="r")))
     lengths = np.linalg.norm(triangle[:, independent], axis=0)
-    doubtful = bool((pivots**2 <= _DOUBTFUL * lengths**2).any())
-    return Design(
-        kept_design.X,
-        kept_design.intercept,
-        kept_design.center,
-        kept_design.scale,
-        kept_design.kept,
-        doubtful,
+    if telling is not None and _smallest_pivot(gram[np.ix_(independent, independent)]) <= _DOUBTFUL:
+        telling = None
+    return replace(
+        design,
+        kept=None if len(kept) == design.X.shape[1] else kept,
+        doubtful=bool((pivots**2 <= _DOUBTFUL * lengths**2).any()),
+        telling=telling,
     )
+
+
+def _rescaled(design: Design, drawn: Integers, telling: Integers, weights: Floats | None) -> Design:
+    """Return the design in units to which the telling rows have contributed."""
+    rest = np.setdiff1d(drawn, telling)
+    rows = np.concatenate([telling, rest])
+    often = np.ones(len(rows))
+    often[len(telling) :] = (design.X.shape[0] - len(telling)) / max(len(rest), 1)
+    often *= 1.0 if weights is None else weights[rows]
+    center, scale = _moments(design.X[rows], design.intercept, often)
+    if design.kept is not None:
+        constant = np.setdiff1d(np.arange(len(center)), design.kept)
+        center[constant], scale[constant] = design.center[constant], 1.0
+    # A column may be constant in these rows, though not in all.
+    return replace(design, center=center, scale=np.where(scale > 0.0, scale, design.scale))
+
+
+def _gram(design: Design, rows: Integers) -> Floats:
+    """Return ZᵀZ of some rows."""
+    if not len(rows):
+        return np.zeros((design.n_parameters, design.n_parameters))
+    some = design if len(rows) == design.X.shape[0] else design.with_rows(design.X[rows])
+    return block_sum(
+        lambda part: some.cross_products(part, np.ones(some.X[part].shape[0])),
+        some.X.shape[0],
+        block_rows=some.block_rows,
+    )
+
+
+def _telling_rows(
+    design: Design, gram: Floats, names: list[str], weights: Floats | None
+) -> Integers | None:
+    """Return the rows of high leverage in cross-products taken from a sample, None if too many.
+
+    A sample that shows none of a rare column's, level's or combination's rows has next to no
+    information on it, so that these rows have huge leverages. zᵀG⁻¹z is estimated by its
+    projections on a few random directions (Drineas et al. 2012, Fast approximation of matrix
+    coherence and statistical leverage, J. Machine Learning Research 13:3475): one pass.
+    """
+    n_rows, size = design.X.shape[0], design.n_parameters
+    lengths = np.sqrt(np.maximum(np.diagonal(gram), np.finfo(float).tiny))
+    scaled = gram / np.outer(lengths, lengths)
+    scaled[np.diag_indices_from(scaled)] += _BLIND
+    factor = scipy.linalg.cholesky(scaled, lower=True)
+    directions = np.random.default_rng(0).standard_normal((size, _DIRECTIONS))
+    probe = scipy.linalg.solve_triangular(factor, directions, lower=True, trans="T")
+    probe /= lengths[:, None]
+    leverages = np.empty(n_rows)
+
+    def work(rows: slice) -> None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            leverages[rows] = np.square(design.predictor(rows, probe)).sum(axis=1)
+
+    for_each_block(work, n_rows, block_rows=design.block_rows)
+    if weights is not None:
+        leverages *= weights * (n_rows / weights.sum())
+    if not np.isfinite(leverages.sum()):
+        refuse_missing(design.X, names)
+        _refuse_size(design.X, names)
+    telling = np.flatnonzero(~(leverages <= _TELLING * _DIRECTIONS * size / n_rows))
+    return telling if len(telling) <= 0.25 * n_rows else None
 
 
 def _smallest_pivot(gram: Floats) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
-from crossfade.glm.design import Data, Design, measure, refuse_missing
+from crossfade.glm.design import Data, Design, measure, refuse_missing, stacked_triangle
 from crossfade.glm.families import Family
 from crossfade.glm.firth import FirthProblem
 from crossfade.glm.irls import (
@@ -19,6 +19,7 @@ from crossfade.glm.irls import (
     Restricted,
     Solved,
     invert,
+    relative_change,
     root_of_inverse,
     root_of_inverse_information,
     solve,
@@ -26,9 +27,9 @@ from crossfade.glm.irls import (
 from crossfade.glm.multinomial import MultinomialProblem
 from crossfade.glm.separation import (
     certainly_finite,
+    decide,
     determined_basis,
     estimable,
-    find_recession,
 )
 
 __all__ = ["Fit", "Settings", "fit_glm", "fit_multinomial", "null_value"]
@@ -124,30 +125,39 @@ def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) ->
 def _fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -> Fit:
     design = measure(data.X, settings.intercept, names, data.weights)
     if settings.method == "firth":
-        problem: GlmProblem = FirthProblem(design, data, family)
-        return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
+        return _solve(FirthProblem(design, data, family), settings, names).fit()
     problem = GlmProblem(design, data, family, settings.l2)
     signs = family.recession_signs(data.y, data.size)
-    free = problem.penalty == 0.0
-    if not _may_recede(signs, free, settings):
-        return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
-
-    solved = _solve_or_refuse(problem, problem.start(), settings, names, patience=_PATIENCE)
-    curvature = problem.curvature(solved.solution.theta)
-    step = invert(curvature) @ solved.gradient
-    if solved.solution.converged and certainly_finite(problem, solved.solution.theta, step):
-        return _finite(problem, solved, curvature)
-    Z = design.standard(slice(0, data.n_rows))
-    recession = find_recession(Z, signs, free)
+    if settings.l2 > 0.0 and signs[0] != 0.0 and (signs == signs[0]).all() and settings.intercept:
+        # Only the intercept is free; it recedes where all rows ask for the same.
+        direction = np.zeros(design.n_parameters)
+        direction[0] = signs[0]
+        pinned = np.diag(np.sqrt(problem.penalty))[1:]
+        return _limit_of_rows(problem, np.arange(0), pinned, direction, settings)
+    if settings.l2 > 0.0 or not signs.any():
+        return _solve(problem, settings, names).fit()
+    end = _solve(problem, settings, names, patience=_PATIENCE)
+    if end.settled and certainly_finite(problem, end.theta, end.step):
+        return end.fit()
+    recession, proven = decide(problem, end.theta)
     if recession is None:
-        return _finite(problem, _go_on(problem, solved, settings))
+        return _finite(problem, _go_on(problem, end.solved, settings, proven))
     left = np.flatnonzero(~recession.separated_rows)
-    some = data.take(left)
-    limit = GlmProblem(design.with_rows(some.X), some, family, settings.l2)
-    # A penalised column is determined by its penalty, whatever the rows say.
-    pinned = np.diag(np.sqrt(problem.penalty))[~free]
-    determining = np.vstack([Z[left], pinned])
-    return _limit(problem, limit, determining, left, recession.direction, settings)
+    triangle = stacked_triangle(design.with_rows(data.X[left]))
+    return _limit_of_rows(problem, left, triangle, recession.direction, settings)
+
+
+def _limit_of_rows(
+    problem: GlmProblem,
+    left: NDArray[np.int64],
+    determining: Floats,
+    direction: Floats,
+    settings: Settings,
+) -> Fit:
+    some = problem.data.take(left)
+    design = problem.design.with_rows(some.X)
+    limit = GlmProblem(design, some, problem.family, problem.l2)
+    return _limit(problem, limit, determining, left, direction, settings)
 
 
 def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:
@@ -160,53 +170,89 @@ def _fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Set
     design = measure(data.X, settings.intercept, names, data.weights)
     problem = MultinomialProblem(design, data, n_classes, settings.l2)
     if settings.l2 > 0.0:
-        return _finite(problem, _solve_or_refuse(problem, problem.start(), settings, names))
-    solved = _solve_or_refuse(problem, problem.start(), settings, names, patience=_PATIENCE)
-    curvature = problem.curvature(solved.solution.theta)
-    step = invert(curvature) @ solved.gradient
-    reach = float(np.linalg.norm(step)) * np.sqrt(data.n_rows * len(step))
-    if solved.solution.converged and reach < 0.25:
-        # As in certainly_finite: no weight of a comparison changes by more than half of itself.
-        return _finite(problem, solved, curvature)
-    comparisons = problem.comparisons()
-    recession = find_recession(comparisons, np.ones(len(comparisons)))
+        return _solve(problem, settings, names).fit()
+    end = _solve(problem, settings, names, patience=_PATIENCE)
+    # As in certainly_finite: no weight of a comparison changes by more than half of itself.
+    reach = float(np.linalg.norm(end.step)) * np.sqrt(data.n_rows * len(end.step))
+    if end.settled and reach < 0.25:
+        return end.fit()
+    recession, proven = decide(problem, end.theta)
     if recession is None:
-        return _finite(problem, _go_on(problem, solved, settings))
+        return _finite(problem, _go_on(problem, end.solved, settings, proven))
     allowed = problem.possible(recession.direction)
     limit = MultinomialProblem(design, data, n_classes, 0.0, allowed)
-    return _limit(problem, limit, problem.comparisons(allowed), None, recession.direction, settings)
+    open_pairs = allowed & (problem.comparison_weights(end.theta) >= 0.0)
+    determining, _, _ = problem.comparisons(open_pairs)
+    return _limit(problem, limit, determining, None, recession.direction, settings)
 
 
-def _may_recede(signs: Floats, free: NDArray[np.bool_], settings: Settings) -> bool:
-    """Return whether any direction of recession could exist at all."""
-    if not free.any() or not signs.any():
-        return False
-    if settings.l2 == 0.0:
-        return True
-    # Only the intercept is free: it recedes where all rows ask for the same.
-    return bool((signs == signs[0]).all())
+@dataclass(frozen=True)
+class _End:
+    """Where a solver ended, the information there, and the exact Newton step that would follow.
+
+    `faint` counts the rows whose weight in the information is next to nothing.
+    """
+
+    problem: GlmProblem | MultinomialProblem
+    solved: Solved
+    curvature: Floats
+    faint: int
+    step: Floats
+
+    @property
+    def theta(self) -> Floats:
+        return self.solved.solution.theta
+
+    @property
+    def settled(self) -> bool:
+        """Return whether the solver converged, to where every row still says something."""
+        return self.solved.solution.converged and not self.faint
+
+    def fit(self) -> Fit:
+        return _finite(self.problem, self.solved, self.curvature)
 
 
-def _solve_or_refuse(
-    problem: Likelihood,
-    start: Floats,
+def _solve(
+    problem: GlmProblem | MultinomialProblem,
     settings: Settings,
     names: list[str],
     patience: int | None = None,
-) -> Solved:
-    max_iter = settings.max_iter if patience is None else min(patience, settings.max_iter)
-    solved = solve(problem, start, tol_digits=settings.tol_digits, max_iter=max_iter)
+) -> _End:
+    steps = settings.max_iter if patience is None else min(patience, settings.max_iter)
+    digits = settings.tol_digits
+    solved = solve(problem, problem.start(), tol_digits=digits, max_iter=steps)
     if not np.isfinite(solved.solution.value) or not np.isfinite(solved.gradient).all():
         refuse_missing(problem.design.X, names)
-    return solved
+    end = _look(problem, solved)
+    left = steps - len(solved.history)
+    # The curvature of a sample may be too large where few rows matter, and its steps too short.
+    if (
+        problem.design.telling is not None
+        and solved.solution.converged
+        and left > 0
+        and relative_change(problem, end.theta, end.step) >= 10.0**-digits
+    ):
+        more = solve(problem, end.theta, tol_digits=digits, max_iter=left, sampled=False)
+        end = _look(problem, Solved(more.solution, solved.history + more.history, more.gradient))
+    return end
 
 
-def _go_on(problem: Likelihood, solved: Solved, settings: Settings) -> Solved:
-    """Give a slow fit, whose optimum is known to be finite, the steps that are left to it."""
+def _look(problem: GlmProblem | MultinomialProblem, solved: Solved) -> _End:
+    curvature, faint = problem.information(solved.solution.theta)
+    return _End(problem, solved, curvature, faint, -(invert(curvature) @ solved.gradient))
+
+
+def _go_on(problem: Likelihood, solved: Solved, settings: Settings, proven: bool) -> Solved:
+    """Give a fit whose optimum is known to be finite the steps that are left to it.
+
+    Where its own weights do not prove that, it may have strayed to where the likelihood is flat
+    to rounding: it starts afresh, with the curvature of all rows.
+    """
     left = settings.max_iter - len(solved.history)
-    if solved.solution.converged or left <= 0:
+    if (solved.solution.converged and proven) or left <= 0:
         return solved
-    more = solve(problem, solved.solution.theta, tol_digits=settings.tol_digits, max_iter=left)
+    start = solved.solution.theta if proven else problem.start()
+    more = solve(problem, start, tol_digits=settings.tol_digits, max_iter=left, sampled=proven)
     return Solved(more.solution, solved.history + more.history, more.gradient)
 
 

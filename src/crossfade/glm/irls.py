@@ -14,33 +14,31 @@ from typing import Protocol
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
-from crossfade._typing import Floats
-from crossfade.blocks import block_sum
-from crossfade.glm.design import Data, Design, stacked_triangle
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum, for_each_block
+from crossfade.glm.design import MANY_ROWS, Data, Design, stacked_triangle
 from crossfade.glm.families import Family
-from crossfade.optim.newton import (
-    Iterate,
-    Solution,
-    newton,
-    sample_rows,
-    sampled_newton,
-)
+from crossfade.glm.sampling import sample_data
+from crossfade.optim.newton import Iterate, Solution, newton, sampled_newton
 
 __all__ = [
+    "FAINT",
     "GlmProblem",
     "Iteration",
     "Likelihood",
     "Restricted",
     "Solved",
     "invert",
+    "relative_change",
     "root_of_inverse",
     "root_of_inverse_information",
     "solve",
 ]
 
-#: Rows from which the curvature of a tenth of them is worth its noise.
-_MANY_ROWS = 40_000
+#: A comparison of this weight, of 1, says nothing that rounding would not.
+FAINT = 1e-7
 
 #: Largest gradient entry a row from which the curvature is kept: a tenth of the rows is wrong in
 #: its second digit anyway, which is what is lost by keeping it from there.
@@ -233,22 +231,29 @@ class GlmProblem:
         """Return XᵀWX in standardised coordinates, plus the penalty's curvature."""
         if share < 1.0:
             return self.sample(share).curvature(theta)
-        matrix = block_sum(
-            lambda rows: self.design.cross_products(rows, self.information_weights(rows, theta)),
-            self.data.n_rows,
-            block_rows=self.design.block_rows,
-        )
+        return self.information(theta)[0]
+
+    def information(self, theta: Floats) -> tuple[Floats, int]:
+        """Return the curvature and how many rows have next to no weight in it."""
+
+        def sums(rows: slice) -> tuple[Floats, float]:
+            weights = self.family.information(self.predictor(rows, theta), self.data.size[rows])
+            faint = np.count_nonzero(weights < FAINT * self.data.size[rows])
+            if self.data.weights is not None:
+                weights = weights * self.data.weights[rows]
+            return self.design.cross_products(rows, weights), float(faint)
+
+        matrix, faint = block_sum(sums, self.data.n_rows, block_rows=self.design.block_rows)
         matrix[np.diag_indices_from(matrix)] += self.penalty
-        return matrix
+        return matrix, int(faint)
 
     def sample(self, share: float) -> GlmProblem:
         """Return the same function over a share of the rows, scaled up to all."""
         if share not in self._samples:
-            rows = sample_rows(self.data.n_rows, share)
-            some = self.data.take(rows, self.data.n_rows / max(len(rows), 1))
-            self._samples[share] = GlmProblem(
-                self.design.with_rows(some.X), some, self.family, self.l2
-            )
+            y, size = self.data.y, self.data.size
+            kinds = (y > 0.0).astype(np.int8) + (self.family.recession_signs(y, size) > 0.0)
+            _, some, design = sample_data(self.design, self.data, kinds, share)
+            self._samples[share] = GlmProblem(design, some, self.family, self.l2)
         return self._samples[share]
 
     def forget_samples(self) -> None:
@@ -260,6 +265,56 @@ class GlmProblem:
         eta = self.predictor(rows, theta)
         _, slope = self.family.loss(eta, self.data.y[rows], self.data.size[rows])
         return self.design.standard(rows) * slope[:, None]
+
+    # -- comparisons: what each row asks of its predictor (see crossfade.glm.separation) ----------
+
+    def comparison_weights(self, theta: Floats) -> Floats:
+        """Return |slope| by trial, infinite for rows with a finite best predictor, (n_rows, 1)."""
+        weights = np.empty((self.data.n_rows, 1))
+
+        def work(rows: slice) -> None:
+            y, size = self.data.y[rows], self.data.size[rows]
+            _, slope = self.family.loss(self.predictor(rows, theta), y, size)
+            open_ended = self.family.recession_signs(y, size) != 0.0
+            weights[rows, 0] = np.where(open_ended, np.abs(slope) / size, np.inf)
+
+        for_each_block(work, self.data.n_rows, block_rows=self.design.block_rows)
+        return weights
+
+    def evidence(self, theta: Floats, used: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return Σ ω z zᵀ and Σ -slope z over the rows used; ω is |slope|, or the row's size."""
+
+        def sums(rows: slice) -> tuple[Floats, Floats]:
+            y, size = self.data.y[rows], self.data.size[rows]
+            _, slope = self.family.loss(self.predictor(rows, theta), y, size)
+            open_ended = self.family.recession_signs(y, size) != 0.0
+            counted = used[rows, 0].astype(np.float64)
+            if self.data.weights is not None:
+                counted *= self.data.weights[rows]
+            metric = np.where(open_ended, np.abs(slope), size) * counted
+            return (
+                self.design.cross_products(rows, metric),
+                self.design.transposed(rows, -slope * counted),
+            )
+
+        return block_sum(sums, self.data.n_rows, block_rows=self.design.block_rows)
+
+    def moved(self, direction: Floats) -> Floats:
+        """Return |z δ| of the rows, (n_rows, 1)."""
+        moved = np.empty((self.data.n_rows, 1))
+
+        def work(rows: slice) -> None:
+            moved[rows, 0] = np.abs(self.design.predictor(rows, direction))
+
+        for_each_block(work, self.data.n_rows, block_rows=self.design.block_rows)
+        return moved
+
+    def comparisons(self, which: NDArray[np.bool_]) -> tuple[Floats, Floats, Integers]:
+        """Return the rows of Z, what each of them asks for (see recession_signs), their numbers."""
+        rows = np.flatnonzero(which[:, 0])
+        signs = self.family.recession_signs(self.data.y[rows], self.data.size[rows])
+        some = self.design.with_rows(self.design.X[rows])
+        return some.standard(slice(0, len(rows))), signs, rows
 
 
 class Restricted:
@@ -319,7 +374,9 @@ class Restricted:
         return self.inner.score_rows(rows, self.expand(theta)) @ self.basis
 
 
-def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: int) -> Solved:
+def solve(
+    problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: int, sampled: bool = True
+) -> Solved:
     """Fit by the lecture's rule: stop when ‖Δβ‖/‖β‖ < 10⁻ᶜ.
 
     Where rows are many, and a step costs its pass over them, a step that would be ten times smaller
@@ -329,16 +386,12 @@ def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: in
 
     Shapes: start (n_parameters,).
     """
-    smallest = 1.0 / np.sqrt(max(problem.n_rows, 1.0))
     history: list[Iteration] = []
     gradients: list[Floats] = []
 
-    def relative_change(theta: Floats, step: Floats) -> float:
-        return float(np.linalg.norm(step)) / max(float(np.linalg.norm(theta)), smallest)
-
     def watch(before: Iterate, after: Iterate) -> str | None:
         gradients[:] = [after.gradient]
-        change = relative_change(after.theta, after.theta - before.theta)
+        change = relative_change(problem, after.theta, after.theta - before.theta)
         history.append(
             Iteration(after.value, change, after.gradient_norm, problem.coefficients(after.theta))
         )
@@ -347,12 +400,14 @@ def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: in
         return None
 
     def foresee(at: Iterate, step: Floats) -> str | None:
-        change = relative_change(at.theta, step)
+        change = relative_change(problem, at.theta, step)
         if gradients and change < 0.1 * 10.0**-tol_digits:
             return f"the next relative change, {change:.1e}, is far below 1e-{tol_digits:g}"
         return None
 
-    if problem.data.n_rows >= max(_MANY_ROWS, 100 * len(start)):
+    enough = problem.data.n_rows >= max(MANY_ROWS, 100 * len(start))
+    # The curvature of a tenth of many rows is worth its noise, where the rows allow a sample.
+    if sampled and enough and problem.design.telling is not None:
         share = max(0.1, 20_000 / problem.data.n_rows)
         solution = sampled_newton(
             problem,
@@ -369,6 +424,12 @@ def solve(problem: Likelihood, start: Floats, *, tol_digits: float, max_iter: in
         solution = newton(problem, start, tol=0.0, max_iter=max_iter, monitor=watch)
     gradient = gradients[0] if gradients else problem.value_and_gradient(solution.theta)[1]
     return Solved(solution, tuple(history), gradient)
+
+
+def relative_change(problem: Likelihood, theta: Floats, step: Floats) -> float:
+    """Return ‖Δβ‖/‖β‖ in standardised coordinates, ‖β‖ counting at least as a standard error."""
+    smallest = 1.0 / np.sqrt(max(problem.n_rows, 1.0))
+    return float(np.linalg.norm(step)) / max(float(np.linalg.norm(theta)), smallest)
 
 
 def root_of_inverse_information(problem: GlmProblem, theta: Floats, curvature: Floats) -> Floats:

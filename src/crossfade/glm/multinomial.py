@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._typing import Floats
-from crossfade.blocks import block_sum
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum, for_each_block
 from crossfade.glm.design import Data, Design
-from crossfade.optim.newton import sample_rows
+from crossfade.glm.irls import FAINT
+from crossfade.glm.sampling import sample_data
 
 __all__ = ["MultinomialProblem", "class_probabilities"]
 
@@ -138,33 +139,41 @@ class MultinomialProblem:
         """Return the information in standardised coordinates, plus the penalty's curvature."""
         if share < 1.0:
             return self.sample(share).curvature(theta)
-        size, others = self.design.n_parameters, self.n_classes - 1
-        weights = self.data.weights
+        return self.information(theta)[0]
 
-        def sums(rows: slice) -> Floats:
-            shares = self.probabilities(rows, theta)[:, 1:]
-            Z = self.design.standard(rows)
-            row_weights = np.ones(len(Z)) if weights is None else weights[rows]
-            total = np.empty((others, size, others, size))
-            for a in range(others):
-                for b in range(a, others):
-                    factor = shares[:, a] * ((a == b) - shares[:, b]) * row_weights
-                    total[a, :, b, :] = (Z * factor[:, None]).T @ Z
-                    total[b, :, a, :] = total[a, :, b, :].T
-            return total.reshape(others * size, others * size)
+    def information(self, theta: Floats) -> tuple[Floats, int]:
+        """Return the curvature and how many comparisons have next to no weight in it."""
 
-        matrix = block_sum(sums, self.data.n_rows)
+        def blocks(rows: slice) -> tuple[Floats, float]:
+            shares = self.probabilities(rows, theta)
+            faint = np.count_nonzero(shares < FAINT)
+            shares = shares[:, 1:]
+            weights = -shares[:, :, None] * shares[:, None, :]
+            weights[:, range(shares.shape[1]), range(shares.shape[1])] += shares
+            return self._blocks(rows, weights), float(faint)
+
+        matrix, faint = block_sum(blocks, self.data.n_rows)
         matrix[np.diag_indices_from(matrix)] += self.penalty
-        return matrix
+        return matrix, int(faint)
+
+    def _blocks(self, rows: slice, factors: Floats) -> Floats:
+        """Return Σ_i w_i factors_i ⊗ z_i z_iᵀ of a block; factors (n_block, K - 1, K - 1)."""
+        size, others = self.design.n_parameters, self.n_classes - 1
+        Z = self.design.standard(rows)
+        weighted = Z if self.data.weights is None else Z * self.data.weights[rows, None]
+        total = np.empty((others, size, others, size))
+        for a in range(others):
+            for b in range(a, others):
+                total[a, :, b, :] = (Z * factors[:, a, b, None]).T @ weighted
+                total[b, :, a, :] = total[a, :, b, :].T
+        return total.reshape(others * size, others * size)
 
     def sample(self, share: float) -> MultinomialProblem:
         """Return the same function over a share of the rows, scaled up to all."""
-        rows = sample_rows(self.data.n_rows, share)
-        some = self.data.take(rows, self.data.n_rows / max(len(rows), 1))
+        kinds = self.data.y.astype(np.int64)
+        rows, some, design = sample_data(self.design, self.data, kinds, share)
         allowed = None if self.allowed is None else self.allowed[rows]
-        return MultinomialProblem(
-            self.design.with_rows(some.X), some, self.n_classes, self.l2, allowed
-        )
+        return MultinomialProblem(design, some, self.n_classes, self.l2, allowed)
 
     def forget_samples(self) -> None:
         """Do nothing: samples are not kept."""
@@ -174,31 +183,76 @@ class MultinomialProblem:
         residual, Z = self.residuals(rows, theta), self.design.standard(rows)
         return (residual[:, :, None] * Z[:, None, :]).reshape(len(Z), self.penalty.size)
 
-    def comparisons(self, allowed: NDArray[np.bool_] | None = None) -> Floats:
-        """Return one row for every class a row did not have.
+    # -- comparisons: a row's own class with each other one (see crossfade.glm.separation) --------
 
-        The row of (i, k) is x_i in the coefficients of the class that i has minus x_i in those of
-        k: its predictor η_y - η_k may rise for ever.
+    def comparison_weights(self, theta: Floats) -> Floats:
+        """Return π of the classes that a row does not have, -1 of its own, (n_rows, n_classes)."""
+        weights = np.empty((self.data.n_rows, self.n_classes))
+
+        def work(rows: slice) -> None:
+            weights[rows] = self.probabilities(rows, theta)
+            weights[rows][range(rows.stop - rows.start), self._codes(rows)] = -1.0
+
+        for_each_block(work, self.data.n_rows)
+        return weights
+
+    def _codes(self, rows: slice) -> Integers:
+        return self.data.y[rows].astype(np.int64)
+
+    def evidence(self, theta: Floats, used: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return Σ π c cᵀ and Σ π c over the comparisons used, c = (e_own - e_other) ⊗ z."""
+
+        def sums(rows: slice) -> tuple[Floats, Floats]:
+            weights = self.probabilities(rows, theta) * used[rows]
+            each, own = np.arange(len(weights)), self._codes(rows)
+            weights[each, own] = 0.0
+            signed = -weights
+            signed[each, own] = weights.sum(axis=1)
+            factors = np.zeros((len(weights), self.n_classes, self.n_classes))
+            factors[:, range(self.n_classes), range(self.n_classes)] = np.abs(signed)
+            factors[each, own] += np.minimum(signed, 0.0)
+            factors[each, :, own] += np.minimum(signed, 0.0)
+            signed = signed[:, 1:]
+            if self.data.weights is not None:
+                signed = signed * self.data.weights[rows, None]
+            gradient = self.design.transposed(rows, signed).T.ravel()
+            return self._blocks(rows, factors[:, 1:, 1:]), gradient
+
+        return block_sum(sums, self.data.n_rows)
+
+    def _pushes(self, direction: Floats) -> Floats:
+        """Return how far a direction moves the predictors, 0 for the reference."""
+        blocks = direction.reshape(self.n_classes - 1, -1).T
+        pushes = np.zeros((self.data.n_rows, self.n_classes))
+
+        def work(rows: slice) -> None:
+            pushes[rows, 1:] = self.design.predictor(rows, blocks)
+
+        for_each_block(work, self.data.n_rows)
+        return pushes
+
+    def moved(self, direction: Floats) -> Floats:
+        """Return |c δ| of the comparisons, (n_rows, n_classes)."""
+        pushes = self._pushes(direction)
+        own = np.take_along_axis(pushes, self._codes(slice(None))[:, None], axis=1)
+        return np.abs(own - pushes)
+
+    def comparisons(self, which: NDArray[np.bool_]) -> tuple[Floats, Floats, Integers]:
+        """Return c of the comparisons, what each asks for (+1: may rise for ever), their rows.
+
+        c θ is η_own - η_other.
         """
-        Z = self.design.standard(slice(0, self.data.n_rows))
-        codes = self.data.y.astype(np.int64)
+        rows, others = np.nonzero(which)
+        codes = self._codes(slice(None))[rows]
         signs_of = np.eye(self.n_classes)[:, 1:]
-        parts = []
-        for k in range(self.n_classes):
-            other = codes != k
-            rows = np.flatnonzero(other if allowed is None else other & allowed[:, k])
-            contrast = signs_of[codes[rows]] - signs_of[k]
-            parts.append(
-                (contrast[:, :, None] * Z[rows, None, :]).reshape(len(rows), self.penalty.size)
-            )
-        return np.concatenate(parts)
+        contrast = signs_of[codes] - signs_of[others]
+        Z = self.design.with_rows(self.design.X[rows]).standard(slice(0, len(rows)))
+        each = (contrast[:, :, None] * Z[:, None, :]).reshape(len(rows), self.penalty.size)
+        return each, np.ones(len(rows)), rows
 
     def possible(self, direction: Floats) -> NDArray[np.bool_]:
         """Return which classes stay possible in the limit along a direction of recession."""
-        push = self.design.predictor(
-            slice(0, self.data.n_rows), direction.reshape(self.n_classes - 1, -1).T
-        )
-        return top_classes(push)
+        return top_classes(self._pushes(direction)[:, 1:])
 
 
 def top_classes(push: Floats) -> NDArray[np.bool_]:

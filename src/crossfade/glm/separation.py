@@ -13,22 +13,24 @@ of recession).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
 from crossfade.glm.design import Data, Design
-from crossfade.glm.irls import GlmProblem
+from crossfade.glm.irls import FAINT, GlmProblem
 from crossfade.optim.newton import sample_rows
 
 __all__ = [
     "Recession",
     "certainly_finite",
+    "decide",
     "determined_basis",
     "estimable",
     "find_recession",
@@ -40,6 +42,12 @@ __all__ = [
 _PROGRAMME_ROWS = 2000
 
 _TOLERANCE = 1e-7
+
+#: How far a direction may move rows that are constant along it, by rounding.
+_CONSTANT = 1e-6
+
+#: Attempts at weights that sum to zero.
+_ROUNDS = 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,22 @@ class Recession:
 
     direction: Floats
     separated_rows: NDArray[np.bool_]
+
+
+class Compared(Protocol):
+    """A likelihood whose rows ask one or more linear predictors to rise or fall, or be equal."""
+
+    def comparison_weights(self, theta: Floats) -> Floats:
+        """Return weights by row and comparison, (n_rows, n_kinds); negative where there is none."""
+
+    def evidence(self, theta: Floats, used: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Return Σ ω c cᵀ and Σ ω c over the comparisons used."""
+
+    def moved(self, direction: Floats) -> Floats:
+        """Return |c δ|: how far a direction moves the comparisons, (n_rows, n_kinds)."""
+
+    def comparisons(self, which: NDArray[np.bool_]) -> tuple[Floats, Floats, Integers]:
+        """Return c, what each asks for (+1, -1; 0 is equality), and the row it belongs to."""
 
 
 def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
@@ -84,23 +108,80 @@ def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
     return block_sum(violations, data.n_rows) == 0.0
 
 
-def find_recession(
-    Z: Floats, signs: Floats, free: NDArray[np.bool_] | None = None
-) -> Recession | None:
+def decide(problem: Compared, theta: Floats) -> tuple[Recession | None, bool]:
+    """Return the direction of recession, if any, and whether θ's own weights prove the rest.
+
+    Comparisons whose weights at θ can be made to sum to zero exactly, each keeping at least half
+    of itself, are constant along every direction of recession (Stiemke's lemma). What they leave
+    open is a space of few dimensions, in which the other comparisons are put before the linear
+    programmes. Where the weights prove nothing, all comparisons are.
+    """
+    weights = problem.comparison_weights(theta)
+    everything = weights >= 0.0
+    used, floor = weights > FAINT, FAINT
+    for _ in range(_ROUNDS):
+        matrix, gradient = problem.evidence(theta, used)
+        split = _split(matrix, gradient)
+        if split is None or any(
+            (used & ~(problem.moved(open_direction) < _CONSTANT)).any()
+            for open_direction in split[1].T
+        ):
+            # Weights so small that rounding hides what they say are left out.
+            floor *= 100.0
+            used &= weights > floor
+            continue
+        step, open_directions = split
+        shaken = used & np.isfinite(weights) & ~(problem.moved(step) < 0.5)
+        if shaken.any():
+            used &= ~shaken
+            continue
+        return _within(problem, everything & ~used, open_directions), True
+    return _within(problem, everything, np.eye(len(theta))), False
+
+
+def _within(problem: Compared, which: NDArray[np.bool_], basis: Floats) -> Recession | None:
+    """Return the direction of recession within the span of `basis` that these rows allow."""
+    if not basis.shape[1]:
+        return None
+    contrasts, signs, rows = problem.comparisons(which)
+    found = find_recession(contrasts @ basis, signs)
+    if found is None:
+        return None
+    direction = basis @ found.direction
+    separated = np.zeros(len(which), dtype=bool)
+    separated[rows[found.separated_rows]] = True
+    return Recession(direction / np.abs(direction).max(), separated)
+
+
+def _split(matrix: Floats, gradient: Floats) -> tuple[Floats, Floats] | None:
+    """Return the smallest solution of matrix @ step = gradient and the null space of the matrix.
+
+    None where rounding hides which directions belong to it.
+    """
+    lengths = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    lengths[lengths <= 1e-150] = 1.0
+    values, vectors = np.linalg.eigh(matrix / np.outer(lengths, lengths))
+    ranged = values > 1e-8
+    if (values[~ranged] > 1e-11).any():
+        return None
+    directions = vectors / lengths[:, None]
+    scaled = directions[:, ranged]
+    null = directions[:, ~ranged]
+    return scaled @ ((scaled.T @ gradient) / values[ranged]), null / np.abs(null).max(axis=0)
+
+
+def find_recession(Z: Floats, signs: Floats) -> Recession | None:
     """Return a direction of recession that separates all rows that any one does.
 
     Shapes: Z (n_rows, n_parameters); signs (n_rows,).
     """
-    columns = np.flatnonzero(free) if free is not None else np.arange(Z.shape[1])
-    if not len(columns):
-        return None
-    oriented = Z[:, columns] * np.where(signs == 0.0, 1.0, signs)[:, None]
+    oriented = Z * np.where(signs == 0.0, 1.0, signs)[:, None]
     # Identical rows say the same thing; a grouped or discrete design shrinks to a few.
     keyed = np.column_stack([oriented, signs == 0.0])
     distinct, inverse = np.unique(keyed, axis=0, return_inverse=True)
     inverse = inverse.ravel()
     oriented, equal = distinct[:, :-1], distinct[:, -1] == 1.0
-    total = np.zeros(len(columns))
+    total = np.zeros(Z.shape[1])
     open_rows = ~equal
     while open_rows.any():
         found = _programme(oriented, equal, open_rows)
@@ -110,9 +191,8 @@ def find_recession(
         open_rows &= oriented @ found <= _TOLERANCE
     if not total.any():
         return None
-    direction = np.zeros(Z.shape[1])
-    direction[columns] = total / np.abs(total).max()
-    moved = np.abs(oriented @ (total / np.abs(total).max())) > _TOLERANCE
+    direction = total / np.abs(total).max()
+    moved = np.abs(oriented @ direction) > _TOLERANCE
     return Recession(direction, moved[inverse])
 
 

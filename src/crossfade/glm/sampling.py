@@ -1,0 +1,40 @@
+"""Samples of rows that show whatever is rare: telling rows of the design, rare responses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
+from crossfade.glm.design import Data, Design
+from crossfade.optim.newton import sample_rows
+
+__all__ = ["sample_data"]
+
+#: Rows of one kind of response (failures only, say) up to which all of them are in every sample.
+_RARE = 1000
+
+
+def sample_data(
+    design: Design, data: Data, kinds: NDArray[np.integer], share: float
+) -> tuple[Integers, Data, Design]:
+    """Return a share of the rows that stands for all of them, and their numbers.
+
+    Telling rows and rare kinds of response are all in it, each standing for itself.
+
+    Shapes: kinds (n_rows,), small whole numbers.
+    """
+    always: NDArray[np.bool_] = np.zeros(data.n_rows, dtype=bool)
+    counts = np.bincount(kinds)
+    for kind in np.flatnonzero((counts > 0) & (counts <= _RARE)):
+        always |= kinds == kind
+    if design.telling is not None:
+        always[design.telling] = True
+    drawn = sample_rows(data.n_rows, share)
+    drawn = drawn[~always[drawn]]
+    rows = np.concatenate([np.flatnonzero(always), drawn])
+    factors: Floats = np.ones(len(rows))
+    if len(drawn):
+        factors[-len(drawn) :] = (data.n_rows - int(always.sum())) / len(drawn)
+    some = data.take(rows, factors)
+    return rows, some, design.with_rows(some.X)
