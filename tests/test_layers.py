@@ -16,7 +16,7 @@ SOURCE = Path(crossfade.__file__).parent
 #: listed together is one layer, but its members do not import each other unless they are the same.
 LAYERS = (
     ("errors", "_typing", "_compiled"),
-    ("_checks", "_optional"),
+    ("_checks", "_fitting", "_optional"),
     ("blocks", "files", "rowwise"),
     ("charts", "optim", "processes"),
     ("table",),

@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import check_number
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.classifiers.checks import (
@@ -98,6 +99,7 @@ class TradeoffClassifier(FittedViews, ABC):
 
     # -- fitting ---------------------------------------------------------------------------------
 
+    @whole_or_not_at_all
     def fit(
         self,
         X: Any,
@@ -229,7 +231,7 @@ class TradeoffClassifier(FittedViews, ABC):
                 f"{tradeoff:g}; the fit is that of {objective.tradeoff:g} (see tradeoff_); fill in "
                 "the missing cells first for a smaller tradeoff",
                 TradeoffWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self._set_solution(solution)
         self._warn([(objective, solution)])
@@ -274,7 +276,7 @@ class TradeoffClassifier(FittedViews, ABC):
                 "the columns separate the classes and l2=0: no finite maximum of the conditional "
                 "likelihood exists, the parameters are those where the solver stopped; set l2 > 0",
                 SeparationWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             return
         worst = max((solution for _, solution in fits), key=lambda s: s.gradient_norm)
@@ -283,7 +285,7 @@ class TradeoffClassifier(FittedViews, ABC):
                 f"the fit is not exact: {worst.message}; expected a gradient norm of 1e-8 a row, "
                 f"got {worst.gradient_norm:.1e}; raise l2, or the smoothing of the densities",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _set_fit(

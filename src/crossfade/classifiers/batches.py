@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
-from crossfade.blocks import add_sums
+from crossfade._fitting import whole_or_not_at_all
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.checks import has_missing, prior_shift
 from crossfade.densities.base import Density
@@ -39,10 +39,18 @@ def _only_generative(estimator: Any) -> bool:
     )
 
 
+def _together(before: Any, more: Any) -> Any:
+    """Return the sum of two summaries, both left as they are."""
+    if isinstance(before, tuple):
+        return tuple(map(_together, before, more))
+    return before + more
+
+
 class BatchClassifier(TradeoffClassifier, ABC):
     """A classifier with a tradeoff whose generative fit can be made in batches."""
 
     @available_if(_only_generative)
+    @whole_or_not_at_all
     def partial_fit(
         self,
         X: Any,
@@ -115,7 +123,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             else:
                 started = density
                 _, summary = summarise(started, rows, started=started)
-                summary = add_sums(before, summary)
+                summary = _together(before, summary)
         except DomainError as error:
             raise self._refused(error, rows, density) from None
         bound = started.bind(summary)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
@@ -78,6 +79,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         self.prefit = prefit
         self.class_prior = class_prior
 
+    @whole_or_not_at_all
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit one classifier a column, and the class prior.
 

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
 from crossfade.chains import recursions
@@ -140,6 +141,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
     # -- training --------------------------------------------------------------------------------
 
+    @whole_or_not_at_all
     def fit(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Self:
         """Train on labelled sequences.
 
@@ -181,7 +183,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             warnings.warn(
                 f"the random field is not at its optimum: {solution.message}; raise max_iter",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         self.classes_ = labels.classes
         self.encoder_ = encoded.encoder

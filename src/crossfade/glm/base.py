@@ -149,7 +149,7 @@ class Regression(BaseEstimator):
                 "(or by the intercept); they have no coefficient of their own (0 in coef_, NaN "
                 "standard error); drop them, or set l2 > 0",
                 AliasedColumnsWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if self.separated_:
             warnings.warn(
@@ -157,14 +157,14 @@ class Regression(BaseEstimator):
                 "likelihood rises for ever, so that no finite estimate exists and their standard "
                 "errors are infinite (the others are right); use method='firth' or l2 > 0",
                 SeparationWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if not fit.converged:
             warnings.warn(
                 f"the fit {fit.message}; expected a relative change below 1e-{self.tol_digits:g}; "
                 "raise max_iter",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.checks import (
@@ -104,6 +105,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         self.tol_digits = tol_digits
         self.max_iter = max_iter
 
+    @whole_or_not_at_all
     def fit(
         self,
         X: Any,
@@ -300,6 +302,7 @@ history_, link_
         self.tol_digits = tol_digits
         self.max_iter = max_iter
 
+    @whole_or_not_at_all
     def fit(
         self,
         X: Any,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.base import Regression
@@ -84,6 +85,7 @@ aliased_, converged_, n_iter_, history_
         self.tol_digits = tol_digits
         self.max_iter = max_iter
 
+    @whole_or_not_at_all
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 

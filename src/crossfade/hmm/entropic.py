@@ -24,6 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.chains.decoding import ChainDecoding, Potentials
 from crossfade.chains.input import Layout, layout_of, read_labels
@@ -168,6 +169,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
 
     # -- training --------------------------------------------------------------------------------
 
+    @whole_or_not_at_all
     def fit(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> Self:
         """Train on labelled sequences.
 

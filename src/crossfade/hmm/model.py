@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.chains import recursions
 from crossfade.chains.block_recursions import StepScorer
@@ -157,6 +158,7 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
 
     # -- training --------------------------------------------------------------------------------
 
+    @whole_or_not_at_all
     def fit(
         self,
         X: Any,

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
+from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
 
 __all__ = ["Preparation"]
@@ -83,17 +85,18 @@ class Preparation(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Floats:
         """Return the prepared rows, shape (n_samples, n_prepared_columns)."""
         check_is_fitted(self)
-        return self.prepared(self.schema_.encode(X))
+        return self.prepared(self._encoded(X))
 
     def prepared(self, matrix: NDArray[Any]) -> Floats:
         """Return the prepared rows of a table that the schema has encoded."""
         return self._standardised(self._expand(matrix))
 
+    @whole_or_not_at_all
     def _fit(self, X: Any) -> Floats:
         """Learn, and return the rows expanded but not yet filled and scaled."""
         self.schema_ = Schema.learn(X)
         self.n_features_in_ = self.schema_.n_features
-        matrix = self.schema_.encode(X)
+        matrix = self._encoded(X)
         self.levels_ = [
             self._levels(column) if kind == "categorical" else None
             for column, kind in zip(matrix.T, self.schema_.kinds, strict=True)
@@ -106,6 +109,11 @@ class Preparation(TransformerMixin, BaseEstimator):
         # Rounding makes the deviation of a constant column a tiny number rather than zero.
         self.scales_ = np.where(scales <= 1e-12 * np.abs(self.means_), np.inf, scales)
         return expanded
+
+    def _encoded(self, X: Any) -> NDArray[Any]:
+        matrix = self.schema_.encode(X)
+        check_finite(matrix, self.schema_.names)
+        return matrix
 
     def _levels(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Return the codes of the categories that get a column, the most frequent first."""

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossfade._checks import check_number
+from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import ConvergenceWarning, DataError, SeparationWarning
@@ -78,6 +79,7 @@ class ZeroOneLinearClassifier(ClassifierMixin, BaseEstimator):
         self.n_restarts = n_restarts
         self.random_state = random_state
 
+    @whole_or_not_at_all
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Fit the model.
 
