@@ -72,7 +72,7 @@ class _Memory:
 
     def __init__(self, size: int) -> None:
         self.pairs: deque[_Pair] = deque(maxlen=size)
-        self.diagonal: float | Floats = 1.0
+        self.first: Callable[[Floats], Floats] | None = None
         self.factor = 1.0
 
     def learn(self, step: Floats, change: Floats) -> None:
@@ -83,7 +83,10 @@ class _Memory:
             return
         self.pairs.append(_Pair(step, change, 1.0 / product))
         # A diagonal neglects that parameters act together; the last step says by how much.
-        self.factor = product / float(change @ (self.diagonal * change))
+        self.factor = product / float(change @ self._start(change))
+
+    def _start(self, vector: Floats) -> Floats:
+        return vector if self.first is None else self.first(vector)
 
     def solve(self, gradient: Floats) -> Floats:
         """Return the inverse Hessian times `gradient` (Nocedal's two loops)."""
@@ -93,7 +96,7 @@ class _Memory:
             share = pair.inverse * float(pair.step @ vector)
             vector -= share * pair.change
             shares.append(share)
-        vector *= self.factor * self.diagonal
+        vector = self.factor * self._start(vector)
         for pair, share in zip(self.pairs, reversed(shares), strict=True):
             vector += (share - pair.inverse * float(pair.change @ vector)) * pair.step
         return vector
@@ -105,6 +108,7 @@ def lbfgs(
     *,
     l1: float | Floats = 0.0,
     diagonal: Callable[[Floats], Floats] | None = None,
+    inverse: Callable[[Floats], Callable[[Floats], Floats]] | None = None,
     memory: int = 10,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -113,6 +117,9 @@ def lbfgs(
     """Minimise a smooth function plus l1 · |θ|.
 
     Shapes: start (n_parameters,); l1 (n_parameters,).
+
+    The recursion begins with 1 / `diagonal`(θ) or with the operator `inverse`(θ), anew at steps 5,
+    20, 80 and so on; each stands for the inverse Hessian.
 
     Nocedal & Wright (2006), "Numerical Optimization", algorithm 7.5; Andrew & Gao (2007),
     "Scalable training of L1-regularized log-linear models" (OWL-QN), with the line search's steps
@@ -123,7 +130,7 @@ def lbfgs(
     if not np.isfinite(at.value):
         raise DataError(f"start: expected a point of finite value, got {at.value}; start elsewhere")
     history = [(at.value, at.gradient_norm)]
-    inverse = _Memory(memory)
+    memories = _Memory(memory)
     message, converged, refresh = f"stopped after max_iter={max_iter} steps", False, 0
     while True:
         n_iter = len(history) - 1
@@ -133,18 +140,21 @@ def lbfgs(
             break
         if n_iter == max_iter:
             break
-        if diagonal is not None and n_iter == refresh:
-            inverse.diagonal = 1.0 / diagonal(at.theta)
+        if n_iter == refresh:
+            if diagonal is not None:
+                memories.first = (1.0 / diagonal(at.theta)).__mul__
+            elif inverse is not None:
+                memories.first = inverse(at.theta)
             refresh = 4 * refresh if refresh else 5
-        new = penalised.step(at, inverse)
-        if new is None and inverse.pairs:
-            inverse.pairs.clear()
-            new = penalised.step(at, inverse)
+        new = penalised.step(at, memories)
+        if new is None and memories.pairs:
+            memories.pairs.clear()
+            new = penalised.step(at, memories)
         if new is None:
             message = f"no step lowers the objective further; gradient norm {at.gradient_norm:.1e}"
             converged = at.gradient_norm <= 1e3 * tol
             break
-        inverse.learn(new.theta - at.theta, new.gradient - at.gradient)
+        memories.learn(new.theta - at.theta, new.gradient - at.gradient)
         words = monitor(at.iterate(), new.iterate()) if monitor is not None else None
         at = new
         history.append((at.value, at.gradient_norm))
@@ -193,7 +203,7 @@ class _Penalised:
         if not slope < 0.0:
             return None
         first = 1.0
-        if not inverse.pairs and isinstance(inverse.diagonal, float):
+        if not inverse.pairs and inverse.first is None:
             first = 1.0 / float(np.sqrt(at.downhill @ at.downhill))
         if self.l1 is not None:
             return self._backtrack(at, direction, first)

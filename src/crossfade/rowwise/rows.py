@@ -39,7 +39,10 @@ def standardise_rows_numpy(
 ) -> None:
     """Specification of :func:`standardise_rows`."""
     p = X.shape[1]
-    np.multiply((X - origin) * inverse, factors[:, None], out=out[:, :p], casting="same_kind")
+    own = out[:, :p]
+    np.subtract(X, origin, out=own, casting="same_kind")
+    np.multiply(own, inverse, out=own, casting="same_kind")
+    np.multiply(own, factors[:, None], out=own, casting="same_kind")
     out[:, p:] = factors[:, None]
 
 

@@ -1,8 +1,9 @@
 """Newton's method with conjugate gradients, where the Hessian is too large to form.
 
-One Hessian product is one pass over the rows. The preconditioner is the densities' own curvature,
-whose inverse they know in closed form; at λ = 0, where they have no part, it is one dense block for
-all classes, from a sample of the rows, or a diagonal where that would not fit in memory.
+One Hessian product is one pass over the rows. The preconditioner is each class's own block where
+these are small; else the densities' own curvature, whose inverse they know in closed form, or, at
+λ = 0, where they have no part, one dense block for all classes, from a sample of the rows, or a
+diagonal where that would not fit in memory.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from crossfade._typing import Floats
 from crossfade.optim.newton import Solution, factorise, line_search, sample_rows
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = ["newton_cg"]
+__all__ = ["newton_cg", "preconditioner"]
 
 #: Largest block that is factorised: 2,500² doubles are 50 MB.
 _LARGEST_BLOCK = 2_500
+
+#: Largest block of each class's own.
+_LARGEST_CLASS = 500
 
 #: Rows whose curvature stands for all rows' in the preconditioner.
 _SAMPLE = 4_096
@@ -95,7 +99,9 @@ def _conjugate_gradients(
 
 def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
-    if objective.tradeoff > 0.0 and not objective.n_tied:
+    if objective.density.forms_statistics and objective.n_free <= _LARGEST_CLASS:
+        solve = _tied_blocks(objective, theta)
+    elif objective.tradeoff > 0.0 and not objective.n_tied:
         solve = _density_curvature(objective, theta)
     elif objective.n_free > _LARGEST_BLOCK:
         solve = _diagonal(objective)
@@ -183,19 +189,19 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
 
 def _tied_blocks(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert the classes' own blocks, and what ties them by block elimination."""
-    factors = [factorise(block) for block in _class_blocks(objective, theta)]
-    coupled = _Tied(objective, theta)
+    inverses = np.linalg.inv(_class_blocks(objective, theta))
+    coupled = _Tied(objective, theta) if objective.n_tied else None
 
     def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-        out_weights, out_offsets = np.empty_like(weights), np.empty_like(offsets)
-        for c, factor in enumerate(factors):
-            solved = scipy.linalg.cho_solve(factor, np.append(weights[c], offsets[c]))
-            out_weights[c], out_offsets[c] = solved[:-1], solved[-1]
-        return out_weights, out_offsets
+        right = np.column_stack([weights, offsets])[:, :, None]
+        solved = (inverses @ right)[:, :, 0]
+        return solved[:, :-1], solved[:, -1]
 
     def solve(v: Floats) -> Floats:
         # Block elimination: the classes' own parameters, the tied ones, and back.
         weights, offsets, tied = objective.split(v)
+        if coupled is None:
+            return objective.join(*solve_classes(weights, offsets), tied)
         own, _ = solve_classes(weights, offsets)
         solved = coupled.solve(tied - coupled.to_tied(own))
         weights = weights - coupled.to_classes(solved)
@@ -211,8 +217,7 @@ class _Tied:
         self.objective = objective
         self.eta = objective.natural(theta)
         self.scale = objective.bound.statistic_scale
-        share = objective.class_weights / objective.n_rows
-        self.weight = (objective.tradeoff * objective.n_rows * share)[:, None]
+        self.weight = objective.partition_weight(theta)[:, objective.density.factors]
 
     def _curvature(self, direction: Floats) -> Floats:
         bent = self.objective.density.hessian_product(self.eta, direction / self.scale)
@@ -239,42 +244,54 @@ class _Tied:
         full = np.zeros((1, self.eta.shape[1]))
         full[:, self.objective.tied] = tied
         inverse = self.objective.density.inverse_hessian_product(self.eta[:1], full * self.scale)
-        solved: Floats = (inverse * self.scale)[0, self.objective.tied]
-        return solved / float(self.weight.sum())
+        solved = inverse * self.scale / np.maximum(self.weight.sum(axis=0), 1e-300)
+        return solved[0, self.objective.tied]
 
 
-def _class_blocks(objective: TradeoffObjective, theta: Floats) -> list[Floats]:
+def _class_blocks(objective: TradeoffObjective, theta: Floats) -> Floats:
     """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
     k, p, lam = objective.n_classes, objective.n_free, objective.tradeoff
-    density, total = objective.density, objective.n_rows
+    density, total, free = objective.density, objective.n_rows, objective.free
     n = objective.rows.n_samples
     index = sample_rows(n, min(1.0, _SAMPLE / n))
     seen = 0.0
     eta, offset, absent = objective.row_coefficients(theta)
-    blocks = [np.zeros((p + 1, p + 1)) for _ in range(k)]
-    size = max(64, 4_000_000 // (p + 1))
-    for first in range(0, index.size, size):
-        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
-        seen += Z.shape[0] if weights is None else float(weights.sum())
-        for c in range(k):
-            v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
-            scaled = Z * np.sqrt(v if weights is None else v * weights)[:, None]
-            blocks[c] += scaled.T @ scaled
+    blocks = np.zeros((k, p + 1, p + 1))
     natural = objective.natural(theta)
     scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
-    free = objective.free
-    share = objective.class_weights / total
-    for c in range(k):
-        block = blocks[c]
-        block *= total / seen
-        block[np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
-        if lam > 0.0:
-            inner = density.free_hessian(natural[c : c + 1])[0]
-            slope = ((density.mean(natural[c : c + 1])[0] - mean) / scale)[free]
-            column = np.append(slope, 1.0)
-            weight = lam * total * share[c]
-            block += weight * (1.0 - share[c]) * np.outer(column, column)
-            block[:p, :p] += weight * inner / np.outer(scale[free], scale[free])
-        floor = 1e-8 * max(float(np.trace(block)) / (p + 1), 1e-300)
-        block[np.diag_indices_from(block)] += floor
+    slope = ((density.mean(natural) - mean) / scale)[:, free] if lam > 0.0 else None
+    size = objective.block_rows
+    for first in range(0, index.size if lam < 1.0 else 0, size):
+        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        seen += Z.shape[0] if weights is None else float(weights.sum())
+        if absent is None:
+            own, missing = Z, None
+        else:
+            # A missing factor's term is A_f(η_k): its slope is the class's mean.
+            own = np.ascontiguousarray(np.delete(Z, np.s_[p:-1], axis=1))
+            missing = Z[:, p:-1][:, density.factors[free]]
+        for c in range(k):
+            v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
+            root = np.sqrt(v if weights is None else v * weights)[:, None]
+            if missing is None:
+                scaled = own * root
+            else:
+                scaled = own.copy()
+                scaled[:, :p] += missing * slope[c]
+                scaled *= root
+            blocks[c] += scaled.T @ scaled
+    if lam < 1.0:
+        blocks *= total / seen
+    blocks[:, np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
+    if lam > 0.0:
+        inner = density.free_hessian(natural)
+        share = objective.class_weights / total
+        weight = objective.partition_weight(theta)[:, density.factors[free]]
+        for c in range(k):
+            column = np.append(slope[c], 1.0)
+            blocks[c] += lam * total * share[c] * (1.0 - share[c]) * np.outer(column, column)
+            root = np.sqrt(weight[c]) / scale[free]
+            blocks[c, :p, :p] += inner[c] * root * root[:, None]
+    floor = 1e-8 * np.maximum(np.trace(blocks, axis1=1, axis2=2) / (p + 1), 1e-300)
+    blocks[:, np.arange(p + 1), np.arange(p + 1)] += floor[:, None]
     return blocks

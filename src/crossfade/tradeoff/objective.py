@@ -284,7 +284,7 @@ class TradeoffObjective(RowPasses):
     # -- curvature -------------------------------------------------------------------------------
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return the Hessian; where missing cells make it indefinite, a semidefinite stand-in.
+        """Return the Hessian; where missing cells make it indefinite, shifted to be definite.
 
         Shapes: theta (n_parameters,).
         """
@@ -332,13 +332,24 @@ class TradeoffObjective(RowPasses):
             self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
         self._pin(H)
         if self.has_missing and (partition_weight < 0.0).any():
-            # Near the optimum the Hessian itself is definite, and nothing converges as fast.
             less = np.zeros_like(H)
             self._add_partition_curvature(less, inner, np.maximum(-partition_weight, 0.0))
-            whole = H - less
-            if scipy.linalg.lapack.dpotrf(whole, lower=1)[1] == 0:
-                return whole, log_z_gradient
+            H -= less
+            lowest = _lowest_eigenvalue(H)
+            if lowest < 0.0:
+                # A step of about the length at which the quadratic model can still be believed.
+                H[np.diag_indices_from(H)] -= 2.0 * lowest
         return H, log_z_gradient
+
+    def partition_weight(self, theta: Floats) -> Floats:
+        """Return the weights of ∇²A_f(η_k) in the Hessian, those below zero as zero, (K, m)."""
+        lam = self.tradeoff
+        weight = lam * (self._class_weights[:, None] + self.bound.prior_counts)
+        if self.has_missing:
+            weight = weight - self._missing_counts
+            if lam < 1.0:
+                weight += (1.0 - lam) * self._row_terms(theta, True)[3]
+        return np.maximum(weight, 0.0)
 
     def _class_columns(self, slope: Floats) -> Floats:
         """Return the gradients of c_k + A(η_k), one row a class, shape (K, n_parameters)."""
@@ -444,6 +455,14 @@ def _any_missing(rows: LabelledRows, bound: Bound) -> bool:
     """Return whether a cell is missing of a factor that has a say."""
     absent = bound.counts < rows.class_weights[:, None] * (1.0 - 1e-9)
     return bool((absent & ~bound.density.idle).any())
+
+
+def _lowest_eigenvalue(H: Floats) -> float:
+    """Return the lowest eigenvalue of a symmetric matrix, or zero where none is below."""
+    if scipy.linalg.lapack.dpotrf(H, lower=1)[1] == 0:
+        return 0.0
+    values = scipy.linalg.eigh(H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)
+    return min(float(values[0]), 0.0)
 
 
 def _with_unseen_factors(bound: Bound) -> Bound:

@@ -392,23 +392,45 @@ class RowPasses:
         if index is not None:
             scale_up = self._total / max(seen, 1e-300)
             grams, lost = grams * scale_up, lost * scale_up
-        blocks = np.zeros((k, k, width, width))
-        for number, (a, b) in enumerate(pairs):
-            blocks[a, b] = blocks[b, a] = -grams[number]
-            blocks[a, a] += grams[number]
-            blocks[b, b] += grams[number]
-        blocks *= 1.0 - lam
-        if extra:
-            maps = self.coefficient_maps(theta)
-            H += np.einsum("aiu,abij,bjv->uv", maps, blocks, maps, optimize=True)
-            return lost
-        H[: k * p, : k * p].reshape(k, p, k, p)[...] += blocks[:, :, :p, :p].transpose(0, 2, 1, 3)
-        cross = blocks[:, :, :p, p]
-        offsets = slice(k * p, k * p + k)
-        H[: k * p, offsets].reshape(k, p, k)[...] += cross.transpose(0, 2, 1)
-        H[offsets, : k * p].reshape(k, k, p)[...] += cross.transpose(1, 0, 2)
-        H[offsets, offsets] += blocks[:, :, p, p]
+        grams *= 1.0 - lam
+        slope = self._partition_slope(self.natural(theta)) if extra else None
+        for (a, b), gram in zip(pairs, grams, strict=True):
+            half = [self._pulled_back(gram, slope, c) for c in (a, b)]
+            self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
+            self._add_block(H, b, b, self._pulled_back(half[1].T, slope, b))
+            across = self._pulled_back(half[0].T, slope, b)
+            across *= -1.0
+            self._add_block(H, b, a, across)
+            self._add_block(H, a, b, across.T)
         return lost
+
+    def _pulled_back(self, gram: Floats, slope: Floats | None, c: int) -> Floats:
+        """Take rows over the design to rows over (W_c, c_c, V), on which class c's score depends.
+
+        A missing factor's coefficient is A_f(η_c), whose derivative is the slope of A_f.
+
+        Shapes: gram (width, m); → (n_free + 1 + n_tied, m).
+        """
+        if slope is None:
+            return gram.copy()
+        p = self.n_free
+        own = np.empty((p + 1 + self.n_tied, gram.shape[1]))
+        np.take(gram, p + self._free_factors, axis=0, out=own[:p])
+        own[:p] *= slope[c, self.free, None]
+        own[:p] += gram[:p]
+        own[p] = gram[-1]
+        own[p + 1 :] = slope[c, self.tied, None] * gram[p + self._factors[self.tied]]
+        return own
+
+    def _add_block(self, H: Floats, a: int, b: int, block: Floats) -> None:
+        """Add a block over (W_a, c_a, V) and (W_b, c_b, V) to H."""
+        k, p = self.n_classes, self.n_free
+        q = block.shape[0]
+        parts, tied = (slice(p), p, slice(p + 1, q)), slice(k * p + k, k * p + k + q - p - 1)
+        places = [(slice(c * p, c * p + p), k * p + c, tied) for c in (a, b)]
+        for i, row in enumerate(places[0]):
+            for j, column in enumerate(places[1]):
+                H[row, column] += block[parts[i], parts[j]]
 
     def _row_product(
         self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats

@@ -10,8 +10,9 @@ import scipy.linalg
 
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
+from crossfade.optim.lbfgs import lbfgs
 from crossfade.optim.newton import Solution, factorise, newton, sampled_newton
-from crossfade.tradeoff.conjugate_gradient import newton_cg
+from crossfade.tradeoff.conjugate_gradient import newton_cg, preconditioner
 from crossfade.tradeoff.objective import TradeoffObjective
 
 __all__ = [
@@ -44,6 +45,9 @@ _LAST_WITH_MISSING = 0.01
 
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
+
+#: Free statistics up to which each class's own block of the Hessian is formed.
+_LARGEST_CLASS = 500
 
 #: Number of parameters from which fits are so dear that fewer folds must do.
 _WIDE = 150
@@ -121,6 +125,16 @@ def minimise(
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
     newton_tol = tol or (1e-8 if objective.has_missing else 1e-10)
+    if cold and objective.has_missing and objective.tradeoff < _LAST_WITH_MISSING:
+        # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
+        above = objective.with_tradeoff(_LAST_WITH_MISSING)
+        start = minimise(above, start, tol=1e-3).theta
+    many = objective.rows.n_samples >= _MANY_ROWS
+    if _has_many_classes(objective) and not many:
+        solution = _by_classes(objective, start, newton_tol, max_iter)
+        if solution.converged or not is_dense(objective):
+            return solution
+        start = solution.theta
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
@@ -153,6 +167,27 @@ def minimise(
             )
     with single_threaded_blas():
         return newton(objective, start, tol=newton_tol, max_iter=max_iter)
+
+
+def _has_many_classes(objective: TradeoffObjective) -> bool:
+    """Return whether the classes' own blocks of the Hessian cost little against the whole."""
+    if not objective.exact_labels or not objective.density.forms_statistics:
+        return False
+    many = objective.n_parameters > max(_LARGEST_CLASS, 5 * objective.n_free)
+    return many and objective.n_free <= _LARGEST_CLASS
+
+
+def _by_classes(objective: TradeoffObjective, start: Floats, tol: float, max_iter: int) -> Solution:
+    """Minimise by quasi-Newton steps that begin from the classes' own blocks of the Hessian."""
+    with single_threaded_blas():
+        return lbfgs(
+            objective,
+            start,
+            inverse=lambda theta: preconditioner(objective, theta),
+            memory=30,
+            tol=tol,
+            max_iter=3 * max_iter,
+        )
 
 
 def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:

@@ -1,0 +1,111 @@
+"""Many classes, many categories, missing cells: each class's own block of the Hessian."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+from numpy.testing import assert_allclose
+
+from crossfade import NaiveBayes
+from crossfade.densities import Categorical
+from crossfade.optim.newton import newton
+from crossfade.tradeoff import path
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.conjugate_gradient import preconditioner
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import TradeoffObjective
+
+
+def table(n_classes, n_columns, n_rows=200, missing=0.1, seed=0):
+    """Return codes of categorical columns, their numbers of levels, and classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_rows) % n_classes
+    levels = rng.integers(2, 8, n_columns)
+    X = np.empty((n_rows, n_columns))
+    for j, size in enumerate(levels):
+        chance = rng.dirichlet(np.full(size, 0.4), size=n_classes)
+        X[:, j] = [rng.choice(size, p=chance[k]) for k in y]
+    X[rng.random(X.shape) < missing] = np.nan
+    return X, levels, y
+
+
+def objective_of(X, levels, y, tradeoff):
+    rows = LabelledRows(X, y, None, int(y.max()) + 1, has_missing=bool(np.isnan(X).any()))
+    return TradeoffObjective(rows, bind(Categorical(levels), rows), tradeoff, 1.0)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_blocks_of_classes_and_whole_hessians_find_one_optimum(missing, monkeypatch):
+    X, levels, y = table(7, 10, missing=missing)
+    objective = objective_of(X, levels, y, 0.3)
+    begin = path.cold_start(objective)
+    monkeypatch.setattr(path, "_LARGEST_CLASS", 100)
+    assert path._has_many_classes(objective)
+    by_classes = path.minimise(objective, begin)
+    whole = newton(objective, begin, tol=1e-9)
+    assert by_classes.converged
+    assert whole.converged
+    assert_allclose(by_classes.value, whole.value, rtol=1e-12)
+    assert_allclose(by_classes.theta, whole.theta, atol=1e-5)
+
+
+@pytest.mark.parametrize("tradeoff", [0.5, 0.01])
+def test_blocks_of_classes_are_near_the_hessian(tradeoff):
+    X, levels, y = table(4, 5, missing=0.1)
+    objective = objective_of(X, levels, y, tradeoff)
+    theta = path.minimise(objective, path.cold_start(objective)).theta
+    solve, H = preconditioner(objective, theta), objective.curvature(theta)
+    M = np.column_stack([solve(unit) for unit in np.eye(objective.n_parameters)])
+    assert_allclose(M, M.T, atol=1e-10 * np.abs(M).max())
+    # One constant for all offsets changes nothing, and is left out; H is pinned there.
+    values = scipy.linalg.eigvals(M @ H).real
+    values = np.sort(values)[1:]
+    assert values[0] > 0.0
+    assert values[-1] < 3.0
+    assert 0.5 < np.median(values) < 1.5
+
+
+def test_many_classes_many_levels_and_missing_cells_are_solved():
+    X, levels, y = table(15, 35)
+    for tradeoff in (0.1, 0.0):
+        objective = objective_of(X, levels, y, tradeoff)
+        assert objective.n_parameters > 1_500
+        solution = path.minimise(objective, path.cold_start(objective), cold=True)
+        assert solution.converged
+        assert solution.gradient_norm < 1e-7
+
+
+def test_choice_among_many_classes_takes_hundreds_of_steps_not_thousands(monkeypatch):
+    X, _, y = table(15, 35)
+    steps = []
+    minimise = path.minimise
+
+    def counted(*args, **options):
+        found = minimise(*args, **options)
+        steps.append(found.n_iter)
+        return found
+
+    monkeypatch.setattr(path, "minimise", counted)
+    model = NaiveBayes("categorical").fit(X, y)
+    assert sum(steps) < 500
+    assert model.score(X, y) > 0.95
+
+
+def test_rare_levels_and_missing_cells_cost_a_few_steps_more_than_none():
+    rng = np.random.default_rng(0)
+    n = 1_000
+    y = np.arange(n) % 2
+    X = np.column_stack(
+        [rng.integers(0, 3, n) + 0.0, rng.integers(0, 150, n), rng.integers(0, 4, n)]
+    )
+    X[:, 0] = np.where(rng.random(n) < 0.4, 2 * y, X[:, 0])
+    holes = X.copy()
+    holes[rng.random(n) < 0.5 + 0.3 * y, 1] = np.nan
+    steps = []
+    for filled in (X, holes):
+        objective = objective_of(filled, [3, 150, 4], y, 0.0)
+        solution = path.minimise(objective, path.cold_start(objective), cold=True)
+        assert solution.converged
+        steps.append(solution.n_iter)
+    assert steps[1] <= 3 * steps[0]
