@@ -109,3 +109,17 @@ def test_rare_levels_and_missing_cells_cost_a_few_steps_more_than_none():
         assert solution.converged
         steps.append(solution.n_iter)
     assert steps[1] <= 3 * steps[0]
+
+
+def test_more_levels_than_are_ever_formed_with_missing_cells():
+    rng = np.random.default_rng(0)
+    n, levels = 3_000, 1_500
+    y = np.arange(n) % 2
+    X = np.column_stack([rng.integers(0, levels, n), (rng.random(n) < 0.3 + 0.4 * y)]).astype(float)
+    X[rng.random(n) < 0.2, 0] = np.nan
+    X[rng.random(n) < 0.1, 1] = np.nan
+    for tradeoff in (0.5, 0.0):
+        objective = objective_of(X, [levels, 2], y, tradeoff)
+        assert not path.is_dense(objective)
+        solution = path.minimise(objective, path.cold_start(objective), tol=1e-6, cold=True)
+        assert solution.converged

@@ -259,7 +259,7 @@ def _class_blocks(objective: TradeoffObjective, theta: Floats) -> Floats:
     blocks = np.zeros((k, p + 1, p + 1))
     natural = objective.natural(theta)
     scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
-    slope = ((density.mean(natural) - mean) / scale)[:, free] if lam > 0.0 else None
+    slope = ((density.mean(natural) - mean) / scale)[:, free] if lam > 0.0 else np.zeros((k, p))
     size = objective.block_rows
     for first in range(0, index.size if lam < 1.0 else 0, size):
         Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)

@@ -426,11 +426,15 @@ class RowPasses:
         """Add a block over (W_a, c_a, V) and (W_b, c_b, V) to H."""
         k, p = self.n_classes, self.n_free
         q = block.shape[0]
-        parts, tied = (slice(p), p, slice(p + 1, q)), slice(k * p + k, k * p + k + q - p - 1)
-        places = [(slice(c * p, c * p + p), k * p + c, tied) for c in (a, b)]
-        for i, row in enumerate(places[0]):
-            for j, column in enumerate(places[1]):
-                H[row, column] += block[parts[i], parts[j]]
+
+        def places(c: int) -> list[tuple[slice, slice]]:
+            tied = slice(k * p + k, k * p + k + q - p - 1)
+            own, offset = slice(c * p, c * p + p), slice(k * p + c, k * p + c + 1)
+            return [(own, slice(p)), (offset, slice(p, p + 1)), (tied, slice(p + 1, q))]
+
+        for row, i in places(a):
+            for column, j in places(b):
+                H[row, column] += block[i, j]
 
     def _row_product(
         self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats

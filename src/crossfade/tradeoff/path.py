@@ -129,10 +129,12 @@ def minimise(
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
         above = objective.with_tradeoff(_LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
-    many = objective.rows.n_samples >= _MANY_ROWS
-    if _has_many_classes(objective) and not many:
+    # Hessian products are those of complete rows.
+    productless = not is_dense(objective) and objective.has_missing
+    few = objective.rows.n_samples < _MANY_ROWS
+    if productless or (few and _has_many_classes(objective)):
         solution = _by_classes(objective, start, newton_tol, max_iter)
-        if solution.converged or not is_dense(objective):
+        if solution.converged or productless:
             return solution
         start = solution.theta
     if not is_dense(objective):
