@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import stat
+import subprocess
 import sys
 from threading import Thread
 
@@ -71,6 +74,147 @@ def test_what_is_read_is_never_overwritten(tmp_path, capsys, command):
     assert said.count("\n") == 1
     assert data.read_text() == "a,b,target\n1,2,x\n"
     assert other.read_text() == "precious"
+
+
+def ended(*words: object) -> int:
+    with pytest.raises(SystemExit) as left:
+        cli.main([str(word) for word in words])
+    return left.value.code
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_keeps_its_rights(tmp_path, mode):
+    file = tmp_path / "file"
+    file.write_bytes(b"before")
+    file.chmod(mode)
+    write_whole(file, b"after")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"after", mode)
+
+
+@pytest.fixture
+def hindered(tmp_path):
+    """Names that cannot be written to, and what is said of them."""
+    read_only, loop, other = (tmp_path / name for name in ("read_only", "loop", "other"))
+    read_only.write_bytes(b"precious")
+    read_only.chmod(0o444)
+    loop.symlink_to(other)
+    other.symlink_to(loop)
+    (tmp_path / "dangling").symlink_to(tmp_path / "no" / "file")
+    return {
+        "read_only": "which is read-only; choose another name",
+        "loop": "Too many levels of symbolic links",
+        "dangling": "expected a file in a folder that exists",
+    }
+
+
+@pytest.mark.parametrize("name", ["read_only", "loop", "dangling"])
+def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, hindered, name):
+    path = tmp_path / name
+    before = {one: os.lstat(tmp_path / one) for one in os.listdir(tmp_path)}
+    with pytest.raises(OSError, match=r"read-only|Too many|No such file"):
+        write_whole(path, b"after")
+    for command in (
+        ["compare", "iris", "--out", path],
+        ["curve", "iris", "--checkpoint", path],
+        ["fit", "iris", "-o", path],
+        ["tag", "--train", "no", "--test", "no", "--json", path],
+    ):
+        assert ended(*command) == 2
+        assert hindered[name] in capsys.readouterr().err
+    after = {one: os.lstat(tmp_path / one) for one in os.listdir(tmp_path)}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compare", "iris", "--json", "{file}", "--out", "{link}"],
+        ["curve", "iris", "--csv", "{file}", "--json", "{file}"],
+        ["curve", "iris", "--csv", "{hard}", "--checkpoint", "{there}"],
+        ["export", "model", "--onnx", "{file}", "--json", "{folder}/../new"],
+        ["tag", "--train", "a", "--test", "b", "--out", "{file}", "--json", "{link}"],
+    ],
+)
+def test_two_outputs_are_never_one_file(tmp_path, capsys, command):
+    places = {name: tmp_path / name for name in ("folder", "there", "hard", "link")}
+    places["file"] = tmp_path / "new"
+    places["folder"].mkdir()
+    places["there"].write_bytes(b"")
+    places["hard"].hardlink_to(places["there"])
+    places["link"].symlink_to(places["file"])
+    assert ended(*(word.format(**places) for word in command)) == 2
+    assert "expected another file than that of --" in capsys.readouterr().err
+    assert not places["file"].exists()
+
+
+def limited(*words: object, bytes_: int = 100) -> subprocess.CompletedProcess[str]:
+    """Run a command that may not write files longer than that."""
+    return subprocess.run(
+        [sys.executable, "-m", "crossfade", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, bytes_)),
+    )
+
+
+def test_on_a_full_disk_results_are_shown_and_files_named(tmp_path):
+    out, json = tmp_path / "page.html", tmp_path / "numbers.json"
+    json.write_text("before")
+    words = ["compare", "iris", "--splits", 2, "--models", "majority"]
+    done = limited(*words, "--out", out, "--json", json)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "Only majority class was asked for: log-loss" in done.stdout
+    assert done.stderr == f"error: {out}: File too large\n"
+    assert os.listdir(tmp_path) == ["numbers.json"]
+    assert json.read_text() == "before"
+    # Where only one does not fit, the other is written.
+    done = limited(*words, "--out", "/dev/full", "--json", json, bytes_=1 << 20)
+    assert (done.returncode, done.stderr) == (2, "error: /dev/full: No space left on device\n")
+    assert json.read_text().startswith("{")
+
+
+def test_a_stdout_without_room_is_told_in_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "crossfade", "compare", "iris", "--splits", "2", "--models",
+             "majority"],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.endswith("No space left on device\n")
+    assert done.stderr.count("\n") == 1
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from crossfade.files import whole_file
+with whole_file(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_writer_left_goes_at_the_next_write(tmp_path):
+    file = tmp_path / "file.csv"
+    # Neither the file of a writer that lives, nor one that only looks alike.
+    alike = {".file.csv.backup.crossfade", ".file.csv.12345678", "file.csv.12345678.crossfade"}
+    for name in alike:
+        (tmp_path / name).write_bytes(b"precious")
+    code = subprocess.run([sys.executable, "-c", KILLED, file], check=False).returncode
+    assert code == -signal.SIGKILL
+    (left,) = set(os.listdir(tmp_path)) - alike
+    with whole_file(file) as first:
+        first.write(b"first")
+        assert left not in os.listdir(tmp_path)
+        write_whole(file, b"second")
+        assert file.read_bytes() == b"second"
+    assert file.read_bytes() == b"first"
+    assert set(os.listdir(tmp_path)) == alike | {"file.csv"}
 
 
 def fail_after(written: int) -> None:

@@ -345,6 +345,25 @@ def test_any_label_survives(tmp_path, capsys):
     assert set(frame["prediction"]) <= set(LABELS)
 
 
+def test_classes_that_a_spreadsheet_would_run_are_told_and_made_safe(tmp_path, capsys):
+    labels = np.array(["=cmd|' /C calc'!A0", "@SUM(1)", "-1", "+a", "plain"], dtype=object)
+    path, saved = tmp_path / "t.csv", tmp_path / "m.skops"
+    y = np.tile(labels, 20)
+    pl.DataFrame({"x": np.arange(100.0) % 5, "target": y}).write_csv(path)
+    assert run("fit", path, "-m", "nb:generative", "-o", saved) == 0
+    out = tmp_path / "p.csv"
+    found = {}
+    for safe in (False, True):
+        capsys.readouterr()
+        assert run("predict", saved, path, "-o", out, *["--spreadsheet-safe"] * safe) == 0
+        assert ("as a formula; use --spreadsheet-safe" in capsys.readouterr().err) == (not safe)
+        found[safe] = pl.read_csv(out, infer_schema=False)
+    assert found[False]["prediction"].to_list() == y.tolist()
+    marked = [label if label in ("-1", "plain") else f"'{label}" for label in y]
+    assert found[True]["prediction"].to_list() == marked
+    assert found[True].drop("prediction").equals(found[False].drop("prediction"))
+
+
 def test_bundled_data_go_by_name_from_fit_to_predict(tmp_path, capsys):
     out = tmp_path / "m.skops"
     assert run("fit", "iris", "-m", "gaussian-full", "--tradeoff", "1", "-o", out) == 0

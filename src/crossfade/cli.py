@@ -8,14 +8,13 @@ variable ``CROSSFADE_DEBUG=1``.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 from crossfade._optional import EXTRAS, missing_extra
-from crossfade.commands import STOPPED, STOPPED_CODE
+from crossfade.commands.stopping import STOPPED_CODE, Watch, watched
 
 __all__ = ["build_app", "main"]
 
@@ -33,9 +32,8 @@ _COMMANDS: Final = (
     "tag",
 )
 
-#: Exit codes as a shell has them: 128 and the signal's number.
+#: Exit code as a shell has it: 128 and the signal's number.
 _CLOSED_PIPE: Final = 141
-_TERMINATED: Final = 143
 
 
 def build_app() -> Any:
@@ -80,25 +78,45 @@ def main(
     name: str = "crossfade",
 ) -> NoReturn:
     """Run the command line, or another typer application in its manners, and exit."""
-    # As an exception, so that files in the making are cleared away.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(_TERMINATED))
     # A terminal that cannot show λ or ± gets a question mark, not a traceback.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
-    try:
-        code = _run(arguments, build, name)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        code = _CLOSED_PIPE
-    if code == _CLOSED_PIPE:
-        # Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with watched() as watch:
+        try:
+            code = _flushed(_run(arguments, build, name, watch))
+        except SystemExit:
+            if not watch.code:
+                raise
+            code = watch.code
+        if watch.code:
+            # Threads and processes that are still at work would be waited for.
+            sys.stderr.flush()
+            os._exit(code)
     sys.exit(code)
 
 
-def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str) -> int:
+def _flushed(code: int) -> int:
+    """Write what stdout still holds; return the exit code."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _CLOSED_PIPE
+    except OSError as error:
+        code = code or _fail(f"stdout: {error.strerror}", 2, error)
+        _forget_output()
+    if code == _CLOSED_PIPE:
+        _forget_output()
+    return code
+
+
+def _forget_output() -> None:
+    """Let Python not complain once more, at its end, of a stdout that takes nothing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str, watch: Watch) -> int:
     try:
         app = build()
     except ModuleNotFoundError as error:
@@ -117,7 +135,8 @@ def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str) -
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):  # which of them, or the code, depends on typer
-        return _fail(STOPPED, STOPPED_CODE)
+        watch.tell()
+        return STOPPED_CODE
     except BrokenPipeError:
         return _CLOSED_PIPE
     except usage_error as error:
@@ -161,8 +180,7 @@ def _fail(message: str, code: int, error: Exception | None = None) -> int:
         import traceback
 
         traceback.print_exception(error)
-    prefix = "" if code == STOPPED_CODE else "error: "
-    print(prefix + one_line(message), file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
     return code
 
 

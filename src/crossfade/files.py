@@ -1,15 +1,36 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and files that one process at a time may have."""
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import stat
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
-__all__ = ["is_stream", "whole_file", "write_whole"]
+__all__ = [
+    "destination",
+    "discard_unfinished",
+    "is_read_only",
+    "is_stream",
+    "lock",
+    "named_errors",
+    "whole_file",
+    "write_whole",
+]
+
+#: How the names of files in the making end.
+_UNFINISHED: Final = ".crossfade"
+
+#: Errors of writing that come without the name of the file.
+_NO_ROOM: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+
+_in_the_making: set[str] = set()
 
 
 def is_stream(path: Path) -> bool:
@@ -17,31 +38,125 @@ def is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
+def is_read_only(file: Path) -> bool:
+    """Return whether a file that exists must not be replaced; the rights of root change nothing."""
+    return not (os.access(file, os.W_OK) and file.stat().st_mode & 0o222)
+
+
+def destination(path: Path) -> Path:
+    """Return the file that a path leads to, there or not yet; a circle of links is an OSError."""
+    with suppress(FileNotFoundError):
+        path.stat()
+    return Path(os.path.realpath(path))
+
+
+def lock(descriptor: int, *, wait: bool = False) -> bool:
+    """Keep an open file for this process until it is closed; False if another process has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # what is locked cannot be read by others
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        # Some network file systems have no locks: there, nothing is known of others.
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+    return True
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file beside `path` that takes its place when the block ends without an error.
 
     No reader ever sees half of it, and a run that is killed leaves what was there. A link keeps
-    pointing where it does, and a device or a pipe is written to as it is.
+    pointing where it does, a device or a pipe is written to as it is, a file that is replaced keeps
+    its rights, and one that is read-only is refused.
     """
     if is_stream(path):
-        with path.open("wb") as stream:
+        with named_errors(path), path.open("wb") as stream:
             yield stream
         return
-    path = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:20]}.")
+    file = destination(path)
+    before = file.stat() if file.exists() else None
+    if before is not None and is_read_only(file):
+        raise PermissionError(errno.EACCES, "the file is read-only", str(path))
+    _remove_stale(file)
+    with named_errors(path):
+        handle, name = _new_beside(file)
+    _in_the_making.add(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files private; an ordinary new file follows the umask.
+        # The lock is held until the name is gone, so that nobody takes it for a stale one.
+        with named_errors(path), os.fdopen(handle, "wb") as new:
+            yield new
+            new.flush()
+            os.fsync(new.fileno())
+            if sys.platform == "win32":
+                new.close()
+            _give_rights(name, before)
+            os.replace(name, file)
+    except BaseException:  # Ctrl-C and termination too: half a file must not stay behind
+        Path(name).unlink(missing_ok=True)
+        raise
+    finally:
+        _in_the_making.discard(name)
+
+
+def _give_rights(name: str, before: os.stat_result | None) -> None:
+    """Give a new file the rights and owner of the one before, or what the umask leaves."""
+    if before is None:
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except BaseException:  # Ctrl-C and termination too: half a file must not stay behind
+        return
+    if hasattr(os, "chown"):
+        with suppress(OSError):  # of a file of somebody else
+            os.chown(name, before.st_uid, before.st_gid)
+    os.chmod(name, stat.S_IMODE(before.st_mode))
+
+
+def _new_beside(file: Path) -> tuple[int, str]:
+    while True:
+        handle, name = tempfile.mkstemp(_UNFINISHED, _prefix(file), file.parent)
+        lock(handle, wait=True)
+        if os.fstat(handle).st_nlink:
+            return handle, name
+        os.close(handle)  # taken for a stale one before it was locked
+
+
+def _prefix(file: Path) -> str:
+    return f".{file.name[:20]}."
+
+
+def _remove_stale(file: Path) -> None:
+    """Remove what writers that were killed left: no process has a lock on it."""
+    for name in glob.glob(
+        f"{glob.escape(_prefix(file))}????????{_UNFINISHED}", root_dir=file.parent
+    ):
+        with suppress(OSError), open(file.parent / name, "r+b") as left:
+            if lock(left.fileno()):
+                if sys.platform == "win32":
+                    left.close()
+                (file.parent / name).unlink()
+
+
+def discard_unfinished() -> None:
+    """Remove files in the making, before the process ends without clearing up."""
+    for name in tuple(_in_the_making):
         Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Add the file's name to errors that say that there is no room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM and str(error.filename or _UNFINISHED).endswith(_UNFINISHED):
+            error.filename = str(path)
         raise
 
 

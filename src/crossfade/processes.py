@@ -6,12 +6,17 @@ Processes do not; but each takes a second or two to start, and has its own copy 
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import pickle
+import signal
+import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from time import perf_counter
-from typing import TypeVar
+from threading import Thread
+from time import perf_counter, sleep
+from typing import Final, TypeVar
 
 from crossfade.blocks import is_nobodys_worker, n_threads, threads
 
@@ -19,6 +24,9 @@ __all__ = ["map_in_order"]
 
 #: Seconds of work left from which starting processes pays.
 _WORTH_SECONDS = 4.0
+
+#: Number of the Linux call that asks for a signal when the parent ends.
+_PR_SET_PDEATHSIG: Final = 1
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -65,19 +73,59 @@ def _on_processes(
 ) -> Generator[Result, None, None]:
     from joblib import Parallel, delayed, parallel_config
 
-    with parallel_config("loky", n_jobs=number, inner_max_num_threads=1):
+    with parallel_config(
+        "loky",
+        n_jobs=number,
+        inner_max_num_threads=1,
+        initializer=_end_with,
+        initargs=(os.getpid(),),
+    ):
         results = Parallel(return_as="generator", pre_dispatch=2 * number, batch_size=1)(
             delayed(_alone)(function, item) for item in items
         )
+        finished = False
         try:
             # Not "yield from", which would close the results where it is not looked after.
             for result in results:  # noqa: UP028
                 yield result
+            finished = True
         finally:
             # A reader that stops early leaves nothing running; joblib would warn that it did stop.
+            if not finished:
+                _kill_workers()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 results.close()
+
+
+def _kill_workers() -> None:
+    """End the pool's processes at once: joblib would first look for children of theirs."""
+    for child in multiprocessing.active_children():
+        if child.name.startswith("LokyProcess"):
+            child.kill()
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end when its parent does, and at Ctrl-C, whatever it is doing then."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if not _asked_for_signal():
+        Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:  # it ended before the signal was asked for
+        os._exit(1)
+
+
+def _asked_for_signal() -> bool:
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    return bool(ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) == 0)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        sleep(1.0)
+    os._exit(1)
 
 
 def _alone(function: Callable[[Item], Result], item: Item) -> Result:

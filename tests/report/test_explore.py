@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -18,6 +20,8 @@ import numpy as np
 import polars as pl
 import pytest
 from sklearn.datasets import load_iris
+
+from crossfade.commands import explore_app
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +147,60 @@ def test_malformed_requests_do_no_harm(server, bytes_sent):
         answer = connection.recv(100)
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
     assert server.ask("/")[0] == 404
+
+
+def test_a_connection_without_a_request_is_closed(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        connection.sendall(f"GET {server.path} HTTP/1.1\r\nHost: local".encode())
+        assert connection.recv(100) == b""
+
+
+class Recorder:
+    """Stands for the explorer; a page takes until it is let go, and asks whether it is wanted."""
+
+    def __init__(self):
+        self.made, self.go = [], threading.Semaphore(0)
+
+    def page(self, choice, is_wanted):
+        self.made.append(choice)
+        self.go.acquire()
+        if not is_wanted():
+            raise explore_app.Abandoned
+        if choice == "faulty":
+            raise ValueError("faulty")
+        return f"page of {choice}"
+
+
+def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(explore_app, "monotonic", lambda: clock[0])
+    recorder = Recorder()
+
+    async def clicks() -> None:
+        pages = explore_app.Pages(recorder)
+        work = asyncio.create_task(pages.work())
+        asked = {}
+        for number in range(100):
+            asked[number] = pages.asked_for(number)
+            await asyncio.sleep(0 if number else 0.2)
+        assert recorder.made == [0]
+        clock[0] += explore_app._UNREAD + 1
+        asked[99], asked[7] = pages.asked_for(99), pages.asked_for(7)  # these are still looked at
+        recorder.go.release(3)
+        assert await asked[99] == "page of 99"
+        assert await asked[7] == "page of 7"
+        # The first was given up in its midst, the others were never begun.
+        assert recorder.made == [0, 99, 7]
+        assert all(page.cancelled() for n, page in asked.items() if n not in (7, 99))
+        # One that was given up is made when it is asked for again, one that was made is kept.
+        recorder.go.release(2)
+        assert await pages.asked_for(0) == "page of 0"
+        assert await pages.asked_for(99) == "page of 99"
+        with pytest.raises(ValueError, match="faulty"):
+            await pages.asked_for("faulty")
+        work.cancel()
+
+    asyncio.run(clicks())
 
 
 def test_the_page_in_a_browser_offers_choices(browser, server):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,19 +60,16 @@ def compare(
     """
     from crossfade.commands.comparison_view import print_result
     from crossfade.commands.output import (
-        check_writable,
+        check_outputs,
         command_line,
         live_progress,
         write_json,
-        write_whole,
     )
     from crossfade.commands.tables import open_table
     from crossfade.comparison import compare as run
-    from crossfade.report.page import check_installed, render_page
+    from crossfade.report.page import check_installed
 
-    for file, option in ((json, "--json"), (out, "--out")):
-        if file is not None:
-            check_writable(file, option, data)
+    check_outputs({"--json": json, "--out": out}, data)
     if out is not None:
         check_installed()
     table = open_table(
@@ -89,12 +87,20 @@ def compare(
             random_state=seed,
             progress=progress,
         )
-    if json is not None or out is not None:
-        content = table.to_dict() | {"command": command_line()} | result.to_dict()
-        if json is not None:
-            write_json(json, content)
-        if out is not None:
-            write_whole(out, render_page(content).encode("utf-8", errors="replace"))
     print_result(result, table)
+    # What was found is shown by now, and a file that cannot be written does not keep the other.
+    with ExitStack() as files:
+        content = table.to_dict() | {"command": command_line()} | result.to_dict()
+        if out is not None:
+            files.callback(_write_page, out, content)
+        if json is not None:
+            files.callback(write_json, json, content)
     if not result.complete:
         raise KeyboardInterrupt
+
+
+def _write_page(path: Path, content: dict[str, Any]) -> None:
+    from crossfade.files import write_whole
+    from crossfade.report.page import render_page
+
+    write_whole(path, render_page(content).encode("utf-8", errors="replace"))

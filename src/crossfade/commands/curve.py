@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,7 +77,7 @@ def curve(
     Every model is fitted on nested training sets of many random splits.
     """
     from crossfade.commands.curve_view import check_chart, findings, print_curve, write_chart
-    from crossfade.commands.output import check_writable, live_progress, write_json, write_whole
+    from crossfade.commands.output import check_outputs, live_progress, write_json, write_whole
     from crossfade.commands.tables import open_table
     from crossfade.comparison.models import choose_models
     from crossfade.evaluation import learning_curve
@@ -85,14 +86,9 @@ def curve(
     check_metric(metric)
     if chart is not None:
         check_chart(chart)
-    for path, option in (
-        (csv, "--csv"),
-        (chart, "--chart"),
-        (json, "--json"),
-        (checkpoint, "--checkpoint"),
-    ):
-        if path is not None:
-            check_writable(path, option, data)
+    check_outputs(
+        {"--csv": csv, "--chart": chart, "--json": json, "--checkpoint": checkpoint}, data
+    )
     table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
     chosen = choose_models(models.split(","))
     with live_progress(table.name) as progress:
@@ -109,13 +105,15 @@ def curve(
         )
     ahead = 2 * curve.sizes[-1] if extrapolate is None else extrapolate
     found = findings(curve, metric, ahead)
-    if csv is not None:
-        write_whole(csv, curve.frame().write_csv().encode())
-    if json is not None:
-        write_json(json, table.to_dict() | found)
-    if chart is not None:
-        write_chart(curve, metric, chart)
     print_curve(curve, metric, found, table)
+    # What was found is shown by now, and a file that cannot be written does not keep the others.
+    with ExitStack() as files:
+        if chart is not None:
+            files.callback(write_chart, curve, metric, chart)
+        if json is not None:
+            files.callback(write_json, json, table.to_dict() | found)
+        if csv is not None:
+            files.callback(write_whole, csv, curve.frame().write_csv().encode())
     if not curve.complete:
         raise KeyboardInterrupt
 

@@ -46,11 +46,10 @@ def explain(
 
     from crossfade.classifiers.explanation import explain as explained
     from crossfade.commands.new_rows import NewRows
-    from crossfade.commands.output import check_writable, console, say, write_json
+    from crossfade.commands.output import check_outputs, console, say, write_json
     from crossfade.io import load_model
 
-    if json is not None:
-        check_writable(json, "--json", model, data)
+    check_outputs({"--json": json}, model, data)
     saved = load_model(model)
     rows = NewRows(saved, data, separator=separator)
     table = rows.row(row)
@@ -75,11 +74,11 @@ def explain(
         ],
         "log_odds": float(baseline[0] + contributions[0].sum()),
     }
-    if json is not None:
-        write_json(json, content)
     _print(content, posterior[first], posterior[second], data, console())
     for note in rows.notes():
         say(f"note: {note}", stderr=True)
+    if json is not None:
+        write_json(json, content)
 
 
 def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -18,7 +19,6 @@ import numpy as np
 
 from crossfade._optional import import_optional
 from crossfade.charts.theme import shown
-from crossfade.commands import STOPPED, STOPPED_CODE
 from crossfade.commands.output import console
 from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
@@ -41,7 +41,14 @@ _MOST_PAGES: Final = 20
 #: Seconds that a request waits for its page before it is told how far the work is.
 _PATIENCE: Final = 0.5
 
+#: Seconds after which nobody waits for a page: one that is waited for is asked for every second.
+_UNREAD: Final = 5.0
+
+#: Seconds that a connection has for the header of its request.
+_HEADER_SECONDS: Final = 10.0
+
 _HEADERS: Final = {
+    "Connection": "close",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -117,11 +124,13 @@ class Explorer:
     def __post_init__(self) -> None:
         self.problem = read_problem(self.table.X, self.table.y)
 
-    def page(self, choice: Choice) -> str:
-        """Return the page of a choice."""
+    def page(self, choice: Choice, is_wanted: Callable[[], bool] = lambda: True) -> str:
+        """Return the page of a choice; Abandoned where it is not wanted any longer."""
 
         def report(done: int, total: int, text: str) -> None:
             self.doing = (choice, done, total, text)
+            if not is_wanted():
+                raise Abandoned
 
         report(0, 1, "first fits, to all rows")
         try:
@@ -186,11 +195,74 @@ def _options(names: tuple[str, ...], chosen: tuple[int, ...]) -> list[tuple[int,
     return [(j, shown(name), not chosen or j in chosen) for j, name in enumerate(names)]
 
 
+class Pages:
+    """Pages made one after the other: the latest choice first, and none that nobody waits for."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer = explorer
+        self._pages: dict[Choice, asyncio.Future[str]] = {}
+        self._asked: dict[Choice, float] = {}
+        self._queue: list[Choice] = []  # the latest last
+        self._woken = asyncio.Event()
+
+    def asked_for(self, choice: Choice) -> asyncio.Future[str]:
+        """Return the page of a choice, which will be made where it is not."""
+        self._asked[choice] = monotonic()
+        if choice not in self._pages:
+            self._pages[choice] = asyncio.get_running_loop().create_future()
+            # Nobody may come back for it; its error is then nobody's.
+            self._pages[choice].add_done_callback(lambda page: page.cancelled() or page.exception())
+            self._queue.append(choice)
+            self._woken.set()
+        return self._pages[choice]
+
+    async def work(self) -> None:
+        """Make pages for as long as this runs."""
+        from anyio import to_thread
+
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while (choice := self._next()) is not None:
+                make = partial(self._explorer.page, choice, partial(self._is_wanted, choice))
+                page = self._pages[choice]
+                try:
+                    page.set_result(await to_thread.run_sync(make, abandon_on_cancel=True))
+                except Abandoned:
+                    self.forget(choice)
+                except Exception as error:
+                    page.set_exception(error)
+                made = [one for one, page in self._pages.items() if page.done()]
+                for one in made[: max(0, len(made) - _MOST_PAGES)]:
+                    self.forget(one)
+
+    def _next(self) -> Choice | None:
+        """Return the latest choice that somebody waits for; the others are forgotten."""
+        while self._queue:
+            choice = self._queue.pop()
+            if monotonic() - self._asked[choice] < _UNREAD:
+                return choice
+            self.forget(choice)
+        return None
+
+    def _is_wanted(self, choice: Choice) -> bool:
+        """Return whether a page under way is to be made to its end."""
+        return not self._queue or monotonic() - self._asked[choice] < _UNREAD
+
+    def forget(self, choice: Choice) -> None:
+        """Make the page of a choice anew when it is next asked for."""
+        if (page := self._pages.pop(choice, None)) is not None:
+            page.cancel()
+
+
+class Abandoned(Exception):
+    """Nobody waits for a page any longer, and somebody waits for another."""
+
+
 def application(
     explorer: Explorer, token: str, hosts: list[str], announce: Callable[[], None]
 ) -> Any:
     """Return the ASGI application: one page below a secret path, read only."""
-    from anyio import Lock, to_thread
     from starlette.applications import Starlette
     from starlette.datastructures import QueryParams
     from starlette.middleware import Middleware
@@ -199,29 +271,15 @@ def application(
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route
 
-    turn = Lock()
-    pages: dict[Choice, asyncio.Task[str]] = {}
-
-    async def made(choice: Choice) -> str:
-        async with turn:  # models may not share a process
-            return await to_thread.run_sync(explorer.page, choice, abandon_on_cancel=True)
-
-    def asked_for(choice: Choice) -> asyncio.Task[str]:
-        """Return the work on a page, begun where it is not under way or done already."""
-        if choice not in pages:
-            old = [one for one, task in pages.items() if task.done()]
-            for one in old[: max(0, len(pages) - _MOST_PAGES)]:
-                del pages[one]
-            pages[choice] = asyncio.create_task(made(choice))
-            # Nobody may come back for it; its error is then nobody's.
-            pages[choice].add_done_callback(lambda task: task.cancelled() or task.exception())
-        return pages[choice]
+    pages = Pages(explorer)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        asked_for(Choice.read(QueryParams()))  # what is asked for first
+        pages.asked_for(Choice.read(QueryParams()))  # what is asked for first
+        work = asyncio.create_task(pages.work())
         announce()
         yield
+        work.cancel()
 
     def answer(text: str, code: int = 200) -> Response:
         return HTMLResponse(text, status_code=code, headers=_HEADERS)
@@ -231,12 +289,12 @@ def application(
             return answer(render_message("There is nothing here", _WRONG_TOKEN), 404)
         try:
             choice = Choice.read(request.query_params)
-            task = asked_for(choice)
-            if not (await asyncio.wait([task], timeout=_PATIENCE))[0]:
+            made = pages.asked_for(choice)
+            if not (await asyncio.wait([made], timeout=_PATIENCE))[0] or made.cancelled():
                 return answer(explorer.waiting(choice), 202)
-            if task.exception() is not None:
-                pages.pop(choice, None)
-            return answer(task.result())
+            if made.exception() is not None:  # told once; whoever asks again tries again
+                pages.forget(choice)
+            return answer(made.result())
         except ValueError as error:
             return answer(render_message("This cannot be shown", str(error)), 400)
         except Exception as error:  # the last resort of a program that people see
@@ -271,26 +329,45 @@ def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
         out.print("Open it in a browser of this machine; Ctrl-C ends it.", style="dim")
 
     app = application(explorer, token, ["*"] if host in ("0.0.0.0", "::") else hosts, announce)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            log_level="critical",  # of what it says, the rest is no person's business
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
+    # Of what the server says, nothing is for people.
+    config = uvicorn.Config(
+        app,
+        http=_protocol(),
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
     )
-    try:
-        with listener:
-            server.run(sockets=[listener])
-    except (KeyboardInterrupt, SystemExit) as end:
-        if explorer.doing is None:
-            raise
-        # A fit in a thread cannot be broken off, and would be waited for; it keeps nothing.
-        if isinstance(end, SystemExit):
-            os._exit(int(end.code or 0))
-        print(STOPPED, file=sys.stderr, flush=True)
-        os._exit(STOPPED_CODE)
+    with listener:
+        _server(config).run(sockets=[listener])
+
+
+def _server(config: Any) -> Any:
+    """Return a server that leaves Ctrl-C to the command line."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    return Server(config)
+
+
+def _protocol() -> Any:
+    """Return the server's side of a connection, which waits for one request and not for long."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Protocol(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.loop.call_later(_HEADER_SECONDS, self._end_idle)
+
+        def _end_idle(self) -> None:
+            if self.cycle is None:
+                self.transport.close()
+
+    return Protocol
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -32,16 +32,14 @@ def export(
     ] = None,
 ) -> None:
     """Write a model as ONNX, or as plain coefficients, for programs that are not Python."""
-    from crossfade.commands.output import check_writable, say, write_json
+    from crossfade.commands.output import check_outputs, say, write_json
     from crossfade.errors import DataError
     from crossfade.files import write_whole
     from crossfade.io import coefficients, load_model, to_onnx
 
     if onnx is None and json is None:
         raise DataError("--onnx, --json: expected at least one file to write, got none; name one")
-    for path, option in ((onnx, "--onnx"), (json, "--json")):
-        if path is not None:
-            check_writable(path, option, model)
+    check_outputs({"--onnx": onnx, "--json": json}, model)
     saved = load_model(model)
     # Both are made before either is written.
     graph = None if onnx is None else to_onnx(saved.estimator)

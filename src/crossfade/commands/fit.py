@@ -99,6 +99,9 @@ def fit(
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
+    terminal = console()
+    for line in lines:
+        terminal.print(plain(line), soft_wrap=True)
     about = save_model(
         estimator,
         out,
@@ -107,9 +110,6 @@ def fit(
         missing_values=missing or (),
         training=training,
     )
-    terminal = console()
-    for line in lines:
-        terminal.print(plain(line), soft_wrap=True)
     terminal.print(
         plain(
             f"{label}, λ={chosen:g}, fitted to {len(table.y):,} rows of {len(about['columns']):,} "

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from crossfade._typing import Progress
+from crossfade.commands.stopping import working
 from crossfade.errors import DataError
-from crossfade.files import is_stream, write_whole
+from crossfade.files import destination, is_read_only, is_stream, write_whole
 
 __all__ = [
     "ClosedPipeError",
+    "check_outputs",
     "check_writable",
     "command_line",
     "console",
@@ -92,7 +94,8 @@ def list_item(mark: str, text: str) -> Table:
 def live_progress(label: str) -> Iterator[Progress | None]:
     """Show a progress bar on stderr if that is a terminal; yield what reports to it, else None."""
     if not sys.stderr.isatty():
-        yield None
+        with working(lambda: None):
+            yield None
         return
     from rich.progress import (
         BarColumn,
@@ -109,7 +112,7 @@ def live_progress(label: str) -> Iterator[Progress | None]:
         TimeRemainingColumn(),
         TextColumn("{task.description}", style="dim", markup=False),
     )
-    with Bar(*columns, console=console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=console(stderr=True), transient=True) as bar, working(bar.stop):
         # In 80 columns, what is being done has to be readable; a path is known to who gave it.
         title = shortened(Path(label).name, 16)
         task = bar.add_task("starting", total=None, title=title)
@@ -125,9 +128,32 @@ def command_line() -> str:
     return shlex.join(["crossfade", *sys.argv[1:]])
 
 
+def check_outputs(outputs: Mapping[str, Path | None], *inputs: str | Path) -> None:
+    """Raise a DataError where files to write, by option, cannot be: before the work, not after."""
+    earlier: dict[str, Path] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        check_writable(path, option, *inputs)
+        for other, taken in earlier.items():
+            if not is_stream(path) and _are_one(path, taken):
+                raise DataError(
+                    f"{option}: expected another file than that of {other}, got {str(path)!r}; it "
+                    "would be overwritten"
+                )
+        earlier[option] = path
+
+
 def check_writable(path: Path, option: str, *inputs: str | Path) -> None:
     """Raise a DataError where a file cannot be written, before hours of work and not after."""
-    folder = path.absolute().parent
+    try:
+        file = destination(path)
+    except OSError as error:
+        raise DataError(
+            f"{option}: expected a file that can be written, got {str(path)!r} ({error.strerror}); "
+            "choose another name"
+        ) from None
+    folder = file.parent
     if not folder.is_dir():
         raise DataError(
             f"{option}: expected a file in a folder that exists, got {str(path)!r}; "
@@ -135,17 +161,28 @@ def check_writable(path: Path, option: str, *inputs: str | Path) -> None:
         )
     if path.is_dir():
         raise DataError(f"{option}: expected a file, got the folder {str(path)!r}; add a name")
-    if not os.access(path if is_stream(path) else folder, os.W_OK):
+    if not os.access(file if is_stream(file) else folder, os.W_OK):
         raise DataError(
             f"{option}: expected a file in a folder that can be written to, got {str(path)!r}; "
             "choose another folder"
         )
-    for given in map(Path, inputs):
-        if path.is_file() and given.is_file() and path.samefile(given):
-            raise DataError(
-                f"{option}: expected a file other than those that are read, got {str(path)!r}, "
-                "which would be overwritten; choose another name"
-            )
+    if file.is_file() and is_read_only(file):
+        raise DataError(
+            f"{option}: expected a file that may be replaced, got {str(path)!r}, which is "
+            "read-only; choose another name, or allow writing to it"
+        )
+    if any(_are_one(path, Path(given)) for given in inputs) and not is_stream(path):
+        raise DataError(
+            f"{option}: expected a file other than those that are read, got {str(path)!r}, "
+            "which would be overwritten; choose another name"
+        )
+
+
+def _are_one(path: Path, other: Path) -> bool:
+    """Return whether two names lead to one file, there or not yet."""
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return destination(path) == destination(other)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

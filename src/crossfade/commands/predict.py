@@ -32,6 +32,13 @@ def predict(
     batch: Annotated[
         float, typer.Option(metavar="MB", help="How much of the file to take at a time.")
     ] = 16.0,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="Write ' before a class that a spreadsheet would run as a formula, such as =A1.",
+        ),
+    ] = False,
 ) -> None:
     """Predict the class of each row and the probability of every class, as CSV.
 
@@ -56,15 +63,16 @@ def predict(
                 f"--out: expected a name ending in .csv, got {str(out)!r}; predictions are CSV"
             )
     saved = load_model(model)
+    labels = _Labels(saved.estimator.classes_, spreadsheet_safe)
     rows = NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
     n_rows = 0
     with _output(out) as write:
         for table, first in rows.batches():
             probabilities = saved.estimator.predict_proba(table)
             decided = saved.estimator.predict(table)
-            write(_as_csv(saved.estimator.classes_, decided, probabilities, header=first == 1))
+            write(labels.as_csv(decided, probabilities, header=first == 1))
             n_rows += len(np.atleast_1d(decided))
-    for note in rows.notes():
+    for note in [*rows.notes(), *labels.notes()]:
         say(f"note: {note}", stderr=True)
     if out is not None:
         say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
@@ -83,16 +91,40 @@ def _output(out: Path | None) -> Iterator[Any]:
         yield file.write
 
 
-def _as_csv(classes: Any, decided: Any, probabilities: Any, *, header: bool) -> bytes:
-    import polars as pl
+class _Labels:
+    """Classes as they are written, with a ' before formulas where that is asked for."""
 
-    frame = pl.DataFrame(
-        [
-            pl.Series("prediction", [str(label) for label in decided.tolist()]),
-            *(
-                pl.Series(f"P({label})", column)
-                for label, column in zip(classes.tolist(), probabilities.T, strict=True)
-            ),
+    def __init__(self, classes: Any, safe: bool) -> None:
+        self._texts = [str(label) for label in classes.tolist()]
+        self._formulas = [text for text in self._texts if _is_formula(text)]
+        self._safe = safe
+
+    def as_csv(self, decided: Any, probabilities: Any, *, header: bool) -> bytes:
+        import polars as pl
+
+        predictions = pl.Series("prediction", [str(label) for label in decided.tolist()])
+        if self._safe and self._formulas:
+            predictions = predictions.replace({text: f"'{text}" for text in self._formulas})
+        columns = [
+            pl.Series(f"P({text})", column)
+            for text, column in zip(self._texts, probabilities.T, strict=True)
         ]
-    )
-    return frame.write_csv(include_header=header).encode()
+        return pl.DataFrame([predictions, *columns]).write_csv(include_header=header).encode()
+
+    def notes(self) -> list[str]:
+        if self._safe or not self._formulas:
+            return []
+        shown = ", ".join(f"{text!r:.60}" for text in self._formulas[:4])
+        return [
+            f"a spreadsheet would run the class {shown} as a formula; use --spreadsheet-safe for "
+            "files that a spreadsheet will open"
+        ]
+
+
+def _is_formula(text: str) -> bool:
+    """Return whether a spreadsheet takes a cell for a formula; a number such as -1 is none."""
+    try:
+        float(text)
+    except ValueError:
+        return text.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return False

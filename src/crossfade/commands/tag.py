@@ -88,21 +88,14 @@ def tag(
     accuracy, and precision, recall and F1 of each tag and, for tags like B-NP, of chunks as the
     CoNLL shared tasks count them.
     """
-    from crossfade.commands.output import check_writable, hand_over, say, write_json, write_whole
+    from crossfade.commands.output import check_outputs, hand_over, say, write_json, write_whole
     from crossfade.errors import DataError
     from crossfade.tagging import evaluate_tags, read_columns, write_columns
 
     if decode not in ("viterbi", "posterior"):
         raise DataError(f"--decode: expected viterbi or posterior, got {decode!r}")
     _refuse_unused(model, features, l1, l2, seen_transitions)
-    for path, option in ((out, "--out"), (json, "--json")):
-        if path is not None:
-            check_writable(path, option, train, test)
-    if out is not None and json is not None and out.resolve() == json.resolve():
-        raise DataError(
-            f"--json: expected another file than that of --out, got {str(json)!r}; it would be "
-            "overwritten"
-        )
+    check_outputs({"--out": out, "--json": json}, train, test)
     learnt, given = read_columns(train), read_columns(test)
     width = len(learnt[0][0])
     labelled = _check_columns(width, len(given[0][0]))

@@ -14,10 +14,11 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Counts
+from crossfade.files import lock, named_errors
 
 __all__ = ["Checkpoint", "SplitRecord"]
 
-_FORMAT = "crossfade learning curve 1"
+_FORMAT = "crossfade learning curve 2"
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class SplitRecord:
     scores: Mapping[str, Floats]
     counts: Counts
 
-    def to_line(self) -> str:
+    def to_line(self, number: int) -> str:
         """Return the record as a line of JSON; numbers keep every digit, NaN is null."""
         return json.dumps(
             {
+                "split": number,
                 "scores": {
                     name: [[v if np.isfinite(v) else None for v in row] for row in rows.tolist()]
                     for name, rows in self.scores.items()
@@ -49,9 +51,11 @@ class SplitRecord:
         )
 
     @classmethod
-    def from_line(cls, line: str) -> Self:
-        """Return the record that a line holds."""
+    def from_line(cls, line: str, number: int) -> Self:
+        """Return the record that a line holds; a ValueError if it is of another split."""
         content = json.loads(line)
+        if content["split"] != number:
+            raise ValueError(number)
         return cls(
             {
                 name: np.array(
@@ -67,11 +71,11 @@ class SplitRecord:
 
 
 class Checkpoint:
-    """The finished splits of one run, in order, in a file.
+    """The finished splits of one run, in order, in a file that is this run's until it is closed.
 
     The first line says which run it is: data, models, sizes and seed by a fingerprint. Each other
-    line is one split. A line that is not whole (the run was killed while it was written) is cut
-    off when the file is opened again.
+    line is one split, numbered. A line that is not whole (the run was killed while it was written)
+    is cut off when the file is opened again.
 
     Parameters
     ----------
@@ -84,18 +88,35 @@ class Checkpoint:
         self._path = path
         self._head = json.dumps({"format": _FORMAT, **fingerprint}) + "\n"
         self.records: list[SplitRecord] = []
-        existing = path.read_bytes() if path.exists() else b""
-        if not existing.strip():
-            self._replace(self._head.encode())
+        self._file = path.open("a+b", buffering=0)
+        try:
+            if not lock(self._file.fileno()):
+                raise DataError(
+                    f"checkpoint: expected a file that no other run is writing, got {str(path)!r}; "
+                    "wait until the other run ends, or choose another file"
+                )
+            self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        existing = self._file.read()
+        if not existing.strip() or self._head.encode().startswith(existing):
+            self._file.truncate(0)
+            self._append(self._head)
             return
         kept = existing[: existing.rfind(b"\n") + 1]
         lines = kept.decode("utf-8", errors="replace").splitlines()
         self._check(lines[0] if lines else existing[:200].decode("utf-8", errors="replace"))
         for line in lines[1:]:
             self.records.append(self._record(line))
-        if len(kept) < len(existing):
-            with path.open("r+b") as file:
-                file.truncate(len(kept))
+        self._file.truncate(len(kept))
+
+    def close(self) -> None:
+        """Leave the file to others."""
+        self._file.close()
 
     def _check(self, line: str) -> None:
         try:
@@ -119,22 +140,24 @@ class Checkpoint:
 
     def _record(self, line: str) -> SplitRecord:
         try:
-            return SplitRecord.from_line(line)
+            return SplitRecord.from_line(line, len(self.records) + 1)
         except (ValueError, KeyError, TypeError):
             raise DataError(
-                f"checkpoint: expected a split a line in {str(self._path)!r}, got "
-                f"{line[:60]!r}; the file was changed: delete it or choose another"
+                f"checkpoint: expected split {len(self.records) + 1} in line "
+                f"{len(self.records) + 2} of {str(self._path)!r}, got {line[:60]!r}; something "
+                "else wrote to it: delete it, or choose another"
             ) from None
-
-    def _replace(self, content: bytes) -> None:
-        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        beside.write_bytes(content)
-        beside.replace(self._path)
 
     def add(self, records: list[SplitRecord]) -> None:
         """Append finished splits; they are on the disk when this returns."""
-        with self._path.open("ab") as file:
-            file.write("".join(record.to_line() + "\n" for record in records).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        first = len(self.records) + 1
+        lines = [record.to_line(number) + "\n" for number, record in enumerate(records, first)]
+        self._append("".join(lines))
         self.records += records
+
+    def _append(self, text: str) -> None:
+        left = memoryview(text.encode())
+        with named_errors(self._path):
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())

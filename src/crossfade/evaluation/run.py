@@ -75,6 +75,9 @@ class CurveRun:
             if not self._records:
                 raise
             complete = False
+        finally:
+            if self._file is not None:
+                self._file.close()
         names = tuple(self._tracers)
         scores = {
             name: {

@@ -1,0 +1,137 @@
+"""Ctrl-C, termination and death are obeyed in seconds, whatever compiled code is running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+#: Hours in compiled code that releases the interpreter's lock and looks at no signal.
+COMPILED = """
+import hashlib, sys
+
+def endless(*arguments, **options):
+    print("at work", file=sys.stderr, flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+"""
+
+COMMAND = (
+    COMPILED
+    + """
+from crossfade import NaiveBayes
+from crossfade.cli import main
+NaiveBayes.fit = endless
+main(sys.argv[1:])
+"""
+)
+
+POOL = (
+    COMPILED
+    + """
+import crossfade.processes
+from crossfade.blocks import threads
+from crossfade.commands.stopping import watched
+
+def work(item):
+    return endless() if item else None
+
+crossfade.processes._WORTH_SECONDS = -1.0
+if __name__ == "__main__":
+    with watched(), threads(2):
+        list(crossfade.processes.map_in_order(work, range(5)))
+"""
+)
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Two busy loops beside the test."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+def start(script: str, *words: str, number: int = 1) -> subprocess.Popen[str]:
+    """Run a script in a session of its own until so many of its fits are at work."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    for _ in range(number):
+        assert process.stderr.readline() == "at work\n"
+    return process
+
+
+def session(leader: int) -> set[int]:
+    """Return the processes of a session that have not ended."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as file:
+                state, _, _, of = file.read().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if int(of) == leader and state != "Z":
+            found.add(int(name))
+    return found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "iris", "-m", "nb:generative", "-o", "{folder}/m.skops"],
+        ["compare", "iris", "--splits", "2", "--models", "nb:generative"],
+    ],
+)
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "stopped by the keyboard\n"),
+                                              (signal.SIGTERM, "")])  # fmt: skip
+def test_a_signal_ends_compiled_code(tmp_path, busy, words, number, said):
+    process = start(COMMAND, *(word.format(folder=tmp_path) for word in words))
+    started = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - started < 3.0  # two seconds, and what a busy machine adds
+    assert (process.returncode, out, err) == (128 + number, "", said)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_second_ctrl_c_ends_it_at_once(busy):
+    process = start(COMMAND, "fit", "iris", "-m", "nb:generative", "-o", "/dev/null")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - started < 1.0
+    assert (process.returncode, err) == (130, "stopped by the keyboard\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_the_end_of_a_process_is_the_end_of_its_pool(busy, number):
+    process = start(POOL, number=2)
+    before = session(process.pid)
+    assert len(before) >= 3  # itself, two workers, resource trackers
+    process.send_signal(number)
+    process.stdout.close()
+    deadline = time.monotonic() + 5.0
+    while session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = session(process.pid)
+    for one in left:
+        os.kill(one, signal.SIGKILL)
+    assert left == set()
+    process.stderr.close()
+    process.wait()
