@@ -119,7 +119,8 @@ def test_public_names_are_taken_from_the_package_only_outside_it():
 
 
 def test_only_the_block_layer_knows_of_threads():
-    assert set(holders(THREADS)) <= {"blocks.py"}
+    # The others share no work out: they watch for a parent's end and for signals.
+    assert set(holders(THREADS)) <= {"blocks.py", "processes.py", "commands/stopping.py"}
 
 
 def test_only_one_module_knows_of_the_compiler():
