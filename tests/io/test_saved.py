@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pickle
+import re
 import zipfile
 from pathlib import Path
 
@@ -364,6 +365,61 @@ def test_a_file_cut_short_is_refused(tmp_path, share):
     path.write_bytes(raw[: int(share * len(raw))])
     with pytest.raises(DataError, match="got something else or a damaged file"):
         load_model(path)
+
+
+def _kinds_of_places(raw):
+    """Return some positions of every kind of bytes that a zip archive has."""
+    rng = np.random.default_rng(0)
+    directory = raw.index(b"PK\x01\x02")
+    end = raw.index(b"PK\x05\x06")
+    starts = [match.start() for match in re.finditer(rb"PK\x03\x04", raw)]
+    return {
+        "local headers": [start + k for start in starts[:2] for k in range(30)],
+        "packed data": rng.choice(directory, size=150, replace=False).tolist(),
+        "directory": [*range(directory, directory + 46), *rng.choice(range(directory, end), 30)],
+        "end of the archive": range(end, len(raw)),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["local headers", "packed data", "directory", "end of the archive"]
+)
+def test_a_flipped_bit_is_refused_by_name_or_changes_nothing(tmp_path, kind):
+    X, y = numbers()
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    path = tmp_path / "model.skops"
+    save_model(model, path)
+    raw = path.read_bytes()
+    refused = 0
+    for number, place in enumerate(_kinds_of_places(raw)[kind]):
+        changed = bytearray(raw)
+        changed[place] ^= 1 << number % 8
+        path.write_bytes(changed)
+        try:
+            saved = load_model(path)
+        except DataError as error:
+            refused += 1
+            assert str(error).startswith(str(path))  # noqa: PT017
+        else:  # a name or a date that is written twice in the archive
+            np.testing.assert_array_equal(saved.estimator.predict_proba(X), model.predict_proba(X))
+    assert refused > 0
+
+
+def test_a_file_that_unpacks_to_far_more_than_parameters_can_is_not_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "bomb.skops"
+    with zipfile.ZipFile(path, "w", compression=zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("crossfade.json", "{}")
+        with archive.open("schema.json", "w") as part:
+            for _ in range(80):
+                part.write(bytes(1 << 20))
+    monkeypatch.setattr(zipfile.ZipFile, "read", lambda *a: pytest.fail("was unpacked"))
+    with pytest.raises(DataError, match="expected a model file that crossfade fit wrote"):
+        load_model(path)
+
+
+def test_an_endless_file_is_refused_unread():
+    with pytest.raises(DataError, match="expected a file, got a device"):
+        load_model("/dev/zero")
 
 
 def test_no_file_a_folder_and_no_model(tmp_path):

@@ -26,6 +26,7 @@ from sklearn.pipeline import Pipeline
 from crossfade._optional import import_optional, versions
 from crossfade.errors import DataError
 from crossfade.files import write_whole
+from crossfade.io.reading import opened
 from crossfade.io.trust import TRUSTED, check_types
 from crossfade.table.schema import Schema
 
@@ -37,6 +38,11 @@ _ABOUT: Final = "crossfade.json"
 
 #: Rows that a model from a file is tried on, at most.
 _TRIED_ROWS: Final = 256
+
+#: Bytes that any file may unpack to, and how many times its own size a larger one may: zeros
+#: can be packed a thousandfold, parameters of a model cannot.
+_FREE_BYTES: Final = 1 << 26
+_MOST_PACKED: Final = 100
 
 
 @dataclass(frozen=True)
@@ -188,18 +194,17 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
     """
     skops = import_skops()
     place = str(path)
-    try:
-        raw = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{place}: no such file; crossfade fit writes one") from None
-    except IsADirectoryError:
-        raise DataError(f"{place}: expected a model file, got a folder; name a file") from None
+    with opened(Path(path)) as file:
+        raw = file.read()
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+            if size > max(_FREE_BYTES, _MOST_PACKED * len(raw)):
+                raise ValueError("more would be unpacked than parameters can be packed")
             about = json.loads(archive.read(_ABOUT))
             schema = json.loads(archive.read("schema.json"))
             digest = _digest(archive)
-    except (zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError):
+    except Exception:  # whatever zipfile, its decompressors and JSON make of damaged bytes
         raise DataError(
             f"{place}: expected a model file that crossfade fit wrote, got something else or a "
             "damaged file; pickles and joblib files are never read"
