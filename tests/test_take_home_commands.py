@@ -17,6 +17,7 @@ import numpy as np
 import onnxruntime
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from crossfade import NaiveBayes, cli, compare
 from crossfade.commands.new_rows import NewRows
@@ -390,6 +391,18 @@ def test_memory_does_not_grow_with_the_rows(model, tmp_path, capsys):
         tracemalloc.stop()
     assert f"{40_000:,} rows written" in capsys.readouterr().err
     assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_rows_are_handed_out_by_their_number_of_posteriors(
+    model, table, tmp_path, capsys, monkeypatch
+):
+    assert run("predict", model, table, "-o", tmp_path / "whole.csv") == 0
+    monkeypatch.setattr("crossfade.commands.new_rows._MOST_POSTERIORS", 7)
+    assert run("predict", model, table, "-o", tmp_path / "parts.csv") == 0
+    whole, parts = (pl.read_csv(tmp_path / f"{name}.csv") for name in ("whole", "parts"))
+    assert_frame_equal(parts, whole)
+    sizes = {len(part) for part, _ in NewRows(load_model(model), str(table)).batches()}
+    assert max(sizes) == 7 // 2
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

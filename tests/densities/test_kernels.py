@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from crossfade import NaiveBayes
 from crossfade._compiled import Kernel
 from crossfade.blocks import block_sum, threads
 from crossfade.densities import Gaussian, kernels
@@ -172,3 +175,28 @@ def test_covariances_of_products(d: int, central: bool):
     m = np.zeros(d) if central else rng.normal(size=d)
     fast, slow = both(kernels.product_covariances, frozen(A @ A.T), frozen(m), *np.tril_indices(d))
     assert_allclose(fast, slow, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_moments_of_many_classes_are_summed_without_a_zero_for_each(weighted, missing, monkeypatch):
+    X = rows(500, missing=missing)
+    codes = np.arange(500) % N_CLASSES
+    weights = np.linspace(0.5, 2.0, 500) if weighted else np.empty(0)
+    given = (X, codes, weights, np.full(5, 3.0), N_CLASSES, True)
+    dense = kernels.grouped_moments_numpy(*given)
+    monkeypatch.setattr(kernels, "_SPARSE_CELLS", 0)
+    for one, other in zip(kernels.grouped_moments_numpy(*given), dense, strict=True):
+        assert_allclose(one, other, rtol=1e-12, atol=1e-10)
+
+
+def test_memory_grows_with_rows_plus_classes_and_not_with_their_product():
+    n_classes = 10_000
+    X = rows(2 * n_classes, d=2)
+    y = np.arange(len(X)) % n_classes
+    tracemalloc.start()
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    model.predict_proba(X[:50])  # 4 MB of posteriors
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e7  # a one-hot block of 2,048 rows alone has 1.6e8 bytes

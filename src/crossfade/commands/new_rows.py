@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NewRows"]
 
+#: Posteriors of the rows that are handed out at a time: 8 MB of numbers, 20 MB as text.
+_MOST_POSTERIORS = 1 << 20
+
 
 class NewRows:
     """The rows of a table, as a saved model takes them.
@@ -51,7 +54,10 @@ class NewRows:
             if first == 1:
                 self.extra = self.matcher.extra(frame.columns)
             matched = self.matcher.match(frame, first)
-            yield (matched if self.saved.schema.has_names else matched.to_numpy()), first
+            table = matched if self.saved.schema.has_names else matched.to_numpy()
+            step = max(1, _MOST_POSTERIORS // len(self.saved.estimator.classes_))
+            for start in range(0, len(table), step):
+                yield table[start : start + step], first + start
 
     def row(self, number: int) -> Any:
         """Return one row as a table, the first row being number 1."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse
 
 from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 
-__all__ = ["grouped_moments", "product_covariances", "quadratic_scores"]
+__all__ = ["class_weights", "grouped_moments", "product_covariances", "quadratic_scores"]
 
 #: Cells of a block of rows from which on compiled moments are worth loading the compiler.
 MOMENT_CELLS = 65_536
@@ -19,12 +22,30 @@ SCORE_CELLS = 131_072
 PAIRS = 10_000
 
 
+#: Rows times classes from which on a row's weight stands alone, without the zeros beside it.
+_SPARSE_CELLS = 1 << 23
+
+
+def class_weights(codes: Integers, weights: Floats | None, n_classes: int) -> Any:
+    """Return each row's weight in its own class's column, an array or, of many cells, sparse.
+
+    Shapes: codes (n_rows,); weights (n_rows,); → (n_rows, n_classes).
+    """
+    n_rows = codes.shape[0]
+    given = np.ones(n_rows) if weights is None else weights
+    if n_rows * n_classes > _SPARSE_CELLS:
+        starts = np.arange(n_rows + 1)
+        return scipy.sparse.csr_array((given, codes, starts), shape=(n_rows, n_classes))
+    onehot = np.zeros((n_rows, n_classes))
+    onehot[np.arange(n_rows), codes] = given
+    return onehot
+
+
 def grouped_moments_numpy(
     X: Floats, codes: Integers, weights: Floats, shift: Floats, n_classes: int, fourth: bool
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Specification: through matrix products with the one-hot classes."""
-    onehot = np.zeros((X.shape[0], n_classes))
-    onehot[np.arange(X.shape[0]), codes] = weights if weights.shape[0] else 1.0
+    onehot = class_weights(codes, weights if weights.shape[0] else None, n_classes)
     u = X - shift
     missing = np.isnan(X)
     some_missing = bool(missing.any())

@@ -14,7 +14,8 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
-from crossfade.densities.univariate import class_weights, safe_mean, statistic_scales
+from crossfade.densities.kernels import class_weights
+from crossfade.densities.univariate import safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 from crossfade.rowwise import group_rows
 

@@ -16,15 +16,9 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
+from crossfade.densities.kernels import class_weights
 
-__all__ = ["Univariate", "class_weights", "statistic_scales"]
-
-
-def class_weights(codes: Integers, weights: Floats | None, n_classes: int) -> Floats:
-    """Return each row's weight in its own class's column, shape (n_rows, n_classes)."""
-    onehot = np.zeros((codes.shape[0], n_classes))
-    onehot[np.arange(codes.shape[0]), codes] = 1.0 if weights is None else weights
-    return onehot
+__all__ = ["Univariate", "statistic_scales"]
 
 
 def statistic_scales(mean_square: Floats, mean: Floats) -> Floats:

@@ -7,12 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from crossfade._typing import Floats
-from crossfade.blocks import for_each_block
+from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
 __all__ = ["Scorer", "held_out_scores"]
+
+#: Scores of a block at most: 8 MB.
+_SCORE_CELLS = 1 << 20
 
 
 class Scorer:
@@ -70,6 +73,11 @@ class Scorer:
         """p_k, shape (n_classes,); where there is a density."""
         return np.exp(self.by_class(self.log_prior[None])[0])
 
+    @property
+    def _block_rows(self) -> int:
+        """Rows of a block: fewer where many classes would make its scores large."""
+        return max(1, min(BLOCK_ROWS, _SCORE_CELLS // self.n_classes))
+
     def by_class(self, scores: Floats) -> Floats:
         """Return scores of classes from those of their components, (n_rows, n_classes)."""
         if self.n_components == 1:
@@ -121,7 +129,7 @@ class Scorer:
             else:
                 out[rows] = log_normalise(scores)[1]
 
-        for_each_block(block, X.shape[0])
+        for_each_block(block, X.shape[0], block_rows=self._block_rows)
         return out
 
     def all_rows(self, X: Floats, *, joint: bool) -> Floats:
@@ -133,7 +141,7 @@ class Scorer:
         def block(rows: slice) -> None:
             out[rows] = of_block(np.ascontiguousarray(X[rows], dtype=np.float64))
 
-        for_each_block(block, X.shape[0])
+        for_each_block(block, X.shape[0], block_rows=self._block_rows)
         return out
 
 
