@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from functools import lru_cache
 from multiprocessing import current_process
 from threading import current_thread, local, main_thread
@@ -156,15 +156,17 @@ def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[
         with single_threaded_blas():
             return [work(chunk) for chunk in chunks]
 
-    def guarded(chunk: list[slice]) -> Any:
+    def guarded(chunk: list[slice], context: Context) -> Any:
         _inside.active = True
         try:
-            return work(chunk)
+            return context.run(work, chunk)
         finally:
             _inside.active = False
 
+    # What the caller set for itself (numpy.errstate, above all) holds on the threads as well.
+    contexts = [copy_context() for _ in chunks]
     with single_threaded_blas():
-        return list(_pool(number).map(guarded, chunks))
+        return list(_pool(number).map(guarded, chunks, contexts))
 
 
 def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[Any]:

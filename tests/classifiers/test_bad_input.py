@@ -7,9 +7,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy.sparse import csr_array
+from sklearn.naive_bayes import GaussianNB
 
-from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
+from crossfade.blocks import threads
 from crossfade.errors import DataError
+from crossfade.glm import PoissonRegression
 from tests.classifiers.models import CONTINUOUS, TRADEOFFS, continuous
 
 BOTH = [NaiveBayes, GaussianDiscriminant]
@@ -148,6 +151,109 @@ def test_as_many_classes_as_rows(tradeoff):
             assert model.tradeoff_ == 1.0
             assert model.selection_.startswith("no class has two different rows")
             assert np.isnan(model.tradeoff_path_["log_loss"]).all()
+
+
+@pytest.mark.parametrize("make", [*BOTH, lambda **p: EntropicNaiveBayes(GaussianNB(), **p)])
+def test_a_class_prior_by_label_or_in_order(make):
+    X, y = continuous()
+    for names in (np.array([0, 1, 2]), np.array(["c", "b", "a"])):
+        by_name = dict(zip(names.tolist(), [0.2, 0.3, 0.5], strict=True))
+        own = {} if make not in BOTH else {"tradeoff": 0.5}
+        model = make(class_prior=by_name, **own).fit(X, names[y])
+        in_order = [by_name[label] for label in model.classes_.tolist()]
+        same = make(class_prior=in_order, **own).fit(X, names[y])
+        np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+    for wrong in (
+        {0: 1.0},
+        {0: 0.2, 1: 0.3, 3: 0.5},
+        {0: 0.2, 1: 0.3, 2: "a"},
+        "even",
+        0.5,
+        [1, 2],
+    ):
+        with pytest.raises(DataError, match=r"class_prior: expected 'empirical', .* mapping of"):
+            make(class_prior=wrong).fit(X, y)
+
+
+DAYS = np.arange("2020-01-01", "2020-01-13", dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        DAYS,
+        DAYS.astype(object),
+        DAYS - DAYS[0],
+        pl.Series(DAYS),
+        pd.Series(DAYS),
+        np.sqrt(range(12)),
+    ],
+    ids=["datetime64", "date", "timedelta64", "polars", "pandas", "fractions"],
+)
+def test_groups_of_any_labels_are_the_same_groups(labels):
+    X, y = continuous(n=60)
+    rows = np.repeat(np.arange(12), 5)
+    by_number = NaiveBayes(tradeoff="best").fit(X, y, groups=rows)
+    model = NaiveBayes(tradeoff="best").fit(X, y, groups=labels[rows])
+    assert model.selection_ == by_number.selection_
+    assert "of 12 groups" in model.selection_
+
+
+def test_wrong_groups_are_named_so():
+    X, y = continuous(n=60)
+    regression = PoissonRegression().fit(X, y)
+    for groups, message in [
+        (
+            [None, *range(59)],
+            "groups: expected a group for every row, got 1 missing",
+        ),
+        (np.full(60, "NaT", "datetime64[s]"), "got 60 missing ones"),
+        (["a"] * 60, "groups: expected at least two groups, got one"),
+        (["a", "b"], r"groups: expected shape \(60,\), got \(2,\)"),
+        (np.array([{}] * 60), "groups: expected text, numbers or dates, got {}"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            NaiveBayes().fit(X, y, groups=groups)
+        with pytest.raises(DataError, match=message):
+            regression.robust_covariance("cluster", groups)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
+@pytest.mark.parametrize("make", BOTH)
+def test_one_huge_cell_among_many_is_named(make, tradeoff):
+    """The sums are made on threads, where the caller's settings for overflow hold too."""
+    X = np.zeros((40_000, 2))
+    X[:, 0] = np.arange(40_000) % 7
+    X[77, 1] = 1e160
+    with (
+        threads(4),
+        pytest.raises(DataError, match="'x1': expected numbers with finite fourth"),
+    ):
+        make(tradeoff=tradeoff).fit(X, np.arange(40_000) % 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint64, np.int8, bool])
+def test_labels_of_any_width(dtype):
+    X, y = continuous(k=2)
+    model = NaiveBayes(tradeoff=1).fit(X, y.astype(dtype))
+    np.testing.assert_array_equal(
+        model.predict(X).astype(int), NaiveBayes(tradeoff=1).fit(X, y).predict(X)
+    )
+
+
+@pytest.mark.parametrize("kind", ["Int128", "UInt128"])
+def test_integers_of_128_bits(kind):
+    X, y = continuous(n=60, k=2)
+    wide = pl.Series([int(code) * 10**25 for code in y], dtype=getattr(pl, kind))
+    model = NaiveBayes(tradeoff=1).fit(X, wide)
+    assert model.classes_.tolist() == [0, 10**25]
+    assert set(model.predict(X)) <= {0, 10**25}
+    frame = pl.DataFrame({"a": wide, "b": X[:, 0]})
+    plain = pl.DataFrame({"a": 1e25 * y, "b": X[:, 0]})
+    np.testing.assert_allclose(
+        NaiveBayes("gaussian", tradeoff=0.5).fit(frame, y).predict_proba(frame),
+        NaiveBayes("gaussian", tradeoff=0.5).fit(plain, y).predict_proba(plain),
+    )
 
 
 def test_constant_columns_only():

@@ -302,3 +302,10 @@ def test_any_numbers(rows):
 
 MODEL = NaiveBayes(tradeoff=0.5).fit(*numbers(n_classes=3))
 RUN = session(MODEL)
+
+
+def test_labels_beyond_64_bits_are_refused():
+    X = np.arange(8.0)[:, None]
+    model = NaiveBayes(tradeoff=1).fit(X, [0, 2**70] * 4)
+    with pytest.raises(DataError, match=r"estimator: expected labels that ONNX has .*got 1180591"):
+        to_onnx(model)

@@ -23,7 +23,6 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.classifiers.checks import (
-    check_groups,
     check_tradeoff,
     has_missing,
     has_missing_cells,
@@ -41,6 +40,7 @@ from crossfade.errors import (
 from crossfade.optim.newton import Solution
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.decoding import table_library
+from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.binding import bind, summarise
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -58,7 +58,7 @@ class TradeoffClassifier(FittedViews, ABC):
 
     tradeoff: float | str
     l2: float
-    class_prior: str | ArrayLike
+    class_prior: str | ArrayLike | Mapping[Any, float]
     class_weight: Mapping[Any, float] | str | None
 
     # -- what a subclass says --------------------------------------------------------------------
@@ -154,7 +154,7 @@ class TradeoffClassifier(FittedViews, ABC):
     ) -> tuple[LabelledRows, Schema, Integers | None]:
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
-        numbers = None if groups is None else check_groups(groups, n)
+        numbers = None if groups is None else encode_groups(groups, n)
         if given is not None and not given.all():
             # Zero weight means absent, also for the categories and kinds that are learnt.
             kept = np.flatnonzero(given)
@@ -203,7 +203,7 @@ class TradeoffClassifier(FittedViews, ABC):
         rows, bound = self._bound(rows, density, batches=tradeoff == 1.0)
         objective = self._objective(rows, bound).with_tradeoff(tradeoff)
         self.class_count_ = rows.class_weights
-        shift = prior_shift(self.class_prior, self.class_count_)
+        shift = prior_shift(self.class_prior, self.class_count_, self.classes_)
         begin = cold_start(objective)
         # A neighbour's optimum serves where it fits and is better than knowing nothing.
         cold = (
@@ -246,7 +246,7 @@ class TradeoffClassifier(FittedViews, ABC):
             rows, bound = self._bound(rows, density)
             objectives.append(self._objective(rows, bound))
         self.class_count_ = rows.class_weights
-        shift = prior_shift(self.class_prior, self.class_count_)
+        shift = prior_shift(self.class_prior, self.class_count_, self.classes_)
         chosen = select(
             objectives,
             lambda variant, part: self._objective(part, bind(densities[variant], part)),

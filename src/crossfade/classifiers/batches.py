@@ -132,7 +132,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         self._started, self._summary = started, summary
         earlier = 0.0 if first else self.class_count_
         self.class_count_ = rows.class_weights + earlier
-        shift = prior_shift(self.class_prior, self.class_count_)
+        shift = prior_shift(self.class_prior, self.class_count_, self.classes_)
         self.tradeoff_, self.n_iter_ = 1.0, 1
         self._set_parameters(bound.density, generative(bound, self.class_count_), shift)
 

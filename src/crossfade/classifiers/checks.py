@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from crossfade._typing import Floats, Integers
+from crossfade._checks import show
+from crossfade._typing import Floats
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.table import encode_labels
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = [
-    "check_groups",
     "check_tradeoff",
+    "class_shares",
     "has_missing",
     "has_missing_cells",
     "prior_shift",
@@ -33,44 +34,35 @@ def check_tradeoff(tradeoff: Any) -> None:
         )
 
 
-def check_groups(groups: Any, n_samples: int) -> Integers:
-    """Return the number of each row's group."""
-    labels = np.asarray(groups)
-    if labels.shape != (n_samples,):
-        raise DataError(
-            f"groups: expected shape ({n_samples},), got {labels.shape}; give one label a row"
-        )
-    distinct, codes = encode_labels(labels, minimum=1)
-    if distinct.size < 2:
-        raise DataError(
-            "groups: expected at least two groups, got one; leave groups out if rows are "
-            "independent of each other"
-        )
-    return codes
-
-
-def prior_shift(prior: str | ArrayLike, class_weights: Floats) -> Floats | None:
+def prior_shift(prior: Any, class_weights: Floats, classes: NDArray[Any]) -> Floats | None:
     """Return what a given class prior adds to the log of the data's, None for the data's."""
-    k = class_weights.size
-    if isinstance(prior, str):
-        if prior == "empirical":
-            return None
-        if prior != "uniform":
-            raise _bad_prior(k, prior)
-        shares = np.full(k, 1.0 / k)
-    else:
-        shares = np.asarray(prior, dtype=np.float64)
+    shares = class_shares(prior, classes)
+    return None if shares is None else np.log(shares) - np.log(class_weights / class_weights.sum())
+
+
+def class_shares(prior: Any, classes: NDArray[Any]) -> Floats | None:
+    """Return the class prior that was given, shape (n_classes,), None for the data's own."""
+    labels = classes.tolist()
+    k = len(labels)
+    if isinstance(prior, str) and prior in ("empirical", "uniform"):
+        return None if prior == "empirical" else np.full(k, 1.0 / k)
+    given = prior
+    if isinstance(prior, Mapping):
+        # Keys that are no labels, or too few of them, are no shares.
+        given = [prior.get(label) for label in labels] if len(prior) == k else None
+    try:
+        shares = np.asarray(given, dtype=np.float64)
         usable = shares.shape == (k,) and np.isfinite(shares).all() and (shares > 0).all()
-        if not usable or abs(shares.sum() - 1.0) > 1e-6:
-            raise _bad_prior(k, prior)
-    return np.log(shares) - np.log(class_weights / class_weights.sum())
-
-
-def _bad_prior(k: int, got: Any) -> DataError:
-    return DataError(
-        f"class_prior: expected 'empirical', 'uniform' or {k} positive shares that sum to 1, got "
-        f"{got!r}; give one share a class, in the order of classes_"
-    )
+    except (TypeError, ValueError):
+        usable = False
+    if not usable or abs(shares.sum() - 1.0) > 1e-6:
+        raise DataError(
+            f"class_prior: expected 'empirical', 'uniform' or {k} positive shares that sum to 1, "
+            f"got {prior!r}; give one share per class, in the order of classes_, or a mapping of "
+            f"each label ({', '.join(show(label) for label in labels[:5])}"
+            f"{', …' if k > 5 else ''}) to its share"
+        )
+    return shares
 
 
 def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
+from crossfade.classifiers.checks import class_shares
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
 from crossfade.tradeoff.labelled_rows import log_normalise
@@ -39,7 +40,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
     prefit : bool, default=False
         Whether the given classifiers are fitted already and are to be used as they are; `fit`
         then only learns the class prior.
-    class_prior : {"empirical", "uniform"} or array of shape (n_classes,), default="empirical"
+    class_prior : {"empirical", "uniform"}, array (n_classes,) or mapping, default="empirical"
         π. It must be the prior that the columns' classifiers were fitted under.
 
     Attributes
@@ -73,7 +74,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         column_classifiers: Any,
         *,
         prefit: bool = False,
-        class_prior: str | ArrayLike = "empirical",
+        class_prior: str | ArrayLike | Mapping[Any, float] = "empirical",
     ) -> None:
         self.column_classifiers = column_classifiers
         self.prefit = prefit
@@ -110,7 +111,9 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         matrix, schema = read_features(self, X, reset=True, sample_weight=weights)
         check_finite(matrix, schema.names)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
-        self._log_prior = np.log(self._prior(codes, weights))
+        counts = np.bincount(codes, weights, minlength=self.classes_.size)
+        shares = class_shares(self.class_prior, self.classes_)
+        self._log_prior = np.log(counts / counts.sum() if shares is None else shares)
         self.class_prior_ = np.exp(self._log_prior)
         self.column_classifiers_ = [
             (
@@ -121,23 +124,6 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         ]
         self._position = [self._class_positions(one) for one, _ in self.column_classifiers_]
         return self
-
-    def _prior(self, codes: NDArray[np.int64], weights: Floats | None) -> Floats:
-        counts = np.bincount(codes, weights, minlength=self.classes_.size)
-        prior = self.class_prior
-        if isinstance(prior, str):
-            if prior == "empirical":
-                return counts / counts.sum()
-            shares = np.full(counts.size, 1.0 / counts.size) if prior == "uniform" else None
-        else:
-            shares = np.asarray(prior, dtype=np.float64)
-        usable = shares is not None and shares.shape == counts.shape and (shares > 0).all()
-        if shares is None or not usable or abs(shares.sum() - 1.0) > 1e-6:
-            raise DataError(
-                f"class_prior: expected 'empirical', 'uniform' or {counts.size} positive shares "
-                f"that sum to 1, got {prior!r}; give one share a class, in the order of classes_"
-            )
-        return shares
 
     def _pairs(self) -> list[tuple[Any, list[int]]]:
         given, d = self.column_classifiers, self.n_features_in_

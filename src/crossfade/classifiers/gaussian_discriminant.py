@@ -45,7 +45,7 @@ class GaussianDiscriminant(BatchClassifier):
     l2 : float, default=1.0
         Strength of the penalty on the discriminative weights of the standardised statistics:
         1/C of scikit-learn's LogisticRegression. It enters with weight 1 - λ.
-    class_prior : {"empirical", "uniform"} or array of shape (n_classes,), default="empirical"
+    class_prior : {"empirical", "uniform"}, array (n_classes,) or mapping, default="empirical"
         Class shares where the model will be used.
     selection : {"log_loss", "brier", "error"} or array (n_classes, n_classes), default="log_loss"
         By which out-of-fold loss "auto" chooses; an array holds costs[true, decided].
@@ -99,7 +99,7 @@ feature_names_in_
         tradeoff: float | str = "auto",
         shrinkage: float = 0.0,
         l2: float = 1.0,
-        class_prior: str | ArrayLike = "empirical",
+        class_prior: str | ArrayLike | Mapping[Any, float] = "empirical",
         selection: str | ArrayLike = "log_loss",
         class_weight: Mapping[Any, float] | str | None = None,
         n_init: int = 5,

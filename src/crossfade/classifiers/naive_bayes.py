@@ -98,7 +98,7 @@ default="auto"
         Strength of the penalty on the discriminative weights of the standardised statistics:
         1/C of scikit-learn's LogisticRegression. It enters with weight 1 - λ. "auto" and "best"
         try a tenth and ten times of it, too.
-    class_prior : {"empirical", "uniform"} or array of shape (n_classes,), default="empirical"
+    class_prior : {"empirical", "uniform"}, array (n_classes,) or mapping, default="empirical"
         Class shares where the model will be used. Other than the data's they shift the posterior.
     unknown : {"marginalise", "error"}, default="marginalise"
         A category not seen in fit is treated as missing, or refused.
@@ -174,7 +174,7 @@ default="auto"
         alpha: float = 1.0,
         var_smoothing: float = 1e-9,
         l2: float = 1.0,
-        class_prior: str | ArrayLike = "empirical",
+        class_prior: str | ArrayLike | Mapping[Any, float] = "empirical",
         unknown: Literal["marginalise", "error"] = "marginalise",
         selection: str | ArrayLike = "log_loss",
         class_weight: Mapping[Any, float] | str | None = None,

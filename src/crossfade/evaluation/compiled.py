@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,6 +164,7 @@ def compiled_curve(
         and model.tradeoff in (0.0, 1.0)
         and isinstance(model.selection, str)
         and model.class_weight is None
+        and not isinstance(model.class_prior, Mapping)
     )
     columns = _columns(density, matrix.shape[1], float(model.tradeoff)) if plain else None
     if columns is None:

@@ -27,7 +27,8 @@ from crossfade.glm.design import Data
 from crossfade.glm.fit import Fit, Settings
 from crossfade.glm.inference import TestResult
 from crossfade.glm.summary import Summary
-from crossfade.table import encode_labels, read_features
+from crossfade.table import read_features
+from crossfade.table.groups import encode_groups
 
 __all__ = ["Regression", "Training", "check_level"]
 
@@ -250,7 +251,7 @@ class Regression(BaseEstimator):
             )
         codes = None
         if groups is not None:
-            _, codes = encode_labels(groups, minimum=2, n_samples=training.n_given)
+            codes = encode_groups(groups, training.n_given)
             _, codes = np.unique(training.select(codes), return_inverse=True)
         return inference.sandwich(training.fit, self.n_observations_, kind, codes)
 

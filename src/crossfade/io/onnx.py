@@ -89,6 +89,13 @@ def to_onnx(estimator: Any) -> Any:
 
     register_converters()
     schema = table_schema(estimator)
+    beyond = [one for one in estimator.classes_.tolist() if _is_beyond(one)]
+    if beyond:
+        raise DataError(
+            f"estimator: expected labels that ONNX has (text, 64-bit integers), got "
+            f"{beyond[0]!r}; "
+            "fit the model to the labels as text, y.astype(str)"
+        )
     if schema.has_names or any(_is_text(schema, j) for j in range(schema.n_features)):
         kinds = [
             StringTensorType if _is_text(schema, j) else DoubleTensorType
@@ -115,6 +122,10 @@ def to_onnx(estimator: Any) -> Any:
     _rename_inputs(model.graph, dict(zip((name for name, _ in inputs), names, strict=True)))
     _describe(model, estimator, schema, names)
     return model
+
+
+def _is_beyond(label: Any) -> bool:
+    return not isinstance(label, str) and not -(1 << 63) <= label < 1 << 63
 
 
 def _is_text(schema: Schema, column: int) -> bool:

@@ -86,7 +86,7 @@ def factorise_numbers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.in
 
 def _as_integers(values: NDArray[Any]) -> NDArray[np.int64] | None:
     """Return floats as the same integers, None if they are not all whole (or too large for it)."""
-    if not values.size or not -(2.0**53) < values.min() <= values.max() < 2.0**53:
+    if not values.size or not -(2.0**53) < float(values.min()) <= float(values.max()) < 2.0**53:
         return None
     integers = values.astype(np.int64)
     return integers if bool((integers == values).all()) else None
