@@ -83,16 +83,17 @@ def expectations(
     consume: Callable[[slice, Floats], Any] | None = None,
     marginals: Floats | None = None,
     transitions: bool = True,
+    backward: bool = True,
 ) -> Expectations:
     """Run ``forward_backward`` block by block, never holding all steps' potentials.
 
     For fitting: a model computes a block's potentials, and sums what it needs from the block's
-    marginals, while both are in cache. Arguments are not checked, and a NaN among the potentials
-    shows as a NaN log-partition.
+    marginals, while both are in cache. Without `backward` there are log-partitions alone. Arguments
+    are not checked, and a NaN among the potentials shows as a NaN log-partition.
 
     Shapes: marginals (n_steps, n_states).
     """
-    from crossfade.chains import block_kernels, kernels
+    from crossfade.chains import kernels
 
     chain = kernels.make_chain(log_initial, log_transitions, log_final)
     n_states = log_initial.shape[0]
@@ -101,8 +102,8 @@ def expectations(
     prepared = prepare(potentials, int(offsets[-1]))
 
     def work(which: slice) -> tuple[Any, ...]:
-        outer, direct = np.zeros((2, n_states, n_states))
-        initial, final = np.zeros((2, n_states))
+        outer, direct, spare = np.zeros((3, n_states, n_states))
+        ends = np.zeros((2, n_states))
         # Without sequences there is one call all the same, so that the sums have their shapes.
         sequences = slice(blocks[which.start], blocks[min(which.stop, len(blocks) - 1)])
         steps, local = rows_of(offsets, sequences)
@@ -110,22 +111,35 @@ def expectations(
             block = workspace("marginals", steps.stop - steps.start, n_states)
         else:
             block = marginals[steps]
-        block_kernels.forward_backward_block(
-            *prepared(steps),
+        log_b, b, shift, at = prepared(steps)
+        found = partition[sequences]
+        kernels.forward_backward_block(
+            log_b,
+            b,
+            shift,
+            at,
             local,
             chain,
+            backward,
             block,
-            partition[sequences],
+            found,
             outer if transitions else outer[:0],
-            direct,
-            initial,
-            final,
+            spare,
+            ends,
+            np.empty(np.diff(local).max(initial=0)),
+            np.empty((kernels.WORK_ROWS, n_states)),
         )
+        for s in np.flatnonzero(np.isnan(found)):
+            lo, hi = local[s], local[s + 1]
+            none = np.empty((0, n_states, n_states))
+            rows = log_b[at[lo:hi]]
+            found[s] = kernels.log_forward_backward(rows, chain, block[lo:hi], direct, none)
+            ends += block[lo], block[hi - 1]
         consumed = None if consume is None else consume(steps, block)
-        return outer, direct, initial, final, 0.0 if consumed is None else consumed
+        return outer, direct, ends, 0.0 if consumed is None else consumed
 
-    outer, direct, initial, final, consumed = block_sum(work, len(blocks) - 1, block_rows=1)
-    return Expectations(partition, outer * chain.transitions + direct, initial, final, consumed)
+    outer, direct, ends, consumed = block_sum(work, len(blocks) - 1, block_rows=1)
+    return Expectations(partition, outer * chain.transitions + direct, ends[0], ends[1], consumed)
 
 
 def best_paths(
@@ -140,7 +154,7 @@ def best_paths(
     Arguments are those of :func:`expectations`, and are not checked; a NaN among the potentials
     shows as a NaN score.
     """
-    from crossfade.chains import block_kernels, kernels
+    from crossfade.chains import kernels
 
     chain = kernels.make_chain(log_initial, log_transitions, log_final)
     scores = np.zeros(len(offsets) - 1)
@@ -156,7 +170,16 @@ def best_paths(
                 log_b, at = potentials.table, potentials.rows[steps]
             else:
                 log_b, at = potentials(steps), np.arange(steps.stop - steps.start)
-            block_kernels.viterbi_block(log_b, at, local, chain, paths[steps], scores[sequences])
+            kernels.viterbi_block(
+                log_b,
+                at,
+                local,
+                chain,
+                paths[steps],
+                scores[sequences],
+                np.empty((np.diff(local).max(), log_b.shape[1])),
+                np.empty((2, log_b.shape[1])),
+            )
             # A NaN loses every comparison, so it would go unseen in the scores.
             if shared is None and not log_b.sum() < np.inf:
                 scores[sequences.start] = np.nan
@@ -208,8 +231,8 @@ def prepare(potentials: StepScorer, n_steps: int) -> Callable[[slice], _Prepared
 
 def _exponentials(log_b: Floats, b: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return exp(log_b - row maximum) and the row maxima; NumPy's exp is a vector one."""
-    from crossfade.chains import block_kernels
+    from crossfade.chains import kernels
 
-    block_kernels.shift_rows(log_b, b, shift)
+    kernels.shift_rows(log_b, b, shift)
     np.exp(b, out=b)
     return b, shift

@@ -1,45 +1,22 @@
-"""Compiled chain recursions, one sequence at a time.
+"""Compiled chain recursions: scaled, with logarithms where scaling could lose anything.
 
-Everything here is compiled, takes arrays and knows no model. The hidden Markov model calls it
-through blocks of sequences (:mod:`crossfade.chains.block_kernels`); a kernel of another model
-(the random field's, which computes its scores in the same pass) may call it itself. Import this
-module when first used: compilation, or loading from the cache, takes a moment. (Numba's cache does
-not see changes in functions that another file calls: after editing, ``make clean``.)
+Import this module when first used: compilation, or loading from the cache, takes a moment. (Numba's
+cache does not see changes in functions that another file calls: after editing, ``make clean``.)
 
-Per sequence of T steps and K states (``log_b``: rows of log-potentials, ``b``: their exponentials
-after subtraction of each row's maximum, ``shift``: those maxima; ``at`` (T,): which row is each
-step's, so that steps with equal potentials share one; all C order):
-
-``scaled_forward(log_b, b, at, chain, alpha, inverse, work) -> float``
-    Writes forward vectors to ``alpha`` (T, K), which sum to 1 once multiplied by ``inverse``
-    (T,), written as well. Returns log Σ paths, of the *shifted* potentials: add the steps' shifts
-    and ``chain_shift(chain, T)``. Returns NaN when scaled arithmetic cannot be trusted with this
-    sequence (then call ``log_forward_backward``). ``work``: (WORK_ROWS, K) scratch.
-``scaled_backward(b, at, chain, alpha, inverse, outer, work) -> bool``
-    Overwrites ``alpha`` with the marginals and adds to ``outer`` (K, K) a matrix that, multiplied
-    by ``chain.transitions`` entry by entry, is the expected number of transitions (multiply once,
-    after the last sequence; give it shape (0, K) when they are not wanted). False when it cannot
-    be trusted: then ``alpha`` and ``outer`` are spoilt, so hand it a private ``outer`` when
-    ``chain.audit`` is set; without it, it never fails after a forward pass that did not.
-``log_forward_backward(log_b, chain, marginals, edges_total, edges) -> float``
-    The same in logarithms, ``log_b`` (T, K) a row a step: writes ``marginals`` (T, K), adds
-    expected transitions themselves to ``edges_total`` (K, K), writes each edge's to ``edges``
-    (T-1, K, K) if that has T-1 rows (give it shape (0, K, K) otherwise), returns the
-    log-partition of the unshifted potentials. Ten times slower, always right.
-``forward_backward_sequence(log_b, b, shift, at, chain, marginals, outer, direct, scratch, inverse,
-work) -> float``
-    The three above put together: marginals to ``marginals``, expected transitions as
-    ``outer * chain.transitions + direct``; returns the log-partition. ``scratch`` is (K, K),
-    ``inverse`` at least (T,), ``work`` (WORK_ROWS, K).
-``viterbi_sequence(log_b, at, chain, arrivals, path, work) -> float``
-    Writes the best path to ``path`` (T,) and returns its score; ``arrivals`` (T, K) and ``work``
-    (2, K) are scratch.
+Arguments, of T steps and K states, all in C order: ``log_b``, rows of log-potentials; ``b``, their
+exponentials after subtraction of each row's maximum; ``shift``, those maxima; ``at`` (T,), which
+row is each step's, so that steps with equal potentials share one; ``offsets``, first step of each
+sequence of a block; ``work`` (WORK_ROWS, K), scratch.
 
 When are scaled recursions safe? Potentials below 1e-308 of the row's largest become zero. If every
 transition is possible and none is tiny (``chain.audit`` False), what was lost could at the next
 step not have mattered: any state is entered from the best one with a far larger weight. Otherwise
-``scaled_forward`` carries along an upper bound of what underflow may have cost, and gives up when
-it could show; ``scaled_backward`` checks at each step that Σ αβ has kept its value.
+the forward pass carries along an upper bound of what underflow may have cost, and gives up when it
+could show; the backward pass checks at each step that Σ αβ has kept its value. Such sequences have
+log-partition NaN, and go to :func:`log_forward_backward`: ten times slower, always right.
+
+Both passes are written out in one function: what is compiled apart is compiled once more in every
+caller.
 """
 
 from __future__ import annotations
@@ -62,15 +39,11 @@ from crossfade.chains.vector_kernels import (
 __all__ = [
     "WORK_ROWS",
     "Chain",
-    "chain_shift",
-    "forward_backward_sequence",
-    "gathered_rows",
+    "forward_backward_block",
     "log_forward_backward",
     "make_chain",
-    "scaled_backward",
-    "scaled_forward",
-    "total_shift",
-    "viterbi_sequence",
+    "shift_rows",
+    "viterbi_block",
 ]
 
 #: What all steps of all sequences share. ``log_*`` as given; ``start``, ``transitions`` and
@@ -128,64 +101,24 @@ def _exponentials(log_values: Floats) -> tuple[Floats, float]:
 
 
 @njit(nogil=True, cache=True)
-def chain_shift(chain: Any, length: int) -> float:
-    """Return what start, transitions and stop were shifted by over a sequence of this length."""
-    return chain.shifts[0] + (length - 1) * chain.shifts[1] + chain.shifts[2]
-
-
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def scaled_forward(
-    log_b: Floats,
-    b: Floats,
-    at: Integers,
-    chain: Any,
-    alpha: Floats,
-    inverse: Floats,
-    work: Floats,
-) -> float:
-    """Run the scaled forward recursion over one sequence; see the module's beginning."""
-    n_steps = at.shape[0]
-    n_states = b.shape[1]
-    transitions = chain.transitions
-    predicted = work[0]
-    log_total = 0.0
-    product = 1.0
-    before = 1.0
-    for t in range(n_steps):
-        row = at[t]
-        if t == 0:
-            for k in range(n_states):
-                predicted[k] = chain.start[k]
-        else:
-            weighted_rows(alpha, t - 1, transitions, work, 0)
-        # The scale of the step before comes in here, so that nothing waits for its division.
-        total = 0.0
+def shift_rows(log_b: Floats, shifted: Floats, shift: Floats) -> None:
+    """Write ``log_b`` less its row maxima to ``shifted`` and the maxima to ``shift``."""
+    n_rows, n_states = log_b.shape
+    for t in range(n_rows):
+        largest = log_b[t, 0]
+        for k in range(1, n_states):
+            value = log_b[t, k]
+            largest = value if value > largest else largest
+        if largest == -np.inf:
+            largest = 0.0
+        shift[t] = largest
         for k in range(n_states):
-            value = predicted[k] * b[row, k] * before
-            alpha[t, k] = value
-            total += value
-        if not (total > _TINY and total < np.inf):
-            return np.nan
-        before = 1.0 / total
-        inverse[t] = before
-        product *= total
-        if product < 1e-100 or product > 1e100:
-            log_total += math.log(product)
-            product = 1.0
-        if chain.audit and _possible_loss(t, row, log_b, b, chain, before, work) > _TOLERATED:
-            return np.nan
-    last = 0.0
-    for k in range(n_states):
-        last += alpha[n_steps - 1, k] * chain.stop[k]
-    last *= before
-    if not (last > 1e-100 and last < np.inf):
-        return np.nan
-    return log_total + math.log(product) + math.log(last)
+            shifted[t, k] = log_b[t, k] - largest
 
 
 @njit(nogil=True, cache=True)
 def _possible_loss(
-    t: int, row: int, log_b: Floats, b: Floats, chain: Any, scale: float, work: Floats
+    first: bool, row: int, log_b: Floats, b: Floats, chain: Any, scale: float, work: Floats
 ) -> float:
     """Advance the bound, per state, of the forward weight that underflow may have cost."""
     n_states = b.shape[1]
@@ -193,7 +126,7 @@ def _possible_loss(
     entering = work[2]
     for k in range(n_states):
         entering[k] = 0.0
-    if t == 0:
+    if first:
         for k in range(n_states):
             if chain.log_start[k] > -np.inf:
                 entering[k] = _LOSS
@@ -214,73 +147,126 @@ def _possible_loss(
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
-def scaled_backward(
+def forward_backward_block(
+    log_b: Floats,
     b: Floats,
+    shift: Floats,
     at: Integers,
+    offsets: Integers,
     chain: Any,
-    alpha: Floats,
-    inverse: Floats,
+    backward: bool,
+    marginals: Floats,
+    log_partition: Floats,
     outer: Floats,
+    spare: Floats,
+    ends: Floats,
+    inverse: Floats,
     work: Floats,
-) -> bool:
-    """Run the scaled backward recursion over one sequence; see the module's beginning."""
-    n_steps = at.shape[0]
+) -> None:
+    """Run the scaled recursions over a block of sequences, or the forward one alone.
+
+    What fails has log-partition NaN. Times the transitions, entry by entry, ``outer`` (K, K) is the
+    expected number of transitions; with (0, K) nothing is counted. ``ends`` (2, K) are expected
+    first and last states, ``inverse`` (longest sequence,), ``spare`` (K, K) scratch.
+    """
     n_states = b.shape[1]
-    transposed = chain.transposed
-    beta = work[0]
-    weights = work[1 : 1 + _STEPS]
-    after = work[1 + _STEPS : WORK_ROWS]
-    audit = chain.audit
+    transitions, transposed = chain.transitions, chain.transposed
+    start, stop, audit = chain.start, chain.stop, chain.audit
     counted = outer.shape[0] > 0
-    allowance = 1e-9 + 1e-14 * n_steps
-    drift = 1.0
-    total = 0.0
-    for k in range(n_states):
-        total += alpha[n_steps - 1, k] * chain.stop[k]
-    # Where no path arrives nothing matters, and β may be beyond all bounds.
-    scale = 1.0 / (total * inverse[n_steps - 1])
-    for k in range(n_states):
-        beta[k] = chain.stop[k] * scale
-        if audit and alpha[n_steps - 1, k] == 0.0:
-            beta[k] = 0.0
-        alpha[n_steps - 1, k] *= inverse[n_steps - 1] * beta[k]
-    slot = 0
-    for t in range(n_steps - 2, -1, -1):
-        scale = inverse[t + 1]
-        row = at[t + 1]
-        for j in range(n_states):
-            after[slot, j] = b[row, j] * beta[j] * scale
-        weighted_rows(after, slot, transposed, work, 0)
+    # Counts of a sequence that may fail are kept apart until it has not.
+    counts = spare if audit else outer
+    weights, after = work[1 : 1 + _STEPS], work[1 + _STEPS :]
+    for s in range(offsets.shape[0] - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        if lo == hi:
+            log_partition[s] = 0.0
+            continue
+        log_partition[s] = np.nan
+        shifts = chain.shifts[0] + (hi - lo - 1) * chain.shifts[1] + chain.shifts[2]
+        log_total, product, scale, last = 0.0, 1.0, 1.0, 0.0
+        for t in range(lo, hi):
+            row = at[t]
+            shifts += shift[row]
+            if t > lo:
+                weighted_rows(marginals, t - 1, transitions, work, 0)
+            # The scale of the step before comes in here, so that nothing waits for its division.
+            total = 0.0
+            for k in range(n_states):
+                entering = start[k] if t == lo else work[0, k]
+                value = entering * b[row, k] * scale
+                marginals[t, k] = value
+                total += value
+            if not (total > _TINY and total < np.inf):
+                break
+            scale = 1.0 / total
+            inverse[t - lo] = scale
+            product *= total
+            if product < 1e-100 or product > 1e100:
+                log_total += math.log(product)
+                product = 1.0
+            if audit and _possible_loss(t == lo, row, log_b, b, chain, scale, work) > _TOLERATED:
+                break
+            if t == hi - 1:
+                for k in range(n_states):
+                    last += marginals[t, k] * stop[k]
+                last *= scale
+        if not (last > 1e-100 and last < np.inf):
+            continue
+        total = log_total + math.log(product) + math.log(last) + shifts
+        if not backward:
+            log_partition[s] = total
+            continue
         if audit:
+            spare[:] = 0.0
+        # Where no path arrives nothing matters, and β may be beyond all bounds.
+        scale = 1.0 / last
+        for k in range(n_states):
+            value = marginals[hi - 1, k]
+            work[0, k] = 0.0 if audit and value == 0.0 else stop[k] * scale
+            marginals[hi - 1, k] = value * (inverse[hi - 1 - lo] * work[0, k])
+        allowance, drift, slot = 1e-9 + 1e-14 * (hi - lo), 1.0, 0
+        sound = True
+        for t in range(hi - 2, lo - 1, -1):
+            row = at[t + 1]
+            scale = inverse[t + 1 - lo]
+            for j in range(n_states):
+                after[slot, j] = b[row, j] * work[0, j] * scale
+            weighted_rows(after, slot, transposed, work, 0)
+            scale = inverse[t - lo]
+            share = 0.0
             for i in range(n_states):
-                if alpha[t, i] == 0.0:
-                    beta[i] = 0.0
-        scale = inverse[t]
-        total = 0.0
-        for i in range(n_states):
-            value = alpha[t, i] * scale
-            weights[slot, i] = value
-            value *= beta[i]
-            alpha[t, i] = value
-            total += value
-        if not abs(drift * total - 1.0) <= allowance:
-            return False
-        scale = 1.0 / total
-        for i in range(n_states):
-            alpha[t, i] *= scale
-        # Rounding must not accumulate over a million steps: Σ αβ is 1 at each.
-        if abs(total - 1.0) > 1e-13:
-            drift *= total
+                value = marginals[t, i] * scale
+                weights[slot, i] = value
+                if audit and value == 0.0:
+                    work[0, i] = 0.0
+                value *= work[0, i]
+                marginals[t, i] = value
+                share += value
+            sound = abs(drift * share - 1.0) <= allowance
+            if not sound:
+                break
+            scale = 1.0 / share
             for i in range(n_states):
-                beta[i] *= scale
-        slot += 1
-        if slot == _STEPS:
-            slot = 0
-            if counted:
-                add_products(weights, after, _STEPS, outer)
-    if counted and slot > 0:
-        add_products(weights, after, slot, outer)
-    return True
+                marginals[t, i] *= scale
+            # Rounding must not accumulate over a million steps: Σ αβ is 1 at each.
+            if abs(share - 1.0) > 1e-13:
+                drift *= share
+                for i in range(n_states):
+                    work[0, i] *= scale
+            slot += 1
+            if counted and (slot == _STEPS or t == lo):
+                add_products(weights, after, slot, counts)
+            slot %= _STEPS
+        if not sound:
+            continue
+        log_partition[s] = total
+        for k in range(n_states):
+            ends[0, k] += marginals[lo, k]
+            ends[1, k] += marginals[hi - 1, k]
+        if audit and counted:
+            for i in range(n_states):
+                for j in range(n_states):
+                    outer[i, j] += spare[i, j]
 
 
 @njit(nogil=True, cache=True)
@@ -301,7 +287,11 @@ def _log_sum(values: Floats) -> float:
 def log_forward_backward(
     log_b: Floats, chain: Any, marginals: Floats, edges_total: Floats, edges: Floats
 ) -> float:
-    """Run both recursions over one sequence in logarithms; see the module's beginning."""
+    """Run both recursions over one sequence in logarithms; return the log-partition.
+
+    Writes ``marginals`` (T, K), adds the expected transitions themselves to ``edges_total`` (K, K),
+    and writes those of each pair of steps to ``edges`` (T-1, K, K) if that has T-1 rows.
+    """
     n_steps, n_states = log_b.shape
     values = np.empty(n_states)
     beta = chain.log_stop.copy()
@@ -339,84 +329,47 @@ def log_forward_backward(
 
 
 @njit(nogil=True, cache=True)
-def total_shift(shift: Floats, at: Integers, chain: Any) -> float:
-    """Return what all potentials of a sequence were shifted by."""
-    total = chain_shift(chain, at.shape[0])
-    for t in range(at.shape[0]):
-        total += shift[at[t]]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def gathered_rows(log_b: Floats, at: Integers) -> Floats:
-    """Return each step's own row."""
-    rows = np.empty((at.shape[0], log_b.shape[1]))
-    for t in range(at.shape[0]):
-        rows[t] = log_b[at[t]]
-    return rows
-
-
-@njit(nogil=True, cache=True)
-def forward_backward_sequence(
+def viterbi_block(
     log_b: Floats,
-    b: Floats,
-    shift: Floats,
     at: Integers,
+    offsets: Integers,
     chain: Any,
-    marginals: Floats,
-    outer: Floats,
-    direct: Floats,
-    scratch: Floats,
-    inverse: Floats,
+    paths: Integers,
+    scores: Floats,
+    arrivals: Floats,
     work: Floats,
-) -> float:
-    """Run both recursions over one sequence, in logarithms if need be; see the beginning."""
-    n_states = b.shape[1]
-    value = scaled_forward(log_b, b, at, chain, marginals, inverse, work)
-    if value == value:
-        counted = outer.shape[0] > 0
-        if chain.audit and counted:
-            scratch[:] = 0.0
-            if scaled_backward(b, at, chain, marginals, inverse, scratch, work):
-                for i in range(n_states):
-                    for j in range(n_states):
-                        outer[i, j] += scratch[i, j]
-                return value + total_shift(shift, at, chain)
-        elif scaled_backward(b, at, chain, marginals, inverse, outer, work):
-            return value + total_shift(shift, at, chain)
-    none = np.empty((0, n_states, n_states))
-    return log_forward_backward(gathered_rows(log_b, at), chain, marginals, direct, none)
-
-
-@njit(nogil=True, cache=True)
-def viterbi_sequence(
-    log_b: Floats, at: Integers, chain: Any, arrivals: Floats, path: Integers, work: Floats
-) -> float:
-    """Find the best path of one sequence; ties go to the lower state; see the beginning.
+) -> None:
+    """Write the best path and its score for each sequence; ties go to the lower state.
 
     No back-pointers: the one path's predecessors are those whose sums are the maxima kept in
-    ``arrivals``, so that the forward loop is a maximum only, in vector instructions.
+    ``arrivals`` (longest sequence, K), so that the forward loop is a maximum only, in vector
+    instructions.
     """
-    n_steps = at.shape[0]
     n_states = log_b.shape[1]
     log_transitions, log_transposed = chain.log_transitions, chain.log_transposed
-    for k in range(n_states):
-        arrivals[0, k] = chain.log_start[k]
-        work[0, k] = chain.log_start[k] + log_b[at[0], k]
-    for t in range(1, n_steps):
-        now = t % 2
-        largest_arrivals(work, 1 - now, log_transitions, log_b, at[t], arrivals, t, work, now)
-    last = work[(n_steps - 1) % 2]
-    state = 0
-    score = last[0] + chain.log_stop[0]
-    for k in range(1, n_states):
-        value = last[k] + chain.log_stop[k]
-        if value > score:
-            score = value
-            state = k
-    path[n_steps - 1] = state
-    for t in range(n_steps - 2, -1, -1):
-        value = arrivals[t + 1, state]
-        state = first_origin(arrivals, t, log_b, at[t], log_transposed, state, value)
-        path[t] = state
-    return score
+    log_start, log_stop = chain.log_start, chain.log_stop
+    for s in range(offsets.shape[0] - 1):
+        lo, hi = offsets[s], offsets[s + 1]
+        if lo == hi:
+            scores[s] = 0.0
+            continue
+        for k in range(n_states):
+            arrivals[0, k] = log_start[k]
+            work[0, k] = log_start[k] + log_b[at[lo], k]
+        for t in range(1, hi - lo):
+            now = t % 2
+            row = at[lo + t]
+            largest_arrivals(work, 1 - now, log_transitions, log_b, row, arrivals, t, work, now)
+        last = (hi - lo - 1) % 2
+        state, score = 0, work[last, 0] + log_stop[0]
+        for k in range(1, n_states):
+            value = work[last, k] + log_stop[k]
+            if value > score:
+                state, score = k, value
+        paths[hi - 1] = state
+        for t in range(hi - lo - 2, -1, -1):
+            value = arrivals[t + 1, state]
+            row = at[lo + t]
+            state = first_origin(arrivals, t, log_b, row, log_transposed, state, value)
+            paths[lo + t] = state
+        scores[s] = score

@@ -27,13 +27,7 @@ from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
-from crossfade.chains.block_recursions import (
-    best_paths,
-    expectations,
-    prepare,
-    rows_of,
-    sequence_blocks,
-)
+from crossfade.chains.block_recursions import best_paths, expectations
 from crossfade.errors import DataError
 
 __all__ = ["ForwardBackward", "edge_marginals", "forward_backward", "log_partition", "viterbi"]
@@ -150,23 +144,17 @@ def log_partition(
 
     Parameters and errors are those of :func:`forward_backward`; only the forward recursion runs.
     """
-    from crossfade.chains import block_kernels, kernels
-
     inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
-    partition = np.zeros(len(inputs.offsets) - 1)
-    blocks = sequence_blocks(inputs.offsets, inputs.log_initial.shape[0])
-    prepared = prepare(inputs.log_emissions.__getitem__, len(inputs.log_emissions))
-
-    def work(which: slice) -> None:
-        for number in range(which.start, which.stop):
-            sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = rows_of(inputs.offsets, sequences)
-            block_kernels.forward_block(*prepared(steps), local, chain, partition[sequences])
-
-    for_each_block(work, len(blocks) - 1, block_rows=1)
-    _refuse_not_a_number(partition, inputs)
-    return partition
+    result = expectations(
+        inputs.log_emissions.__getitem__,
+        inputs.offsets,
+        inputs.log_initial,
+        inputs.log_transitions,
+        inputs.log_final,
+        backward=False,
+    )
+    _refuse_not_a_number(result.log_partition, inputs)
+    return result.log_partition
 
 
 def viterbi(
@@ -221,25 +209,25 @@ def edge_marginals(
 
     Shapes: → (n_edges, n_states, n_states).
     """
-    from crossfade.chains import block_kernels, kernels
+    from crossfade.chains import kernels
 
     inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
     chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
     n_states = inputs.log_initial.shape[0]
     _refuse_not_a_number(inputs.log_emissions.sum(axis=1), inputs, by_step=True)
     n_edges = np.maximum(np.diff(inputs.offsets) - 1, 0)
-    edge_offsets = np.concatenate([[0], np.cumsum(n_edges)])
-    edges = np.empty((int(edge_offsets[-1]), n_states, n_states))
-    blocks = sequence_blocks(inputs.offsets, n_states)
+    firsts = np.concatenate([[0], np.cumsum(n_edges)])
+    edges = np.empty((int(firsts[-1]), n_states, n_states))
 
     def work(which: slice) -> None:
-        for number in range(which.start, which.stop):
-            sequences = slice(blocks[number], blocks[number + 1])
-            steps, local = rows_of(inputs.offsets, sequences)
-            starts = edge_offsets[sequences.start : sequences.stop + 1]
-            block_kernels.log_edges_block(inputs.log_emissions[steps], local, starts, chain, edges)
+        total = np.empty((n_states, n_states))
+        for s in range(which.start, which.stop):
+            rows = inputs.log_emissions[inputs.offsets[s] : inputs.offsets[s + 1]]
+            if len(rows) > 1:
+                here = edges[firsts[s] : firsts[s + 1]]
+                kernels.log_forward_backward(rows, chain, np.empty_like(rows), total, here)
 
-    for_each_block(work, len(blocks) - 1, block_rows=1)
+    for_each_block(work, len(n_edges), block_rows=64)
     return edges
 
 

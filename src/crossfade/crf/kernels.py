@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from crossfade._typing import Floats, Integers
-from crossfade.chains.kernels import WORK_ROWS, forward_backward_sequence
+from crossfade.chains.kernels import WORK_ROWS, forward_backward_block, log_forward_backward
 
 __all__ = ["expectation_block", "score_block", "stochastic_pass"]
 
@@ -172,8 +172,7 @@ def expectation_block(
     pair_sums: Floats,
     outer: Floats,
     direct: Floats,
-    initial: Floats,
-    final: Floats,
+    ends: Floats,
 ) -> float:
     """Add expected counts over sequences ``first`` to ``last``; return their log-partitions' sum.
 
@@ -191,6 +190,8 @@ def expectation_block(
     steps = np.arange(longest)
     work = np.empty((WORK_ROWS, n_states))
     scratch = np.empty((n_states, n_states))
+    none = np.empty((0, n_states, n_states))
+    span, value = np.zeros(2, np.int64), np.empty(1)
     padded = np.zeros(dense.shape[1])
     total = 0.0
     for s in range(first, last):
@@ -213,19 +214,30 @@ def expectation_block(
             b[:length],
             shift[:length],
         )
-        total += forward_backward_sequence(
-            log_b[:length],
-            b[:length],
-            shift[:length],
-            steps[:length],
+        here = marginals[:length]
+        span[1] = length
+        forward_backward_block(
+            log_b,
+            b,
+            shift,
+            steps,
+            span,
             chain,
-            marginals[:length],
+            True,
+            here,
+            value,
             outer,
-            direct,
             scratch,
+            ends,
             inverse,
             work,
         )
+        if value[0] != value[0]:
+            value[0] = log_forward_backward(log_b[:length], chain, here, direct, none)
+            for k in range(n_states):
+                ends[0, k] += here[0, k]
+                ends[1, k] += here[length - 1, k]
+        total += value[0]
         padded[:] = 0.0
         for t in range(length):
             for k in range(n_states):
@@ -243,9 +255,6 @@ def expectation_block(
                 pair_sums,
                 variances,
             )
-        for k in range(n_states):
-            initial[k] += marginals[0, k]
-            final[k] += marginals[length - 1, k]
     return total
 
 
@@ -379,6 +388,8 @@ def stochastic_pass(
     outer = np.empty((n_states, n_states))
     direct = np.empty((n_states, n_states))
     scratch = np.empty((n_states, n_states))
+    none = np.empty((0, n_states, n_states))
+    span, value, ends = np.zeros(2, np.int64), np.empty(1), np.empty((2, n_states))
     padded = np.zeros(dense.shape[1])
     scale = 1.0
     for number in range(order.shape[0]):
@@ -406,19 +417,26 @@ def stochastic_pass(
         _refresh_chain(chain)
         outer[:] = 0.0
         direct[:] = 0.0
-        forward_backward_sequence(
-            log_b[:length],
-            b[:length],
-            shift[:length],
-            steps[:length],
+        here = marginals[:length]
+        span[1] = length
+        forward_backward_block(
+            log_b,
+            b,
+            shift,
+            steps,
+            span,
             chain,
-            marginals[:length],
+            True,
+            here,
+            value,
             outer,
-            direct,
             scratch,
+            ends,
             inverse,
             work,
         )
+        if value[0] != value[0]:
+            log_forward_backward(log_b[:length], chain, here, direct, none)
         kept = max(1.0 - rate * shrinkage, 0.5)
         scale *= kept
         step = -rate / scale
@@ -442,7 +460,7 @@ def stochastic_pass(
         for i in range(n_states):
             for j in range(n_states):
                 direct[i, j] += outer[i, j] * chain.transitions[i, j]
-        _descend_chain(labels[lo:hi], marginals[:length], direct, rate, kept, chosen, chain)
+        _descend_chain(labels[lo:hi], here, direct, rate, kept, chosen, chain)
         if scale < 1e-6:
             _rescale(weights, dense, scale)
             scale = 1.0

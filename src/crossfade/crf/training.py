@@ -139,8 +139,7 @@ class Objective:
                 self._sparse_sums[part],
                 edges[part, 0],
                 edges[part, 1],
-                ends[part, 0],
-                ends[part, 1],
+                ends[part],
             )
 
         for_each_block(add_part, n_parts, block_rows=1)
