@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -323,3 +327,23 @@ def test_rows_in_another_order_are_refused():
     shared = Lookup(table, np.array([0, 1, 2]))
     with pytest.raises(Exception, match="expected C-ordered matrices"):
         best_paths(shared, np.array([0, 3]), np.zeros(2), np.zeros((2, 2)), np.zeros(2))
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_first_fit_compiles_only_what_it_calls(hidden, tmp_path):
+    labels = "" if hidden else ", [[0, 1, 0]] * 9"
+    code = (
+        "import json, sys; import numpy as np; from crossfade import HiddenMarkovModel;"
+        "X = [np.arange(3.0)[:, None] ** 2] * 9;"
+        f"HiddenMarkovModel(n_states=2, emission='gaussian').fit(X{labels});"
+        "k = sys.modules.get('crossfade.chains.kernels');"
+        "found = {n: [len(c.signatures) for c in f._code.values()] for n, f in vars(k).items()"
+        " if hasattr(f, '_code')} if k else {};"
+        "print(json.dumps({n: c for n, c in found.items() if c}))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    names = ["shift_rows", "_possible_loss", "forward_backward_block"] if hidden else []
+    assert json.loads(done.stdout) == {name: [1] for name in names}

@@ -238,7 +238,7 @@ def _symbols(part: Any) -> Iterable[Any]:
     if part.ndim == 2 and part.shape[1] == 1:
         part = part[:, 0]
     values: list[Any] = part.tolist()
-    if part.dtype.kind == "f":
+    if part.dtype.kind == "f" and part.ndim == 1:
         # 3.0 and 3 are one symbol; NaN is a missing one.
         return [None if v != v else int(v) if v.is_integer() else v for v in values]
     return values

@@ -1,7 +1,8 @@
 """Compiled chain recursions: scaled, with logarithms where scaling could lose anything.
 
-Import this module when first used: compilation, or loading from the cache, takes a moment. (Numba's
-cache does not see changes in functions that another file calls: after editing, ``make clean``.)
+Import this module when first used: :mod:`crossfade.chains.vector_kernels` loads the compiler.
+(Numba's cache does not see changes in functions that another file calls: after editing, ``make
+clean``.) The NumPy twin of all this is :mod:`crossfade.chains.reference`.
 
 Arguments, of T steps and K states, all in C order: ``log_b``, rows of log-potentials; ``b``, their
 exponentials after subtraction of each row's maximum; ``shift``, those maxima; ``at`` (T,), which
@@ -26,8 +27,8 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.chains.vector_kernels import (
     add_products,
@@ -61,9 +62,6 @@ _STEPS = 8
 
 #: Rows of scratch that a sequence needs: one or two vectors, and weights of these steps twice.
 WORK_ROWS = 1 + 2 * _STEPS
-
-#: Sums may be taken in any order (vector lanes), but infinities and NaN keep their meaning.
-_FAST = {"reassoc", "nsz", "contract"}
 
 #: Added at each reachable state and step to the bound of what underflow may have cost.
 _LOSS = 1e-250
@@ -100,7 +98,7 @@ def _exponentials(log_values: Floats) -> tuple[Floats, float]:
     return np.exp(log_values - shift), shift
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def shift_rows(log_b: Floats, shifted: Floats, shift: Floats) -> None:
     """Write ``log_b`` less its row maxima to ``shifted`` and the maxima to ``shift``."""
     n_rows, n_states = log_b.shape
@@ -116,7 +114,7 @@ def shift_rows(log_b: Floats, shifted: Floats, shift: Floats) -> None:
             shifted[t, k] = log_b[t, k] - largest
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _possible_loss(
     first: bool, row: int, log_b: Floats, b: Floats, chain: Any, scale: float, work: Floats
 ) -> float:
@@ -146,7 +144,7 @@ def _possible_loss(
     return loss
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+@kernel(fastmath=REORDERED)
 def forward_backward_block(
     log_b: Floats,
     b: Floats,
@@ -269,7 +267,7 @@ def forward_backward_block(
                     outer[i, j] += spare[i, j]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _log_sum(values: Floats) -> float:
     largest = values[0]
     for k in range(1, values.shape[0]):
@@ -283,7 +281,7 @@ def _log_sum(values: Floats) -> float:
     return largest + math.log(total)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def log_forward_backward(
     log_b: Floats, chain: Any, marginals: Floats, edges_total: Floats, edges: Floats
 ) -> float:
@@ -328,7 +326,7 @@ def log_forward_backward(
     return log_total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def viterbi_block(
     log_b: Floats,
     at: Integers,

@@ -111,12 +111,19 @@ def estimate_chain(
 ) -> ChainParameters:
     """Return the chain of these counts, each cell smoothed by `alpha`.
 
-    Where a row has neither counts nor smoothing it keeps its previous value, or is even.
+    Where a row has neither counts nor smoothing it keeps its previous value, or is even. What was
+    impossible before stays so.
     """
     n_states = len(counts.initial)
-    start = _shares(counts.initial[None] + alpha, None if previous is None else previous.start)[0]
-    smoothed = counts.transitions + alpha
-    transitions = _shares(smoothed, None if previous is None else previous.transitions)
+    if previous is None:
+        start = _shares(counts.initial[None] + alpha, None)[0]
+        smoothed = counts.transitions + alpha
+        transitions = _shares(smoothed, None)
+    else:
+        first = counts.initial + alpha * (previous.start > 0)
+        start = _shares(first[None], previous.start)[0]
+        smoothed = counts.transitions + alpha * (previous.transitions > 0)
+        transitions = _shares(smoothed, previous.transitions)
     if not stop:
         return ChainParameters(start, transitions, None, theta)
     ends = counts.final + alpha

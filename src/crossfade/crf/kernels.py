@@ -17,17 +17,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.chains.kernels import WORK_ROWS, forward_backward_block, log_forward_backward
 
 __all__ = ["expectation_block", "score_block", "stochastic_pass"]
 
-_FAST = {"reassoc", "nsz", "contract"}
 
-
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=REORDERED)
 def _token_scores(
     begin: int,
     end: int,
@@ -55,7 +53,7 @@ def _token_scores(
                 scores[pair_labels[p]] += weights[p] * value
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def score_block(
     first: int,
     last: int,
@@ -86,7 +84,7 @@ def score_block(
             scores[t, k] = padded[k]
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=REORDERED)
 def _scatter(
     begin: int,
     end: int,
@@ -115,7 +113,7 @@ def _scatter(
                 pair_sums[p] += sums[pair_labels[p]] * value
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _sentence_scores(
     lo: int,
     token_starts: Integers,
@@ -154,7 +152,7 @@ def _sentence_scores(
             b[t, k] = math.exp(log_b[t, k] - largest)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def expectation_block(
     first: int,
     last: int,
@@ -258,7 +256,7 @@ def expectation_block(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _exponentials(log_values: Floats, values: Floats) -> float:
     """Write exp(log_values - largest) to `values`; return the largest (0 if all are -inf)."""
     largest = -np.inf
@@ -271,7 +269,7 @@ def _exponentials(log_values: Floats, values: Floats) -> float:
     return largest
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _refresh_chain(chain: Any) -> None:
     """Recompute the exponentials of a chain whose log-potentials were changed in place."""
     n_states = chain.log_start.shape[0]
@@ -286,7 +284,7 @@ def _refresh_chain(chain: Any) -> None:
             chain.raised[i, j] = max(value, 1e-50) if allowed else 0.0
 
 
-@njit(nogil=True, cache=True, fastmath=_FAST)
+@kernel(fastmath=REORDERED)
 def _descend_token(
     begin: int,
     end: int,
@@ -313,7 +311,7 @@ def _descend_token(
                 weights[p] += change[pair_labels[p]] * value
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _descend_chain(
     path: Integers,
     marginals: Floats,
@@ -340,7 +338,7 @@ def _descend_chain(
             chain.log_stop[i] -= rate * (marginals[length - 1, i] - (path[length - 1] == i))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _rescale(weights: Floats, dense: Floats, scale: float) -> None:
     for p in range(weights.shape[0]):
         weights[p] *= scale
@@ -349,7 +347,7 @@ def _rescale(weights: Floats, dense: Floats, scale: float) -> None:
             dense[a, k] *= scale
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def stochastic_pass(
     order: Integers,
     labels: Integers,

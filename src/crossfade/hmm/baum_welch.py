@@ -3,7 +3,8 @@
 Baum-Welch (Baum et al. 1970; Rabiner 1989, section III.C) alternates expected counts and their
 estimate; Viterbi training (Juang & Rabiner 1990) the best path's counts. Labels that are known are
 kept: other states are forbidden there, which makes EM on partly labelled sequences. Smoothing is a
-conjugate prior, so what never falls is the log-likelihood plus the log prior.
+conjugate prior on what is possible at the start, so what never falls is the log-likelihood plus the
+log prior.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def expectation_maximisation(
         with single_threaded_blas():
             counts, emitted, value = step(emission, observations, layout, parameters, codes)
         value += _log_prior(parameters, emission, alpha)
-        if not np.isfinite(value):
+        value = -np.inf if np.isnan(value) else value
+        if not history and not np.isfinite(value):
             raise DataError(
                 "X: expected sequences that the model can produce, got an objective of "
                 f"{value!r}; smooth with alpha > 0, and look for labels that contradict X"
@@ -150,8 +152,8 @@ def expectation_maximisation(
 def _log_prior(parameters: ChainParameters, emission: Emission, alpha: float) -> float:
     value = emission.log_prior(parameters.theta)
     if alpha > 0:
-        start, transitions, _ = parameters.logs()
-        value += alpha * float(start.sum() + transitions.sum())
+        for share in (parameters.start, parameters.transitions):
+            value += alpha * float(np.log(share[share > 0.0]).sum())
     return value
 
 

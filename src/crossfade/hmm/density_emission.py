@@ -47,6 +47,9 @@ class DensityEmission(Emission):
     def read(self, X: Any, lengths: ArrayLike | None) -> tuple[Floats, Layout]:
         return stack_numbers(X, lengths)
 
+    def any_observed(self, raw: Floats) -> bool:
+        return not bool(np.isnan(raw).all())
+
     def observe(self, raw: Floats) -> Floats:
         density = self._ready.density
         if len(raw) == 0:
@@ -175,6 +178,8 @@ class DensityEmission(Emission):
     def log_prior(self, theta: Floats) -> float:
         bound = self._ready
         partition = bound.density.log_partition(theta)
+        if not np.isfinite(partition).all():
+            return -np.inf
         return float((theta * bound.prior_sums).sum() - (partition * bound.prior_counts).sum())
 
     def random_weights(

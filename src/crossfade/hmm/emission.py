@@ -47,6 +47,10 @@ class Emission(ABC):
         """Return raw observations stacked, and their layout."""
 
     @abstractmethod
+    def any_observed(self, raw: Any) -> bool:
+        """Return whether some value is not missing."""
+
+    @abstractmethod
     def bind(self, raw: Any, codes: Integers | None, n_states: int) -> Emission:
         """Return a copy that knows domain, centre and prior; `codes` are labels where known."""
 
@@ -92,7 +96,10 @@ class Emission(ABC):
 
     @abstractmethod
     def estimate(self, counts: Floats, sums: Floats, previous: Floats | None) -> Floats:
-        """Return θ from data's counts and sums plus the prior; rows without either keep θ."""
+        """Return θ from data's counts and sums plus the prior; rows without either keep θ.
+
+        What the previous θ makes impossible stays so.
+        """
 
     @abstractmethod
     def prior(self) -> tuple[Floats, Floats]:
@@ -100,7 +107,7 @@ class Emission(ABC):
 
     @abstractmethod
     def log_prior(self, theta: Floats) -> float:
-        """Return the conjugate prior's log density, up to a constant."""
+        """Return the log density of θ's possible parts in the conjugate prior, up to a constant."""
 
     @abstractmethod
     def random_weights(self, observations: Any, n_states: int, rng: np.random.Generator) -> Floats:

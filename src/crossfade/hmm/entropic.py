@@ -185,6 +185,15 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         EntropicMarkovChain
             Itself.
         """
+        new = type(self)(**self.get_params(deep=False))
+        new._train(X, y, lengths)
+        # Only now: a fit that is refused leaves the one before whole.
+        for stale in ("local_", "coef_", "intercept_", "n_features_in_"):
+            self.__dict__.pop(stale, None)
+        self.__dict__.update(new.__dict__)
+        return self
+
+    def _train(self, X: Any, y: Any, lengths: ArrayLike | None) -> None:
         self._check_parameters()
         self._model, self._encoder = None, None
         features, layout = self._features(X, lengths, learn=True)
@@ -217,7 +226,6 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
             self.local_ = local.fit(features, self.classes_[labels.codes])
         else:
             self._fit_jointly(features, layout, labels.codes)
-        return self
 
     def _check_parameters(self) -> None:
         if self.training not in ("plug-in", "joint"):

@@ -178,7 +178,8 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
         lengths : array-like of shape (n_sequences,), int, optional
             Where X is one array: the number of steps of each sequence.
         start : HiddenMarkovModel, optional
-            A fitted model to start from, instead of random starts.
+            A fitted model to start from, instead of random starts. Its zeros (of starts,
+            transitions and symbols, as in a left-right chain) stay zeros.
 
         Returns
         -------
@@ -189,6 +190,11 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
         rows = SHRINKAGE_ROWS if isinstance(self.tradeoff, str) else 0.0
         named = emission_for(self.emission, self.alpha, rows) if start is None else start.emission_
         raw, layout = named.read(X, lengths)
+        if layout.n_steps and not named.any_observed(raw):
+            raise DataError(
+                f"X: expected some observed values, got {layout.n_steps} steps without any; drop "
+                "them"
+            )
         labels = None if y is None else read_labels(y, layout, hidden=True)
         if labels is not None and labels.complete and layout.n_steps:
             self._fit_counts(named, raw, layout, labels)

@@ -51,6 +51,9 @@ class SymbolEmission(Emission):
     def read(self, X: Any, lengths: ArrayLike | None) -> tuple[Any, Layout]:
         return stack_symbols(X, lengths)
 
+    def any_observed(self, raw: Any) -> bool:
+        return isinstance(raw, np.ndarray) or not all(map(is_missing, raw))
+
     def observe(self, raw: Any) -> Integers:
         return encode(raw, self.known)
 
@@ -99,7 +102,7 @@ class SymbolEmission(Emission):
         return weights[missing].sum(axis=0)[:, None] if missing.any() else None
 
     def estimate(self, counts: Floats, sums: Floats, previous: Floats | None) -> Floats:
-        weights = sums + self.alpha
+        weights = sums + (self.alpha if previous is None else self.alpha * (previous > -np.inf))
         total = weights.sum(axis=1, keepdims=True)
         even = np.full(weights.shape, 1.0 / weights.shape[1])
         share = np.divide(weights, total, out=even, where=total > 0)
@@ -116,7 +119,7 @@ class SymbolEmission(Emission):
         return np.full((1, 1), self.alpha * n_cells), np.full((1, n_cells), self.alpha)
 
     def log_prior(self, theta: Floats) -> float:
-        return float(self.alpha * theta.sum()) if self.alpha else 0.0
+        return float(self.alpha * theta[theta > -np.inf].sum())
 
     def random_weights(
         self, observations: Integers, n_states: int, rng: np.random.Generator
