@@ -14,13 +14,16 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from time import perf_counter, sleep
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from crossfade.blocks import is_nobodys_worker, n_threads, threads
 
-__all__ = ["map_in_order"]
+__all__ = ["map_in_order", "work_as_chosen"]
 
 #: Seconds of work left from which starting processes pays.
 _WORTH_SECONDS = 4.0
@@ -131,3 +134,86 @@ def _watch(parent: int) -> None:
 def _alone(function: Callable[[Item], Result], item: Item) -> Result:
     with threads(1):
         return function(item)
+
+
+def work_as_chosen(
+    function: Callable[[Item], Result],
+    choose: Callable[[], Item | None],
+    seconds_left: Callable[[], float | None],
+    *,
+    share: bool = True,
+) -> Iterator[tuple[Item, Result]]:
+    """Yield (item, ``function(item)``) of what `choose` gives, until it gives None.
+
+    It is asked for the next item whenever there is room for one, after all that is done was
+    yielded. Items are worked on here, one by one, until the seconds left are known and so many
+    that processes save time; then as many are under way as there are threads. What is still under
+    way when the reader stops, or is interrupted, is broken off.
+    """
+    number = n_threads() if share and is_nobodys_worker() else 1
+    while True:
+        left = seconds_left() if number > 1 else None
+        if left is not None and left > _WORTH_SECONDS:
+            break
+        item = choose()
+        if item is None:
+            return
+        yield item, function(item)
+    under_way: dict[Any, Item] = {}
+    from joblib.externals.loky import BrokenProcessPool
+
+    try:
+        with closing(_as_chosen(function, choose, number, under_way)) as results:
+            yield from results
+    except (pickle.PicklingError, AttributeError, BrokenProcessPool):
+        # What was lost, and what is left, is worked on here.
+        for item in list(under_way.values()):
+            yield item, function(item)
+        while (item := choose()) is not None:
+            yield item, function(item)
+
+
+def _as_chosen(
+    function: Callable[[Item], Result],
+    choose: Callable[[], Item | None],
+    number: int,
+    under_way: dict[Any, Item],
+) -> Generator[tuple[Item, Result], None, None]:
+    from joblib.externals.loky import FIRST_COMPLETED, get_reusable_executor, wait
+    from joblib.externals.loky.backend.reduction import dumps
+
+    # The data are in the function: written once, and read once by each process.
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "function"
+        path.write_bytes(dumps(function))
+        executor = get_reusable_executor(
+            max_workers=number,
+            env={f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
+            reuse=False,
+            initializer=_end_with,
+            initargs=(os.getpid(),),
+        )
+        finished = False
+        try:
+            while True:
+                while len(under_way) < number and (item := choose()) is not None:
+                    under_way[executor.submit(_from_file, str(path), item)] = item
+                if not under_way:
+                    finished = True
+                    return
+                for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    found = done.result()
+                    yield under_way.pop(done), found
+        finally:
+            if not finished:
+                _kill_workers()
+            executor.shutdown(wait=True, kill_workers=True)
+
+
+@cache
+def _read_function(path: str) -> Any:
+    return pickle.loads(Path(path).read_bytes())
+
+
+def _from_file(path: str, item: Any) -> Any:
+    return _alone(_read_function(path), item)

@@ -154,7 +154,9 @@ def test_json_is_strict_and_holds_what_frame_holds(result):
     assert frame.columns[:4] == ["model", "family", "tradeoff", "tradeoff_chosen"]
     for row, model in zip(frame.to_dicts(), content["models"], strict=True):
         assert row["model"] == model["name"]
-        for metric in ("log_loss", "brier", "error", "fit_seconds"):
+        assert row["splits"] == model["splits"] == 4
+        assert row["fit_seconds"] == model["fit_seconds"]
+        for metric in ("log_loss", "brier", "error"):
             assert row[metric] == model[metric]["mean"]
             assert row[f"{metric}_se"] == model[metric]["standard_error"]
         gap = model["difference_to_best"]["brier"]
@@ -368,7 +370,7 @@ def test_a_model_without_probabilities_is_scored_by_its_error():
 
 def test_the_tradeoff_is_reported(result):
     chosen = result["blend auto"].chosen
-    assert (chosen.median, chosen.smallest, chosen.largest, chosen.all_rows) == (0.25,) * 4
+    assert (chosen.median, chosen.smallest, chosen.largest) == (0.25,) * 3
     assert result["blend generative"].chosen is None
     assert [model.tradeoff for model in result.models] == [1.0, 0.0, "auto", None]
     assert result.ends.family == "blend"
@@ -392,11 +394,15 @@ def test_interrupted_after_some_splits_gives_what_is_done():
             raise KeyboardInterrupt
 
     found = compare(X, y, models=blends(), n_splits=8, progress=stop)
-    assert (found.n_splits, found.complete, found.curve, found.ends) == (3, False, None, None)
-    assert "stopped early" in found.verdict()
-    short = compare(X, y, models=blends(), n_splits=3)
+    numbers = [model.n_splits for model in found.models]
+    assert (max(numbers), found.ended, found.complete) == (4, "keyboard", False)
+    assert (found.curve, found.ends, found.details) == (None, None, None)
+    asked = f"Ctrl-C ended the run after {found.n_splits} of 8 splits of the best model."
+    assert asked in found.verdict()
+    whole = compare(X, y, models=blends(), n_splits=8, stop_early=False, evidence=False)
     for model in found.models:
-        assert model.estimates == short[model.name].estimates
+        expected = whole[model.name].scores["log_loss"][: model.n_splits]
+        np.testing.assert_array_equal(model.scores["log_loss"], expected)
     assert_figures_are_in(found)
 
     def stop_at_once(done, total, text):

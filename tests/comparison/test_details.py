@@ -184,7 +184,7 @@ def test_path_and_choice_are_those_of_the_fit_on_all_rows(found):
     model = NaiveBayes("gaussian").fit(X, y)
     for name, values in model.tradeoff_path_.items():
         np.testing.assert_array_equal(result.details.path[name], values)
-    assert result.details.chosen == model.tradeoff_ == result["nb auto"].chosen.all_rows
+    assert result.details.chosen == model.tradeoff_
 
 
 def test_calibration_is_that_of_the_table_s_own_splits(found):

@@ -129,7 +129,7 @@ def test_it_is_safe_json_inside_html(hostile_result):
 def test_an_interrupted_run_still_has_a_page(result):
     import dataclasses
 
-    stopped = dataclasses.replace(result, complete=False, curve=None, ends=None, details=None)
+    stopped = dataclasses.replace(result, ended="keyboard", curve=None, ends=None, details=None)
     page = stopped.to_html()
     assert "stopped early" in page
     assert page.count("data-chart=") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from math import inf, nan
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from crossfade.commands.options import (
     Text,
     TrainSize,
 )
+from crossfade.errors import DataError
 
 __all__ = ["register"]
 
@@ -42,6 +44,16 @@ def compare(
         str, typer.Option(help="What makes a model best: log_loss, brier or error.")
     ] = "log_loss",
     models: ModelNames = "default",
+    time: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End after so long, as in 60s, 5m or 1h."),
+    ] = None,
+    all_splits: Annotated[
+        bool,
+        typer.Option(
+            "--all-splits", help="Fit every model on every split, also where that changes nothing."
+        ),
+    ] = False,
     drop: Drop = None,
     missing: Missing = None,
     text: Text = None,
@@ -56,19 +68,20 @@ def compare(
 
     Fits naive Bayes and Gaussian discriminants, each generative (λ=1), discriminative (λ=0) and
     with λ chosen on held-out rows, and beside them logistic regression, a random forest, gradient
-    boosting and the majority class, all on the same random splits.
+    boosting and the majority class, all on the same random splits. Models that are clearly worse
+    get fewer splits. Ctrl-C ends it with the verdict of the splits that are done.
     """
-    from crossfade.commands.comparison_view import print_result
+    from crossfade.commands.comparison_view import live_table, print_result
     from crossfade.commands.output import (
         check_outputs,
         command_line,
-        live_progress,
         write_json,
     )
     from crossfade.commands.tables import open_table
     from crossfade.comparison import compare as run
     from crossfade.report.page import check_installed
 
+    limit = None if time is None else _seconds(time)
     check_outputs({"--json": json, "--out": out}, data)
     if out is not None:
         check_installed()
@@ -76,7 +89,7 @@ def compare(
         data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()
     chosen = None if models == "default" else models.split(",")
-    with live_progress(table.name) as progress:
+    with live_table() as watch:
         result = run(
             table.X,
             table.y,
@@ -85,7 +98,10 @@ def compare(
             train_size=int(train_size) if train_size > 1 else train_size,
             criterion=criterion,
             random_state=seed,
-            progress=progress,
+            time_limit=limit,
+            stop_early=not all_splits,
+            evidence=json is not None or out is not None,
+            watch=watch,
         )
     print_result(result, table)
     # What was found is shown by now, and a file that cannot be written does not keep the other.
@@ -95,7 +111,7 @@ def compare(
             files.callback(_write_page, out, content)
         if json is not None:
             files.callback(write_json, json, content)
-    if not result.complete:
+    if result.ended == "keyboard":
         raise KeyboardInterrupt
 
 
@@ -104,3 +120,16 @@ def _write_page(path: Path, content: dict[str, Any]) -> None:
     from crossfade.report.page import render_page
 
     write_whole(path, render_page(content).encode("utf-8", errors="replace"))
+
+
+def _seconds(text: str) -> float:
+    """Return a time such as 90, 90s, 1.5m or 1h in seconds."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = nan
+    if not 0 < seconds < inf:
+        raise DataError(f"--time: expected a time such as 60s, 5m or 1h, got {text!r}")
+    return seconds

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from crossfade.commands.output import console, list_item, plain, shortened
-from crossfade.comparison.results import ComparisonResult, ModelResult
+from crossfade.comparison.results import ComparisonResult, ModelResult, Status
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
 
-__all__ = ["print_result"]
+__all__ = ["live_table", "print_result"]
 
 _NAME_WIDTH: Final = 20
+
+#: Seconds between two pictures of a table that lives, and between two lines where none can.
+_PICTURE_SECONDS: Final = 0.3
+_LINE_SECONDS: Final = 10.0
 
 #: Headings of the score columns, in the order shown.
 _SCORES: Final = {"error": "error %", "log_loss": "log-loss", "brier": "Brier"}
@@ -62,11 +71,18 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
     kinds = Text("columns: ", style="dim")
     kinds.append(_kinds(data.column_names, data.column_kinds))
     splits = Text(
-        f"{_count(result.n_splits, 'split')} of {result.n_train:,} training and "
+        f"{_splits(result)} of {result.n_train:,} training and "
         f"{result.n_test:,} test rows, seed {result.random_state}",
         style="dim",
     )
     return [title, target, kinds, splits]
+
+
+def _splits(result: ComparisonResult) -> str:
+    numbers = [model.n_splits for model in result.models if model.n_splits]
+    if min(numbers) == max(numbers):
+        return _count(result.n_splits, "split")
+    return f"{min(numbers)} to {max(numbers)} splits per model,"
 
 
 def _count(number: int, noun: str) -> str:
@@ -92,6 +108,75 @@ def _kinds(names: Sequence[str], kinds: Sequence[str], at_most: int = 4) -> str:
     return ", ".join(parts)
 
 
+# -- while it runs -------------------------------------------------------------------------------
+
+
+@contextmanager
+def live_table() -> Iterator[Callable[[Status], None]]:
+    """Yield what shows how far a comparison is: a table that lives, else a line now and then.
+
+    Both go to stderr: what is printed at the end is the result alone.
+    """
+    out = console(stderr=True)
+    if not sys.stderr.isatty():
+        yield _Lines(out)
+        return
+    with Live(console=out, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
+        yield _Pictures(out, live)
+
+
+class _Lines:
+    """Says how far a comparison is, in a line every ten seconds."""
+
+    def __init__(self, out: Console) -> None:
+        self._out, self._next = out, _LINE_SECONDS
+
+    def __call__(self, status: Status) -> None:
+        if status.seconds < self._next:
+            return
+        self._next = status.seconds + _LINE_SECONDS
+        self._out.print(plain(progress_line(status)), soft_wrap=True)
+
+
+class _Pictures:
+    """Draws the table anew when it has changed."""
+
+    def __init__(self, out: Console, live: Live) -> None:
+        self._out, self._live = out, live
+        self._drawn, self._done, self._table = 0.0, -1, Table()
+
+    def __call__(self, status: Status) -> None:
+        now = perf_counter()
+        if now - self._drawn < _PICTURE_SECONDS and self._done >= 0:
+            return
+        self._drawn = now
+        if status.done != self._done:
+            result = status.partial()
+            if result is not None:
+                self._table = _fitting_table(result, self._out)[0]
+            self._done = status.done
+        line = Text(shortened(progress_line(status), self._out.width), style="dim")
+        self._live.update(Group(self._table, Text(), line), refresh=True)
+
+
+def progress_line(status: Status) -> str:
+    """Return what is being done, and how long it will take at most."""
+    result = status.partial()
+    parts = [f"{status.seconds:.0f} s"]
+    if result is not None:
+        numbers = [model.n_splits for model in result.models if not model.failure]
+        done = "-".join(dict.fromkeys([f"{min(numbers)}", f"{max(numbers)}"]))
+        parts.append(f"{done} of {status.n_splits} splits, best {result.best}")
+    if status.seconds_left is not None:
+        parts.append(f"at most {_duration(status.seconds_left)} left")
+    return " · ".join([*parts, status.doing])
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{seconds:.0f} s" if seconds < 100 else f"{minutes:.0f} min"
+
+
 # -- the table -----------------------------------------------------------------------------------
 
 
@@ -99,7 +184,7 @@ def _fitting_table(result: ComparisonResult, out: Console) -> tuple[Table, list[
     """Return the table without the columns that the terminal has no room for, and those."""
     left_out: list[str] = []
     roomy = out.options.update(width=1000)  # a measurement is never wider than its options
-    for extra in ("fit", "brier", "error", ""):
+    for extra in ("fit", "splits", "brier", "error", ""):
         table = _table(result, left_out)
         if not extra or Measurement.get(out, roomy, table).minimum <= out.width:
             break
@@ -134,8 +219,14 @@ def _columns(result: ComparisonResult) -> dict[str, Text]:
         # The space stands where the mark of the lowest value stands.
         **{metric: Text(f"{heading} ") for metric, heading in _SCORES.items()},
         "difference": Text(f"Δ {difference}"),
-        "fit": Text(f"fit {_unit(result)[0]}"),
+        **({"splits": Text(" n")} if _differ(result) else {}),
+        "fit": Text(f" fit {_unit(result)[0]}"),
     }
+
+
+def _differ(result: ComparisonResult) -> bool:
+    """Return whether models were fitted on different numbers of splits."""
+    return len({model.n_splits for model in result.models if not model.failure}) > 1
 
 
 def _cell(column: str, model: ModelResult, result: ComparisonResult) -> Text:
@@ -143,6 +234,10 @@ def _cell(column: str, model: ModelResult, result: ComparisonResult) -> Text:
         return Text("failed", style="red") if column == "difference" else Text("")
     if column == "difference":
         return _difference(model, result)
+    if not model.n_splits:
+        return Text("")
+    if column == "splits":
+        return Text(f" {model.n_splits}", style="dim")
     if column == "fit":
         return _seconds(model.fit_seconds, *_unit(result))
     return _score(model.estimates.get(column), column, _lowest(result, column))
@@ -150,7 +245,7 @@ def _cell(column: str, model: ModelResult, result: ComparisonResult) -> Text:
 
 def _unit(result: ComparisonResult) -> tuple[str, float]:
     """Return the unit of all fit times, and how many of it make a second."""
-    times = [model.fit_seconds.mean for model in result.models if model.fit_seconds is not None]
+    times = [model.fit_seconds for model in result.models if model.fit_seconds is not None]
     return ("s", 1.0) if max(times, default=0.0) >= 1 else ("ms", 1e3)
 
 
@@ -190,10 +285,11 @@ def _short_name(model: ModelResult) -> str:
 def _score(value: Estimate | None, metric: str, lowest: float) -> Text:
     if value is None:
         return Text("– ", style="dim")
-    mean, error = _pair(value.mean, value.standard_error, metric)
+    known = isfinite(value.standard_error)  # one split has no spread
+    mean, error = _pair(value.mean, value.standard_error if known else 0.0, metric)
     best = value.mean == lowest
     cell = Text(mean, style="bold green" if best else "")
-    cell.append(f" ±{error}", style="dim")
+    cell.append(f" ±{error}" if known else "", style="dim")
     cell.append("*" if best else " ", style="bold green")
     return cell
 
@@ -206,7 +302,7 @@ def _difference(model: ModelResult, result: ComparisonResult) -> Text:
         return Text("–", style="dim")
     mean, half = _pair(gap.mean, (gap.high - gap.low) / 2, result.criterion)
     cell = Text("" if gap.excludes_zero else "≈ ", style="yellow")
-    cell.append(f"+{mean}", style="default")
+    cell.append(f"{'' if mean.startswith('-') else '+'}{mean}", style="default")
     cell.append(f" ±{half}", style="dim")
     return cell
 
@@ -225,16 +321,14 @@ def _number(value: float, decimals: int) -> str:
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
-def _seconds(value: Estimate | None, unit: str, scale: float) -> Text:
+def _seconds(value: float | None, unit: str, scale: float) -> Text:
     if value is None:
         return Text("–", style="dim")
-    mean, error = value.mean * scale, value.standard_error * scale
+    mean = value * scale
     if unit == "s" and mean < 0.005:
         return Text("<.01")
     decimals = 0 if unit == "ms" and mean >= 9.95 else 1 if unit == "ms" or mean >= 9.95 else 2
-    cell = Text(_number(mean, decimals))
-    cell.append(f" ±{_number(error, decimals)}", style="dim")
-    return cell
+    return Text(_number(mean, decimals))
 
 
 def _legend(result: ComparisonResult, left_out: Sequence[str]) -> Padding:
@@ -244,6 +338,8 @@ def _legend(result: ComparisonResult, left_out: Sequence[str]) -> Padding:
         f"Δ {label} above the best, paired over splits, ± half its 95 % interval",
         "≈ not to be told apart from the best: that interval holds 0",
     ]
+    if _differ(result):
+        lines.append("n: splits; a model gets fewer where more would hardly change its place")
     if left_out:
         lines.append(f"no room for: {', '.join(left_out)} (in --json, and at 80 columns)")
     return Padding(Text("\n".join(lines), style="dim"), (1, 0, 0, 0))

@@ -159,7 +159,13 @@ def _best(
     models = own_models()
     models, note = affordable(models, rows.X, len(rows.codes), len(rows.classes))
     result = compare(
-        table.X, table.y, models=models, n_splits=splits, random_state=seed, progress=progress
+        table.X,
+        table.y,
+        models=models,
+        n_splits=splits,
+        random_state=seed,
+        evidence=False,
+        progress=progress,
     )
     if not result.complete:
         raise KeyboardInterrupt

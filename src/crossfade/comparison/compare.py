@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
+from crossfade._typing import Progress
 from crossfade.blocks import single_threaded_blas
 from crossfade.comparison.inputs import check_settings, read_problem
 from crossfade.comparison.models import affordable, choose_models, default_models
-from crossfade.comparison.results import ComparisonResult
-from crossfade.comparison.run import Progress, Run
+from crossfade.comparison.results import ComparisonResult, Status
+from crossfade.comparison.run import Run, Settings
 from crossfade.errors import DataError
 from crossfade.evaluation.inputs import check_models
 from crossfade.evaluation.splits import repeated_splits, training_rows
@@ -28,7 +29,11 @@ def compare(
     train_size: float | int = 0.8,
     criterion: str = "log_loss",
     random_state: int = 0,
+    time_limit: float | None = None,
+    stop_early: bool = True,
+    evidence: bool = True,
     progress: Progress | None = None,
+    watch: Callable[[Status], None] | None = None,
 ) -> ComparisonResult:
     """Compare generative, discriminative and in-between classifiers on one table.
 
@@ -37,6 +42,12 @@ def compare(
     :func:`crossfade.evaluation.scores.estimate`). For the best family, nested training sets of
     eight sizes tell where its discriminative end (λ=0) overtakes its generative end (λ=1), and
     what more labelled rows promise.
+
+    Splits are dealt round-robin: each model is fitted on the first split before any is fitted on a
+    second one, then the model that took least time so far comes next. By default a model gets no
+    further split once that would hardly change whether it can be told apart from the best (see
+    :func:`crossfade.comparison.stopping.settled`): models that are clearly worse get five, those
+    close to the best up to `n_splits`. The learning curve and the evidence come after the table.
 
     A model that cannot be fitted does not end the comparison: it is listed with the reason.
 
@@ -54,21 +65,33 @@ def compare(
         :func:`~crossfade.comparison.models.default_models`. Models that
         differ in a parameter ``tradeoff`` only (also inside a pipeline) are treated as one family.
     n_splits : int, default=20
-        Number of splits, at least 2.
+        Number of splits, at least 2; with `stop_early` the most that a model gets.
     train_size : float or int, default=0.8
         Training rows of each split, as a fraction or a number; the others are test rows.
     criterion : {"log_loss", "brier", "error"}, default="log_loss"
         What decides which model is best. All three are reported.
     random_state : int, default=0
         Seed; the same seed gives the same numbers, whatever the number of threads.
+    time_limit : float, optional
+        Seconds after which the comparison ends, with what is done by then. The table may take
+        three quarters of them, the rest is for what comes after it.
+    stop_early : bool, default=True
+        Whether models get fewer splits where more would hardly change the verdict. The numbers
+        depend on the scores alone, not on the machine's speed.
+    evidence : bool, default=True
+        Whether to compute what the page shows besides table and learning curve: the path over λ,
+        weights of columns, calibration.
     progress : callable, optional
         Called as ``progress(done, total, text)`` after each step.
+    watch : callable, optional
+        Called with a :class:`~crossfade.comparison.results.Status` whenever a fit begins or ends:
+        what is being fitted, an estimate of the time left, the table so far.
 
     Returns
     -------
     ComparisonResult
-        With ``.verdict()``, ``.frame()`` and ``.to_dict()``. If interrupted (Ctrl-C) after two
-        splits or more, what is done so far, with ``complete=False``.
+        With ``.verdict()``, ``.frame()`` and ``.to_dict()``. If the time limit or Ctrl-C ended it
+        after two splits or more, what is done so far, with ``complete=False``.
 
     Raises
     ------
@@ -87,7 +110,9 @@ def compare(
     ('normal', True)
     """
     started = perf_counter()
-    check_settings(n_splits=n_splits, criterion=criterion, random_state=random_state)
+    check_settings(
+        n_splits=n_splits, criterion=criterion, random_state=random_state, time_limit=time_limit
+    )
     problem = read_problem(X, y)
     n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
     chosen = _line_up(models)
@@ -103,10 +128,10 @@ def compare(
             random_state=random_state,
         )
     )
-    run = Run(problem, chosen, splits, criterion, random_state, progress)
+    settings = Settings(criterion, random_state, stop_early, time_limit, evidence, progress, watch)
     # Threads inside BLAS slow small fits down several times, and move the last digits.
     with single_threaded_blas():
-        return run.result(started)
+        return Run(problem, chosen, splits, settings, started).result()
 
 
 def _line_up(models: Mapping[str, Any] | Sequence[str] | None) -> dict[str, Any]:

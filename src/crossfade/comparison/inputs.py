@@ -41,10 +41,14 @@ class Problem:
         return self.table.evaluator
 
 
-def check_settings(*, n_splits: int, criterion: str, random_state: int) -> None:
+def check_settings(
+    *, n_splits: int, criterion: str, random_state: int, time_limit: float | None
+) -> None:
     """Raise a DataError where a setting cannot be used."""
     check_number("n_splits", n_splits, 2, "20 is the default", whole=True)
     check_number("random_state", random_state, 0, "use for example 0", whole=True)
+    if time_limit is not None:
+        check_number("time_limit", time_limit, 0.1, "give seconds, for example 60")
     if criterion not in METRICS:
         raise DataError(
             f"criterion: expected one of {', '.join(METRICS)}, got {criterion!r}; "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,14 @@ from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate
 from crossfade.report.numbers import figure
 
-__all__ = ["ComparisonResult", "DataSummary", "EndsResult", "ModelResult", "TradeoffChoice"]
+__all__ = [
+    "ComparisonResult",
+    "DataSummary",
+    "EndsResult",
+    "ModelResult",
+    "Status",
+    "TradeoffChoice",
+]
 
 
 @dataclass(frozen=True)
@@ -79,14 +86,11 @@ class TradeoffChoice:
     ----------
     median, smallest, largest : float
         Over the splits.
-    all_rows : float or None
-        From a fit on all rows; None if that fit failed.
     """
 
     median: float
     smallest: float
     largest: float
-    all_rows: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields under their names."""
@@ -94,7 +98,6 @@ class TradeoffChoice:
             "median": self.median,
             "smallest": self.smallest,
             "largest": self.largest,
-            "all_rows": self.all_rows,
         }
 
 
@@ -110,29 +113,37 @@ class ModelResult:
         What it shares with the models that differ from it in their tradeoff only.
     tradeoff : float, "auto" or None
         The tradeoff asked for; None for a model without one.
+    n_splits : int
+        Splits that it was fitted on, the first ones.
     scores : mapping of str to ndarray of shape (n_splits,)
         ``log_loss``, ``brier`` and ``error`` by split; empty if the model failed.
     estimates : mapping of str to Estimate
-        Their means with standard errors; a metric that the model does not have is left out.
+        Their means with standard errors; a metric that the model does not have is left out. Where
+        the best model has other splits, the mean is that one's plus the paired difference, so that
+        means can be compared.
     differences : mapping of str to Estimate
-        This model minus the best one, paired over splits; empty for the best.
-    fit_seconds : Estimate or None
-        Wall-clock time of a fit.
+        This model minus the best one, paired over the splits that both have; empty for the best.
+    fit_seconds : float or None
+        Wall-clock time of a fit, the median over splits.
     chosen : TradeoffChoice or None
         What an automatic tradeoff chose.
     failure : str or None
         Why the model could not be fitted.
+    guesses : bool
+        Whether it does not look at the columns (scikit-learn's DummyClassifier).
     """
 
     name: str
     family: str | None
     tradeoff: float | str | None
-    scores: Mapping[str, Floats]
-    estimates: Mapping[str, Estimate]
-    differences: Mapping[str, Estimate]
-    fit_seconds: Estimate | None
-    chosen: TradeoffChoice | None
-    failure: str | None
+    n_splits: int = 0
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)
+    differences: Mapping[str, Estimate] = field(default_factory=dict)
+    fit_seconds: float | None = None
+    chosen: TradeoffChoice | None = None
+    failure: str | None = None
+    guesses: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the scores of single splits."""
@@ -140,8 +151,9 @@ class ModelResult:
             "name": self.name,
             "family": self.family,
             "tradeoff": self.tradeoff,
+            "splits": self.n_splits,
             **{metric: _dict(self.estimates.get(metric)) for metric in METRICS},
-            "fit_seconds": _dict(self.fit_seconds),
+            "fit_seconds": self.fit_seconds,
             "difference_to_best": {
                 metric: _dict(self.differences.get(metric)) for metric in METRICS
             },
@@ -199,12 +211,14 @@ class ComparisonResult:
         What "best" means.
     data : DataSummary
         The data.
-    n_splits, n_train, n_test : int
-        Splits finished, and rows on either side of each.
+    n_splits, n_splits_asked : int
+        Splits that the best model was fitted on, and how many were asked for.
+    ended : {"all splits", "settled", "time limit", "keyboard"}
+        Why it ended: "settled" where more splits would hardly change the verdict.
+    n_train, n_test : int
+        Rows on either side of each split.
     random_state : int
         Seed of the splits.
-    complete : bool
-        False if the run was interrupted and fewer splits than asked for are in it.
     curve : LearningCurve or None
         The small learning curve of the best family's two ends and of the best model.
     ends : EndsResult or None
@@ -212,8 +226,8 @@ class ComparisonResult:
     doubling : mapping of str to Estimate
         Change of the best model's scores if the training rows doubled, by metric.
     details : Details or None
-        The evidence behind it: the path over λ, weights of columns, calibration; None if the run
-        was interrupted.
+        The evidence behind it: the path over λ, weights of columns, calibration; None if it was
+        not asked for, or the run was interrupted.
     notes : tuple of str
         What else the reader should know: failures, warnings, rows dropped.
     seconds : float
@@ -236,16 +250,22 @@ class ComparisonResult:
     criterion: str
     data: DataSummary
     n_splits: int
+    n_splits_asked: int
+    ended: str
     n_train: int
     n_test: int
     random_state: int
-    complete: bool
     curve: LearningCurve | None
     ends: EndsResult | None
     doubling: Mapping[str, Estimate]
     details: Details | None
     notes: tuple[str, ...]
     seconds: float
+
+    @property
+    def complete(self) -> bool:
+        """Whether neither Ctrl-C nor a time limit ended it."""
+        return self.ended in ("all splits", "settled")
 
     def __getitem__(self, name: str) -> ModelResult:
         """Return the result of the model with this name."""
@@ -287,9 +307,10 @@ class ComparisonResult:
         -------
         polars.DataFrame
             Columns model, family, tradeoff (as asked for, text), tradeoff_chosen (median over
-            splits); log_loss, brier, error, fit_seconds, each followed by its standard error with
-            the ending ``_se``; log_loss_difference (to the best model, paired), with the ends of
-            its 95 % interval under ``_low`` and ``_high``, likewise for brier and error; failure.
+            splits), splits; log_loss, brier, error, each followed by its standard error with the
+            ending ``_se``; fit_seconds (median); log_loss_difference (to the best model, paired),
+            with the ends of its 95 % interval under ``_low`` and ``_high``, likewise for brier and
+            error; failure.
 
         Raises
         ------
@@ -300,6 +321,7 @@ class ComparisonResult:
         rows = [self._frame_row(model) for model in self.models]
         text = {"model", "family", "tradeoff", "failure"}
         schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}
+        schema["splits"] = pl.Int64
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _frame_row(self, model: ModelResult) -> dict[str, Any]:
@@ -308,13 +330,13 @@ class ComparisonResult:
             "family": model.family,
             "tradeoff": None if model.tradeoff is None else str(model.tradeoff),
             "tradeoff_chosen": model.chosen.median if model.chosen else None,
+            "splits": model.n_splits,
         }
-        for name, value in [
-            *((metric, model.estimates.get(metric)) for metric in METRICS),
-            ("fit_seconds", model.fit_seconds),
-        ]:
-            row[name] = value.mean if value else None
-            row[f"{name}_se"] = value.standard_error if value else None
+        for metric in METRICS:
+            value = model.estimates.get(metric)
+            row[metric] = value.mean if value else None
+            row[f"{metric}_se"] = value.standard_error if value else None
+        row["fit_seconds"] = model.fit_seconds
         for metric in METRICS:
             gap = model.differences.get(metric)
             row[f"{metric}_difference"] = gap.mean if gap else None
@@ -393,6 +415,8 @@ class ComparisonResult:
                 "data": self.data.to_dict(),
                 "splits": {
                     "finished": self.n_splits,
+                    "asked": self.n_splits_asked,
+                    "ended": self.ended,
                     "train_rows": self.n_train,
                     "test_rows": self.n_test,
                     "random_state": self.random_state,
@@ -428,6 +452,35 @@ class ComparisonResult:
                 for name in self.curve.models
             }
         }
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a comparison is.
+
+    Attributes
+    ----------
+    done, total : int
+        Steps done, and steps in all at most.
+    doing : str
+        What is being fitted now.
+    seconds : float
+        Time since the start.
+    seconds_left : float or None
+        How long the table will take at most; None where that is not known yet.
+    n_splits : int
+        Splits that were asked for.
+    partial : callable
+        ``partial()`` returns the result so far; None before the first fit.
+    """
+
+    done: int
+    total: int
+    doing: str
+    seconds: float
+    seconds_left: float | None
+    n_splits: int
+    partial: Callable[[], ComparisonResult | None]
 
 
 def _dict(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One comparison under way: fits, the small learning curve, and what they come to."""
+"""One comparison under way: splits dealt to models, then the learning curve and the evidence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+from sklearn.dummy import DummyClassifier
 
 from crossfade._typing import Floats, Progress
 from crossfade.blocks import MANY_ROWS
@@ -26,38 +27,45 @@ from crossfade.comparison.results import (
     ComparisonResult,
     EndsResult,
     ModelResult,
+    Status,
     TradeoffChoice,
 )
+from crossfade.comparison.stopping import FEWEST_SPLITS, TimeOver, needed_splits, time_limit
 from crossfade.errors import DataError
 from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
-from crossfade.evaluation.evaluation import (
-    Counts,
-    Evaluation,
-    Evaluator,
-    Failure,
-    fitted_tradeoff,
-)
+from crossfade.evaluation.evaluation import Counts, Evaluation, Evaluator, Failure
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
 from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, row_tracers
-from crossfade.processes import map_in_order
+from crossfade.processes import work_as_chosen
 
-__all__ = ["Progress", "Run"]
-
+__all__ = ["Run", "Settings"]
 
 #: The learning curve is a summary; so many splits are enough for it, and fewer where the best
 #: model's tradeoff is chosen anew at every size.
 _CURVE_SPLITS: Final = 20
 _CURVE_SPLITS_CHOOSING: Final = 4
 
-#: Rows of the untimed first fit that loads compiled code.
-_WARM_ROWS: Final = 600
+#: Share of a time limit that the table may take; the rest is for what comes after it.
+_TABLE_SHARE: Final = 0.75
+
+#: A model and the number of a split.
+Task = tuple[str, int]
 
 
-#: Holds something once this process has loaded the code that fits take.
-_warmed: list[bool] = []
+@dataclass(frozen=True)
+class Settings:
+    """How a comparison is run; see :func:`crossfade.compare`."""
+
+    criterion: str = "log_loss"
+    random_state: int = 0
+    stop_early: bool = True
+    time_limit: float | None = None
+    evidence: bool = True
+    progress: Progress | None = None
+    watch: Callable[[Status], None] | None = None
 
 
 @dataclass
@@ -67,143 +75,264 @@ class Run:
     problem: Problem
     models: dict[str, Any]
     splits: list[Split]
-    criterion: str
-    random_state: int
-    progress: Progress | None
+    settings: Settings
+    started: float = field(default_factory=perf_counter)
     done: int = 0
     total: int = 0
-    results: list[dict[str, Evaluation | Failure]] = field(default_factory=list)
-    all_rows: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, list[Evaluation]] = field(default_factory=dict)
+    waiting: dict[Task, tuple[Evaluation | Failure, Counts]] = field(default_factory=dict)
+    need: dict[str, int] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
+    finished: dict[str, int] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    under_way: dict[Task, float] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    interrupted: bool = False
+    later_notes: list[str] = field(default_factory=list)
+    report: tuple[Mapping[str, str], ...] = ()
+    ended: str = "all splits"
+    finished_table: bool = False
+
+    def __post_init__(self) -> None:
+        self.groups = families(self.models)
+        self.results = {name: [] for name in self.models}
+        self.begun = dict.fromkeys(self.models, 0)
+        self.finished = dict.fromkeys(self.models, 0)
+        self.spent = dict.fromkeys(self.models, 0.0)
+        least = FEWEST_SPLITS if self.settings.stop_early else len(self.splits)
+        self.need = dict.fromkeys(self.models, min(least, len(self.splits)))
+        self.total = len(self.models) * len(self.splits)
+        # Closed forms first.
+        first: dict[float | str | None, int] = {1.0: 0, None: 1, 0.0: 2}
+        self.order = sorted(self.models, key=lambda name: first.get(_asked(self.models[name]), 3))
 
     @property
     def evaluator(self) -> Evaluator:
         return self.problem.evaluator
 
     @property
+    def criterion(self) -> str:
+        return self.settings.criterion
+
+    @property
     def ratio(self) -> float:
         """Test rows to training rows, for the corrected standard error."""
         return self.splits[0].ratio
 
-    def result(self, started: float) -> ComparisonResult:
+    def result(self) -> ComparisonResult:
+        limit = self.settings.time_limit
+        try:
+            with time_limit(None if limit is None else _TABLE_SHARE * limit):
+                self._fill_table()
+        except KeyboardInterrupt as stop:
+            self.ended = "time limit" if isinstance(stop, TimeOver) else "keyboard"
+            self.need = dict.fromkeys(self.models, len(self.splits))
+            self.settings = replace(self.settings, stop_early=False)
+            self._absorb()
+        self.under_way.clear()
+        self.finished_table = True
+        if not any(len(found) >= 2 for found in self.results.values()):
+            # Half a comparison is worth having once a spread can be told.
+            if self.ended == "time limit":
+                raise DataError(
+                    "time_limit: expected enough seconds for two splits of at least one model, "
+                    f"got {limit!r}; give more, or fewer models"
+                )
+            raise KeyboardInterrupt
         curve: LearningCurve | None = None
         details: Details | None = None
-        groups = families(self.models)
-        automatic = [name for name, model in self.models.items() if _asked(model) == "auto"]
-        self.total = len(automatic) + len(self.models) * len(self.splits)
-        self.total += min(len(self.splits), _CURVE_SPLITS) + count_steps(len(self.splits))
-        family: Family | None = None
-        try:
-            self._fit_all_rows(automatic)
-            self._fit_splits()
-            best = self._best()
-            family = self._best_family(groups)
-            curve = self._trace(best, family)
-            details = find_details(self._subject(best, family), self._step)
-        except KeyboardInterrupt:
-            # Half a comparison is worth having once a spread can be told.
-            if len(self.results) < 2:
-                raise
-            self.interrupted = True
-            best = self._best()
-            family = curve = None
-        return self._assemble(best, groups, family, curve, details, perf_counter() - started)
+        best = self._best()
+        family = self._best_family()
+        if self.ended != "keyboard":
+            left = None if limit is None else max(limit - (perf_counter() - self.started), 1e-3)
+            self.total = self.done + self._curve_splits(best, family)
+            self.total += self.settings.evidence * count_steps(len(self.results[best]))
+            try:
+                with time_limit(left):
+                    curve = self._trace(best, family)
+                    if self.settings.evidence:
+                        details = self._find_details(best, family)
+            except KeyboardInterrupt as stop:
+                if isinstance(stop, TimeOver):
+                    what = "the evidence" if curve is not None else "the learning curve"
+                    self.later_notes.append(f"The time was over before {what} was finished.")
+                else:
+                    self.ended = "keyboard"
+        return self._assemble(best, family if curve is not None else None, curve, details)
 
-    # -- the work --------------------------------------------------------------------------------
+    # -- the table -------------------------------------------------------------------------------
+
+    def _fill_table(self) -> None:
+        """Deal splits to models until each has as many as it needs."""
+        # Of many rows a fit's sums use the threads already, and copies of the data cost time.
+        share = len(self.splits[0].train) < MANY_ROWS
+        work = partial(_fit_split, self.evaluator.afresh(), self.models, self.splits)
+        for (name, number), (found, counts, seconds) in work_as_chosen(
+            work, self._choose, self._seconds_left, share=share
+        ):
+            self.under_way.pop((name, number), None)
+            self.spent[name] += seconds
+            self.finished[name] += 1
+            self.waiting[name, number] = found, counts
+            self._absorb()
+            self._step(f"split {number + 1} of {len(self.splits)}, {name}")
+        if any(self.need[name] < len(self.splits) for name in self._fitted()):
+            self.ended = "settled"
+
+    def _absorb(self) -> None:
+        """Take what is finished into the table, in the order of splits, as far as it is needed."""
+        for name in self._fitted():
+            done = self.results[name]
+            while len(done) < self.need[name] and (name, len(done)) in self.waiting:
+                found, counts = self.waiting.pop((name, len(done)))
+                self.evaluator.counts.add(counts)
+                if isinstance(found, Failure):
+                    self._fail(name, found)
+                    break
+                if not keeps_posteriors(self.problem.data.n_rows, len(done)):
+                    found = replace(found, posterior=None)
+                done.append(found)
+        if self.settings.stop_early:
+            scores = {name: self._scores(name)[self.criterion] for name in self._fitted()}
+            before = self.need.copy()
+            self.need |= needed_splits(scores, len(self.splits), self.ratio)
+            if self.need != before:  # more of what is finished may be needed now
+                self._absorb()
+
+    def _fail(self, name: str, found: Failure) -> None:
+        # One missing split would unpair it from the others: it is out.
+        self.failures[name] = found.reason
+        self.results[name] = []
+        if len(self.failures) == len(self.models):
+            first = next(iter(self.failures.items()))
+            raise DataError(
+                "models: expected at least one that can be fitted, but all "
+                f"{len(self.failures)} failed; {first[0]}: {first[1]}"
+            )
+
+    def _choose(self) -> Task | None:
+        """Return what is fitted next, None if nothing is."""
+        limit = self.settings.time_limit
+        now = perf_counter()
+        if limit is not None and now - self.started > _TABLE_SHARE * limit:
+            raise TimeOver
+        open_ = [name for name in self.order if self.begun[name] < self.need.get(name, 0)]
+        if not open_ and self.under_way:
+            # Nothing is known to be needed: rather than wait, do what may be.
+            top = max(self.need.values())
+            open_ = [
+                name
+                for name in self.order
+                if self.need[name] == top and self.begun[name] < len(self.splits)
+            ]
+        open_ = [name for name in open_ if name not in self.failures]
+        if not open_:
+            return None
+        spent = self.spent.copy()
+        for (name, _), begun in self.under_way.items():
+            spent[name] += now - begun
+        # Served alike in time, not in number: a slow model holds up the others for one fit only.
+        name = min(open_, key=lambda name: (self._turn(name), spent[name]))
+        task = name, self.begun[name]
+        self.begun[name] += 1
+        self.under_way[task] = now
+        self._tell()
+        return task
+
+    def _turn(self, name: str) -> int:
+        """Return the round a model's next fit belongs to; those that choose λ begin after two.
+
+        They take longest, and two fits of all others make a verdict.
+        """
+        begun = self.begun[name]
+        if _asked(self.models[name]) == "auto":
+            return 2 if begun == 0 else 3
+        return begun if begun < 2 else 3
+
+    def _seconds_left(self) -> float | None:
+        """Return how long the table will take at most; None before every model was fitted."""
+        fitted = self._fitted()
+        if not all(self.finished[name] for name in fitted):
+            return None
+        top = max(self.need[name] for name in fitted)
+        left = 0.0
+        for name in fitted:
+            most = len(self.splits) if self.need[name] == top else self.need[name]
+            left += self.spent[name] / self.finished[name] * max(most - self.finished[name], 0)
+        limit = self.settings.time_limit
+        if limit is not None:
+            left = min(left, _TABLE_SHARE * limit - (perf_counter() - self.started))
+        return max(left, 0.0)
 
     def _step(self, text: str, done: int | None = None) -> None:
         self.done = self.done + 1 if done is None else done
-        if self.progress is not None:
-            self.progress(self.done, self.total, text)
+        if self.settings.progress is not None:
+            self.settings.progress(self.done, self.total, text)
+        self._tell(text)
 
-    def _fit_all_rows(self, automatic: list[str]) -> None:
-        """Load compiled code before anything is timed, and choose tradeoffs on all rows."""
-        _warmed.append(True)
-        few = self.splits[0].train[:_WARM_ROWS]
-        everything = np.arange(self.problem.data.n_rows)
-        for name, model in self.models.items():
-            if name in automatic:
-                fitted = self.evaluator.fit(name, model, everything)
-                self.all_rows[name] = None if isinstance(fitted, Failure) else fitted
-                self._step(f"{name}, all rows")
-            else:
-                self.evaluator.fit(name, model, few)
-        self.evaluator.counts.warnings.clear()
+    def _tell(self, text: str = "") -> None:
+        if self.settings.watch is None:
+            return
+        doing = [f"{name}, split {number + 1}" for name, number in self.under_way]
+        left = self._seconds_left() if doing else None
+        workers = max(1, len(doing))
+        self.settings.watch(
+            Status(
+                done=self.done,
+                total=self.total,
+                doing=" and ".join(doing) or text,
+                seconds=perf_counter() - self.started,
+                seconds_left=None if left is None else left / workers,
+                n_splits=len(self.splits),
+                partial=self._partial,
+            )
+        )
 
-    def _densities(self) -> tuple[dict[str, str], ...]:
-        """Return the columns' densities as the naive Bayes has them that chose most itself."""
-        data = self.problem.data
-        report = [
-            {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
-            for name, kind in zip(data.column_names, data.column_kinds, strict=True)
-        ]
-        for fitted in self.all_rows.values():
-            own: list[dict[str, str]] = getattr(fitted, "density_report_", report)
-            if _n_chosen(own) > _n_chosen(report):
-                report = own
-        return tuple(report)
+    def _partial(self) -> ComparisonResult | None:
+        """Return what the table holds by now."""
+        if not any(self.results.values()):
+            return None
+        try:
+            return self._assemble(self._best(), None, None, None)
+        except DataError:  # no model has the criterion yet
+            return None
 
-    def _fit_splits(self) -> None:
-        remaining, n_splits = dict(self.models), len(self.splits)
-        # Of many rows a fit's sums use the threads already, and copies of the data are dear.
-        share = len(self.splits[0].train) < MANY_ROWS
-        work = partial(_fit_split, self.evaluator.afresh(), remaining)
+    # -- after the table -------------------------------------------------------------------------
 
-        def here(split: Split) -> tuple[dict[str, Evaluation | Failure], Counts]:
-            place = f"split {len(self.results) + 1} of {n_splits}"
-            return work(split, step=lambda name: self._step(f"{place}, {name}"))
-
-        before = self.done
-        found = map_in_order(work, self.splits, here=here, share=share)
-        for number, (every, counts) in enumerate(found, start=1):
-            self.evaluator.counts.add(counts)
-            results = {name: result for name, result in every.items() if name in remaining}
-            if not keeps_posteriors(self.problem.data.n_rows, number - 1):
-                results = {name: _without_posterior(found) for name, found in results.items()}
-            self.results.append(results)
-            before += len(results)
-            if self.done != before:
-                self._step(f"split {number} of {n_splits}", before)
-            for name, result in results.items():
-                if isinstance(result, Failure):
-                    # One missing split would unpair it from the others: it is out.
-                    self.failures[name] = result.reason
-                    del remaining[name]
-                    self.total -= n_splits - number
-            if not remaining:
-                first = next(iter(self.failures.items()))
-                raise DataError(
-                    "models: expected at least one that can be fitted, but all "
-                    f"{len(self.failures)} failed; {first[0]}: {first[1]}"
-                )
+    def _curve_splits(self, best: str, family: Family | None) -> int:
+        most = _CURVE_SPLITS_CHOOSING if _asked(self.models[best]) == "auto" else _CURVE_SPLITS
+        names = [best, *([] if family is None else self._ends(family))]
+        known = [len(self.results[name]) for name in names if name in self._fitted()]
+        return min(most, *known)
 
     def _trace(self, best: str, family: Family | None) -> LearningCurve:
-        most = _CURVE_SPLITS_CHOOSING if _asked(self.models[best]) == "auto" else _CURVE_SPLITS
-        n_curve = min(len(self.splits), most)
-        self.total += n_curve - min(len(self.splits), _CURVE_SPLITS)
         models = {best: self.models[best]}
         if family is not None:
             models |= self._ends(family)
         sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
-        tracers = row_tracers(models, self.problem.table, self.random_state)
+        tracers = row_tracers(models, self.problem.table, self.settings.random_state)
         for name in tracers:
-            if name in self.models and name not in self.failures:
+            if name in self._fitted():
                 scores = self._scores(name)
                 at_end = np.column_stack([scores[metric] for metric in METRICS])
                 tracers[name] = KnownEnd(tracers[name], at_end)
         before = self.done
         run = CurveRun(
             tracers=tracers,
-            splits=self.splits[:n_curve],
+            splits=self.splits[: self._curve_splits(best, family)],
             sizes=sizes,
             evaluator=self.evaluator,
-            progress=lambda done, total, text: self._step("learning curve", before + done),
+            progress=lambda done, total, text: self._step(
+                f"learning curve, split {done} of {total}", before + done
+            ),
         )
+        self._tell("learning curve")
         split = self.splits[0]
-        curve = run.result(n_train=len(split.train), n_test=len(split.test), seed=self.random_state)
+        seed = self.settings.random_state
+        curve = run.result(n_train=len(split.train), n_test=len(split.test), seed=seed)
         if not curve.complete:
-            raise KeyboardInterrupt
+            limit = self.settings.time_limit
+            over = limit is not None and perf_counter() - self.started > 0.99 * limit
+            raise TimeOver if over else KeyboardInterrupt
         return curve
 
     def _ends(self, family: Family) -> dict[str, Any]:
@@ -211,69 +340,100 @@ class Run:
         ends: dict[str, Any] = {}
         for word, tradeoff in (("generative", 1.0), ("discriminative", 0.0)):
             member = next((m for m in family.members if _asked(self.models[m]) == tradeoff), None)
-            if member is not None and member not in self.failures:
+            if member is not None and member in self._fitted():
                 ends[member] = self.models[member]
             else:
                 ends[f"{family.label}, {word} end"] = family.at(tradeoff)
         return ends
 
-    def _subject(self, best: str, family: Family | None) -> Subject:
-        members = family.members if family is not None else ()
-        automatic = (self.all_rows.get(name) for name in members if name not in self.failures)
-        return Subject(
+    def _find_details(self, best: str, family: Family | None) -> Details:
+        self._tell("naive Bayes on all rows")
+        everything = np.arange(self.problem.data.n_rows)
+        automatic = None
+        for name, model in self.models.items():
+            chooses = _asked(model) == "auto" and name in self._fitted()
+            of_family = family is not None and name in family.members
+            if chooses and (of_family or hasattr(model, "density")):
+                fitted = self.evaluator.fit(name, model, everything)
+                if isinstance(fitted, Failure):
+                    continue
+                automatic = fitted if of_family else automatic
+                own = getattr(fitted, "density_report_", ())
+                self.report = max(self.report, tuple(own), key=_n_chosen)
+        subject = Subject(
             evaluator=self.evaluator.afresh(),
             schema=self.problem.table.schema,
             best=(best, self.models[best]),
             ends={} if family is None else self._ends(family),
             family=family,
-            automatic=next((fitted for fitted in automatic if fitted is not None), None),
-            n_splits=len(self.splits),
+            automatic=automatic,
+            n_splits=len(self.results[best]),
             n_train=len(self.splits[0].train),
-            random_state=self.random_state,
+            random_state=self.settings.random_state,
             posteriors=self._posteriors(),
         )
+        return find_details(subject, self._step)
 
     def _posteriors(self) -> dict[str, list[Floats]]:
         """Return what was kept of the models' posteriors, split by split."""
-        found: dict[str, list[Floats]] = {}
-        for results in self.results:
-            for name, result in results.items():
-                if isinstance(result, Evaluation) and result.posterior is not None:
-                    found.setdefault(name, []).append(result.posterior)
-        return found
+        return {
+            name: [one.posterior for one in found if one.posterior is not None]
+            for name, found in self.results.items()
+        }
 
     # -- what it came to -------------------------------------------------------------------------
 
+    def _fitted(self) -> list[str]:
+        """Return the models that did not fail."""
+        return [name for name in self.models if name not in self.failures]
+
     def _scores(self, name: str) -> dict[str, Floats]:
-        """Return the model's scores by metric, one value a finished split."""
-        rows = [result[name] for result in self.results]
+        """Return the model's scores by metric, one value per finished split."""
         return {
-            metric: np.array([row.scores[metric] for row in rows if isinstance(row, Evaluation)])
+            metric: np.array([one.scores[metric] for one in self.results[name]])
             for metric in METRICS
         }
 
+    def _common(self, name: str, other: str, metric: str) -> tuple[Floats, Floats]:
+        """Return the scores of two models on the splits that both have."""
+        first, second = self._scores(name)[metric], self._scores(other)[metric]
+        number = min(len(first), len(second))
+        return first[:number], second[:number]
+
     def _ranked(self) -> list[str]:
-        """Return the models that have the criterion, best first."""
-        means = {
-            name: float(np.mean(self._scores(name)[self.criterion]))
-            for name in self.models
-            if name not in self.failures
+        """Return the models that have the criterion, best first.
+
+        Models with other splits than the one with most are placed by their paired differences.
+        """
+        known = {
+            name: self._scores(name)[self.criterion]
+            for name in self._fitted()
+            if self.results[name]
         }
-        finite = [name for name in means if np.isfinite(means[name])]
+        finite = {name: scores for name, scores in known.items() if np.isfinite(scores).all()}
         if not finite:
             raise DataError(
                 f"criterion: expected one that a model has, got {self.criterion!r}, but no model "
                 'gives probabilities; use criterion="error"'
             )
-        return sorted(finite, key=lambda name: means[name])
+        most = max(map(len, finite.values()))
+        if most > 1 and self.finished_table:  # a single split tells no spread
+            finite = {name: scores for name, scores in finite.items() if len(scores) > 1}
+        front = [name for name in finite if len(finite[name]) == most]
+        anchor = min(front, key=lambda name: float(np.mean(finite[name])))
+        places = {
+            name: float(np.mean(scores - finite[anchor][: len(scores)]))
+            for name, scores in finite.items()
+        }
+        return sorted(places, key=lambda name: places[name])
 
     def _best(self) -> str:
         return self._ranked()[0]
 
-    def _best_family(self, groups: list[Family]) -> Family | None:
+    def _best_family(self) -> Family | None:
         """Return the family of the best model that has a tradeoff."""
         for name in self._ranked():
-            for family in groups:
+            for family in self.groups:
                 if name in family.members:
                     return family
         return None
@@ -281,70 +441,71 @@ class Run:
     def _assemble(
         self,
         best: str,
-        groups: list[Family],
         family: Family | None,
         curve: LearningCurve | None,
         details: Details | None,
-        seconds: float,
     ) -> ComparisonResult:
         label = {
             name: group.label
-            for group in groups
+            for group in self.groups
             if len(group.members) > 1
             for name in group.members
         }
+        report = self.report or self._report_of_kinds()
         return ComparisonResult(
             models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
             best=best,
             criterion=self.criterion,
-            data=replace(self.problem.data, density_report=self._densities()),
-            n_splits=len(self.results),
+            data=replace(self.problem.data, density_report=report),
+            n_splits=len(self.results[best]),
+            n_splits_asked=len(self.splits),
+            ended=self.ended,
             n_train=len(self.splits[0].train),
             n_test=len(self.splits[0].test),
-            random_state=self.random_state,
-            complete=not self.interrupted,
+            random_state=self.settings.random_state,
             curve=curve,
-            ends=None if curve is None or family is None else self._compare_ends(family, curve),
+            ends=None if family is None or curve is None else self._compare_ends(family, curve),
             doubling={} if curve is None else self._doubling(best, curve),
             details=details,
             notes=tuple(self._notes()),
-            seconds=seconds,
+            seconds=perf_counter() - self.started,
+        )
+
+    def _report_of_kinds(self) -> tuple[dict[str, str], ...]:
+        data = self.problem.data
+        return tuple(
+            {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
+            for name, kind in zip(data.column_names, data.column_kinds, strict=True)
         )
 
     def _model_result(self, name: str, family: str | None, best: str) -> ModelResult:
         asked = _asked(self.models[name])
-        if name in self.failures:
-            return ModelResult(
-                name, family, asked, {}, {}, {}, None, None, failure=self.failures[name]
-            )
+        fits = self.results[name]
+        if name in self.failures or not fits:
+            return ModelResult(name, family, asked, failure=self.failures.get(name))
         scores, reference = self._scores(name), self._scores(best)
         has = [metric for metric in METRICS if np.isfinite(scores[metric]).all()]
-        rows = [result[name] for result in self.results]
-        fits = [row for row in rows if isinstance(row, Evaluation)]
+        differences: dict[str, Estimate] = {}
+        if name != best and min(len(fits), len(self.results[best])) > 1:
+            differences = {m: difference(*self._common(name, best, m), self.ratio) for m in has}
+        estimates = {metric: estimate(scores[metric], self.ratio) for metric in has}
+        if len(fits) != len(self.results[best]):
+            # Means of other splits are not to be set beside each other; paired differences are.
+            for metric, gap in differences.items():
+                moved = float(np.mean(reference[metric])) + gap.mean - estimates[metric].mean
+                estimates[metric] = estimates[metric].shifted(moved)
         return ModelResult(
             name=name,
             family=family,
             tradeoff=asked,
+            n_splits=len(fits),
             scores=scores,
-            estimates={metric: estimate(scores[metric], self.ratio) for metric in has},
-            differences={}
-            if name == best
-            else {m: difference(scores[m], reference[m], self.ratio) for m in has},
-            # Times of separate fits are as good as independent.
-            fit_seconds=estimate(np.array([fit.seconds for fit in fits]), 0.0),
-            chosen=self._choice(name, fits) if asked == "auto" else None,
-            failure=None,
-        )
-
-    def _choice(self, name: str, fits: list[Evaluation]) -> TradeoffChoice | None:
-        chosen = np.array([fit.tradeoff for fit in fits if fit.tradeoff is not None])
-        if not len(chosen):
-            return None
-        return TradeoffChoice(
-            float(np.median(chosen)),
-            float(chosen.min()),
-            float(chosen.max()),
-            fitted_tradeoff(self.all_rows.get(name)),
+            estimates=estimates,
+            differences=differences,
+            # The first fit of a process compiles and loads; the median does not see it.
+            fit_seconds=float(np.median([fit.seconds for fit in fits])),
+            chosen=_choice(fits) if asked == "auto" else None,
+            guesses=isinstance(self.models[name], DummyClassifier),
         )
 
     def _compare_ends(self, family: Family, curve: LearningCurve) -> EndsResult | None:
@@ -358,9 +519,9 @@ class Run:
             at_end = second[:, -1] - first[:, -1]
             if all(name in self.models for name in (generative, discriminative)):
                 # Both are in the table, with all its splits.
-                at_end = self._scores(discriminative)[metric] - self._scores(generative)[metric]
+                at_end = np.subtract(*self._common(discriminative, generative, metric))
             gaps[metric] = estimate(at_end, self.ratio)
-            crossings[metric] = find_crossing(first, second, sizes, self.random_state)
+            crossings[metric] = find_crossing(first, second, sizes, self.settings.random_state)
         if self.criterion not in gaps:
             return None
         return EndsResult(family.label, generative, discriminative, gaps, crossings)
@@ -378,14 +539,19 @@ class Run:
         notes = list(self.problem.notes)
         for name, reason in self.failures.items():
             notes.append(f"{name} could not be fitted: {reason}")
+        for name in self._fitted():
+            if len(self.results[name]) < 2:
+                notes.append(
+                    f"{name} is not in the verdict: the run ended before its second split."
+                )
         for (name, category), (times, message) in self.evaluator.counts.warnings.items():
             if name not in self.failures and name in self.models:
                 fits = "1 fit" if times == 1 else f"{times} fits, the first"
                 notes.append(f"{name}: {category} in {fits}: {message}")
-        fitted = {name: one for name, one in self.models.items() if name not in self.failures}
         data = self.problem.data
         mixed = "categorical" in data.column_kinds or any(data.column_missing)
-        return notes + model_notes(fitted, mixed=mixed)
+        fitted = {name: self.models[name] for name in self._fitted()}
+        return notes + model_notes(fitted, mixed=mixed) + self.later_notes
 
 
 def _asked(model: Any) -> float | str | None:
@@ -397,8 +563,11 @@ def _asked(model: Any) -> float | str | None:
     return value if isinstance(value, str) else float(value)
 
 
-def _without_posterior(result: Evaluation | Failure) -> Evaluation | Failure:
-    return replace(result, posterior=None) if isinstance(result, Evaluation) else result
+def _choice(fits: Sequence[Evaluation]) -> TradeoffChoice | None:
+    chosen = np.array([fit.tradeoff for fit in fits if fit.tradeoff is not None])
+    if not len(chosen):
+        return None
+    return TradeoffChoice(float(np.median(chosen)), float(chosen.min()), float(chosen.max()))
 
 
 def _n_chosen(report: Sequence[Mapping[str, str]]) -> int:
@@ -406,17 +575,12 @@ def _n_chosen(report: Sequence[Mapping[str, str]]) -> int:
 
 
 def _fit_split(
-    evaluator: Evaluator,
-    models: dict[str, Any],
-    split: Split,
-    step: Callable[[str], None] = lambda name: None,
-) -> tuple[dict[str, Evaluation | Failure], Counts]:
-    """Return what the models came to on one split, and what they said."""
-    if not _warmed:
-        # A process of its own has not loaded compiled code yet.
-        _warmed.append(True)
-        for name, model in models.items():
-            evaluator.afresh().fit(name, model, split.train[:_WARM_ROWS])
+    evaluator: Evaluator, models: Mapping[str, Any], splits: Sequence[Split], task: Task
+) -> tuple[Evaluation | Failure, Counts, float]:
+    """Return what a model came to on a split, what it said, and the seconds it took."""
+    name, number = task
+    started = perf_counter()
     with evaluator.counted() as counts:
-        results = evaluator.evaluate(models, split.train, split.test, step)
-    return results, counts
+        split = splits[number]
+        found = evaluator.evaluate({name: models[name]}, split.train, split.test)[name]
+    return found, counts, perf_counter() - started

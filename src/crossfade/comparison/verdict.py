@@ -57,7 +57,7 @@ def _which_model(result: ComparisonResult) -> str:
     )
     if tied:
         # That guessing does as well is the first thing to know.
-        names = [m.name for m in sorted(tied, key=lambda m: m.name != "majority class")]
+        names = [m.name for m in sorted(tied, key=lambda m: not m.guesses)]
         text += (
             f", but cannot be told apart from {_listed(names)}; the closest is {closest.name} "
             f"(higher by {distance})"
@@ -95,8 +95,7 @@ def _by_how_much(result: ComparisonResult) -> str:
 def _which_end(result: ComparisonResult) -> str:
     ends = result.ends
     if ends is None:
-        reason = "no model with a tradeoff ran" if result.complete else "the run was stopped early"
-        return f"Generative and discriminative fits were not compared, because {reason}."
+        return f"Generative and discriminative fits were not compared, because {_why_not(result)}."
     gap = ends.difference[result.criterion]
     label = METRIC_LABELS[result.criterion]
     if not gap.excludes_zero:
@@ -116,6 +115,17 @@ def _which_end(result: ComparisonResult) -> str:
             f"(95 % interval {low} to {high})"
         )
     return f"{text}; {_crossing(ends.crossing[result.criterion])}{_choice(result, ends)}."
+
+
+def _why_not(result: ComparisonResult) -> str:
+    """Return why there are no ends."""
+    if result.ended == "keyboard" or (not result.complete and result.curve is None):
+        how = "Ctrl-C" if result.ended == "keyboard" else "the time limit"
+        return (
+            f"{how} ended the run after {result.n_splits} of {result.n_splits_asked} splits of the "
+            "best model"
+        )
+    return "no model with a tradeoff ran"
 
 
 def _crossing(crossing: Crossing) -> str:

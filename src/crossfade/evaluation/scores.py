@@ -69,6 +69,11 @@ class Estimate:
         """Whether the 95 % interval lies wholly on one side of zero (by more than rounding)."""
         return bool(self.low > _ROUNDING or self.high < -_ROUNDING)
 
+    def shifted(self, amount: float) -> Estimate:
+        """Return the estimate moved by so much, as sure as before."""
+        low, high = self.low + amount, self.high + amount
+        return Estimate(self.mean + amount, self.standard_error, low, high)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the four numbers under their names."""
         return {

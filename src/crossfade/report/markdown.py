@@ -16,7 +16,8 @@ def to_markdown(content: Mapping[str, Any]) -> str:
     models = page["models"]
     lines = [f"{number}. {escaped(text)}" for number, text in enumerate(page["verdict"], start=1)]
     headings = ["model", "λ", "log-loss ↓", "Brier score ↓", "error % ↓"]
-    headings += [f"{models['label']} above the best, 95 % interval", f"fit, {models['unit']} ↓"]
+    headings += [f"{models['label']} above the best, 95 % interval", "splits"]
+    headings.append(f"fit, {models['unit']} ↓")
     lines += ["", _row(headings), _row(["---"] + ["---:"] * (len(headings) - 1))]
     for row in models["rows"]:
         name = escaped(row["full_name"])
@@ -24,7 +25,8 @@ def to_markdown(content: Mapping[str, Any]) -> str:
         cells.append(row["tradeoff"].text if row["tradeoff"] else "")
         cells += [_plus(score) for score in row["scores"].values()]
         cells.append(_gap(row))
-        cells.append(_plus(row["seconds"]))
+        cells.append(row["splits"].text)
+        cells.append(row["seconds"].text if row["seconds"] else "")
         lines.append(_row(cells))
     lines += ["", "≈ cannot be told apart from the best: the interval of the difference holds 0."]
     lines += ["", *(f"- {escaped(note)}" for note in page["notes"])]

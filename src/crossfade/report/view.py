@@ -106,8 +106,8 @@ def _around(found: Mapping[str, float], scale: float = 1.0, places: int | None =
 
 def _models(content: Mapping[str, Any]) -> dict[str, Any]:
     criterion = content["criterion"]
-    fits = [m["fit_seconds"]["mean"] for m in content["models"] if m["fit_seconds"]]
-    unit, scale, places = ("ms", 1e3, 1) if max(fits, default=0.0) < 1 else ("s", 1.0, 2)
+    fits = [m["fit_seconds"] for m in content["models"] if m["fit_seconds"]]
+    unit, scale, pattern = ("ms", 1e3, ".1f") if max(fits, default=0.0) < 1 else ("s", 1.0, ".2f")
     rows, family = [], None
     for model in content["models"]:
         gap, seconds = model["difference_to_best"][criterion], model["fit_seconds"]
@@ -124,7 +124,8 @@ def _models(content: Mapping[str, Any]) -> dict[str, Any]:
                 "tied": gap is not None and gap["low"] <= 1e-12,
                 "scores": {metric: _score(content, model, metric) for metric in METRICS},
                 "gap": gap and _around(gap, *((100.0, 1) if criterion == "error" else ())),
-                "seconds": seconds and _around(seconds, scale, places),
+                "splits": _count(model["splits"]),
+                "seconds": seconds and Number(format(scale * seconds, pattern), seconds),
                 "failure": model["failure"],
             }
         )
