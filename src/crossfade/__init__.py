@@ -37,12 +37,16 @@ if TYPE_CHECKING:
     from crossfade.errors import TradeoffWarning as TradeoffWarning
     from crossfade.evaluation.learning_curve import learning_curve as learning_curve
     from crossfade.evaluation.result import LearningCurve as LearningCurve
+    from crossfade.glm.estimators import BinomialRegression as BinomialRegression
+    from crossfade.glm.estimators import PoissonRegression as PoissonRegression
+    from crossfade.glm.multinomial_estimator import MultinomialRegression as MultinomialRegression
     from crossfade.hmm.entropic import EntropicMarkovChain as EntropicMarkovChain
     from crossfade.hmm.model import HiddenMarkovModel as HiddenMarkovModel
 
 #: The module each public name lives in.
 _HOMES = {
     "AliasedColumnsWarning": "crossfade.errors",
+    "BinomialRegression": "crossfade.glm.estimators",
     "CellTypeError": "crossfade.errors",
     "ComparisonResult": "crossfade.comparison.results",
     "ConditionalRandomField": "crossfade.crf.model",
@@ -58,8 +62,10 @@ _HOMES = {
     "IgnoredRowsWarning": "crossfade.errors",
     "LearningCurve": "crossfade.evaluation.result",
     "MissingExtraError": "crossfade.errors",
+    "MultinomialRegression": "crossfade.glm.multinomial_estimator",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
+    "PoissonRegression": "crossfade.glm.estimators",
     "SeparationWarning": "crossfade.errors",
     "TradeoffWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",

@@ -47,4 +47,5 @@ def fit(family, link, X, y, size, **options):
     """Fit our model, the size being trials or exposure."""
     kwargs = {k: options.pop(k) for k in ("offset", "sample_weight") if k in options}
     model = BinomialRegression if family == "binomial" else PoissonRegression
-    return model(link, **options).fit(X, y, size, **kwargs)
+    kwargs["trials" if family == "binomial" else "exposure"] = size
+    return model(link, **options).fit(X, y, **kwargs)

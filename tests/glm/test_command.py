@@ -114,7 +114,7 @@ def test_separation_multinomial_and_firth(tmp_path, capsys):
         (("--formula", FORMULA, "--link", "log"), "link: expected one of 'logit'"),
         (
             ("--formula", FORMULA, "--exposure", "n"),
-            "exposure: expected none for family 'binomial'",
+            "exposure: expected none for BinomialRegression",
         ),
         (("--formula", FORMULA, "--trials", "n"), "trials: expected none beside cbind()"),
         (("--formula", "dead ~ dose"), "y: Only binary classification is supported here"),

@@ -208,7 +208,7 @@ def test_one_link_object_in_two_fits(family, link):
 
 def test_refitting_forgets_the_earlier_fit():
     X, y, size = drawn("poisson", "log", 59)
-    model = PoissonRegression().fit(X, y, size)
+    model = PoissonRegression().fit(X, y, exposure=size)
     assert model.null_deviance_ > 0.0
     model.fit(X[:40], y[:40])
     fresh = PoissonRegression().fit(X[:40], y[:40])

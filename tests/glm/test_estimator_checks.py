@@ -12,10 +12,10 @@ from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegr
 class RoundedPoisson(PoissonRegression):
     """Poisson regression of rounded responses: the checks' targets are not whole."""
 
-    def fit(self, X, y, exposure=None, *, offset=None, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, exposure=None, offset=None):
         if y is not None and np.asarray(y).dtype.kind == "f":
             y = np.round(np.asarray(y))
-        return super().fit(X, y, exposure, offset=offset, sample_weight=sample_weight)
+        return super().fit(X, y, sample_weight, exposure=exposure, offset=offset)
 
 
 def reasons(estimator):

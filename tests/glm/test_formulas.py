@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
 import pytest
 
 from crossfade.errors import DataError
+from crossfade.glm import BinomialRegression, PoissonRegression
 from crossfade.glm.formulas import read_formula
 
 pd = pytest.importorskip("pandas")
@@ -129,3 +131,124 @@ def test_cells_are_values():
 def test_what_cannot_be_read(formula, message):
     with pytest.raises(DataError, match=re.escape(message)):
         read_formula(formula, TABLE)
+
+
+KINDS = ["int8", "uint8", "int16", "int32", "uint64", "int64", "float32", "Int64", "decimal"]
+
+
+def cells(kind, values):
+    from decimal import Decimal
+
+    return pd.Series([Decimal(v) for v in values] if kind == "decimal" else values).astype(
+        object if kind == "decimal" else kind
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arithmetic_is_as_wide_as_its_results(kind):
+    """Sums, differences, products and powers that leave the columns' own type."""
+    table = pd.DataFrame({"s": cells(kind, [100, 1, 90]), "f": cells(kind, [120, 2, 3])})
+    model = read_formula("cbind(s, f) ~ I(s - f) + I(s * f) + s:f + I(s ** 10)", table)
+    np.testing.assert_array_equal(model.response, [100, 1, 90])
+    np.testing.assert_array_equal(model.trials, [220, 3, 93])
+    right = {"I(s - f)": [-20, -1, 87], "I(s * f)": [12000, 2, 270], "s:f": [12000, 2, 270]}
+    for name, values in right.items():
+        np.testing.assert_array_equal(model.matrix[name], values)
+    np.testing.assert_allclose(model.matrix["I(s ** 10)"], [1e20, 1.0, 90.0**10])
+    np.testing.assert_array_equal(read_formula("s - f ~ s", table).response, [-20, -1, 87])
+    assert read_formula("s ~ C(f)", table).matrix.columns[0] in ("C(f)[T.3]", "C(f)[T.3.0]")
+
+
+def test_booleans_add_up():
+    table = pd.DataFrame({"a": [True, True, False], "b": [True, False, False], "y": [1, 2, 3]})
+    np.testing.assert_array_equal(read_formula("y ~ I(a + b)", table).matrix["I(a + b)"], [2, 1, 0])
+
+
+def test_a_file_is_the_same_table_in_every_format(tmp_path, capsys):
+    pl = pytest.importorskip("polars")
+    from crossfade import cli
+
+    rows = pl.DataFrame(
+        {
+            "s": pl.Series([100, 90, 110, 20], dtype=pl.Int8),
+            "f": pl.Series([120, 30, 10, 100], dtype=pl.Int8),
+            "x": pl.Series(["1.5", "0.5", "2.5", "1.0"]).cast(pl.Decimal(10, 2)),
+        }
+    )
+    rows.write_parquet(tmp_path / "t.parquet")
+    rows.write_csv(tmp_path / "t.csv")
+    printed = []
+    for name in ("t.parquet", "t.csv"):
+        with pytest.raises(SystemExit):
+            cli.main(
+                ["glm", str(tmp_path / name), "--family=binomial", "--formula=cbind(s, f) ~ x"]
+            )
+        printed.append(capsys.readouterr().out)
+    assert "observations" in printed[0]
+    assert printed[0] == printed[1]
+
+
+def test_a_column_called_intercept_is_a_column():
+    table = pd.DataFrame({"k": [1, 4, 2, 9, 3], "Intercept": [0.0, 1.0, 0.5, 2.0, 1.0]})
+    fit = PoissonRegression.from_formula("k ~ Intercept", table)
+    plain = PoissonRegression().fit(table[["Intercept"]].to_numpy(), table["k"])
+    assert fit.names_ == ("(Intercept)", "Intercept")
+    np.testing.assert_allclose(fit.coef_, plain.coef_)
+    assert read_formula("k ~ Intercept - 1", table).matrix.shape == (5, 1)
+
+
+@pytest.mark.parametrize("years", [None, [1.0, 2.0, 1.0, 4.0, 2.0]])
+def test_the_constant_alone_is_the_mean(years):
+    table = pd.DataFrame({"k": [1, 4, 2, 9, 3], "years": [1.0] * 5 if years is None else years})
+    fit = PoissonRegression.from_formula("k ~ offset(log(years))", table)
+    assert fit.names_ == ("Intercept",)
+    np.testing.assert_allclose(np.exp(fit.intercept_), 19 / table["years"].sum())
+    np.testing.assert_allclose(fit.standard_errors_, [19**-0.5])
+    np.testing.assert_allclose(fit.predict(table), 19 * table["years"] / table["years"].sum())
+    one = BinomialRegression.from_formula("k ~ 1", TWO)
+    np.testing.assert_allclose(one.predict_proba(TWO)[:, 1], 0.6)
+    with pytest.raises(DataError, match="expected a term after '~'"):
+        read_formula("k ~ 0", table)
+
+
+TWO = pd.DataFrame({"k": [1, 0, 1, 1, 0]})
+
+
+def test_contrasts_without_brackets():
+    one = read_formula("dead ~ C(kind, contr.sum)", TABLE).matrix
+    np.testing.assert_array_equal(one, read_formula("dead ~ C(kind, contr.sum())", TABLE).matrix)
+    np.testing.assert_array_equal(one, [[1, 0], [0, 1], [1, 0], [-1, -1]])
+
+
+def test_a_formula_model_predicts_from_tables_as_given():
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "y": rng.integers(0, 2, 60),
+            "x": rng.integers(1, 100, 60).astype("uint8"),
+            "kind": rng.choice(list("abc"), 60),
+            "n": rng.integers(1, 4, 60),
+        }
+    )
+    formula = "y ~ log(x) + center(x) + C(kind, contr.sum)"
+    fit = BinomialRegression.from_formula(formula, table, sample_weight="n", l2=0.5)
+    columns = np.column_stack(
+        [
+            np.log(table["x"].astype(float)),
+            table["x"] - table["x"].astype(float).mean(),
+            (table["kind"] == "a").astype(float) - (table["kind"] == "c"),
+            (table["kind"] == "b").astype(float) - (table["kind"] == "c"),
+        ]
+    )
+    plain = BinomialRegression(l2=0.5).fit(columns, table["y"], table["n"])
+    np.testing.assert_allclose(fit.coef_, plain.coef_)
+    for frame in (table, pl.DataFrame(table.to_dict("list"))):
+        again = pickle.loads(pickle.dumps(fit))
+        np.testing.assert_allclose(again.predict_proba(frame[:7]), plain.predict_proba(columns[:7]))
+    with pytest.raises(DataError, match="cannot evaluate"):
+        fit.predict(table.assign(kind="d"))
+    with pytest.raises(DataError, match="exposure: expected none for BinomialRegression"):
+        BinomialRegression.from_formula(formula, table, exposure="n")
+    fit.fit(columns, table["y"])
+    assert fit.predict(columns).shape == (60,)

@@ -236,7 +236,7 @@ def test_prediction_intervals_of_counts():
     one = model.predict_interval(X[:3], exposure=[1.0, 2.0, 4.0])
     rates = model.predict_interval(X[:3])
     np.testing.assert_allclose(one.upper, rates.upper * [1.0, 2.0, 4.0])
-    np.testing.assert_allclose(one.mean, model.predict(X[:3], [1.0, 2.0, 4.0]))
+    np.testing.assert_allclose(one.mean, model.predict(X[:3], exposure=[1.0, 2.0, 4.0]))
     robust = model.predict_interval(X[:3], covariance="HC1")
     assert not np.allclose(robust.standard_error, rates.standard_error)
 

@@ -51,8 +51,8 @@ def test_published_table(name, shared_data):
     else:
         model = read_formula(table.formula, frame)
         kind = BinomialRegression if table.family == "binomial" else PoissonRegression
-        arguments = () if model.trials is None else (model.trials,)
-        fit = kind(table.link).fit(model.matrix, model.response, *arguments)
+        size = {} if model.trials is None else {"trials": model.trials}
+        fit = kind(table.link).fit(model.matrix, model.response, **size)
     found = fit.summary().frame()
     assert set(table.rows) == set(found["term"])
     for term, estimate, error in found.select("term", "estimate", "standard_error").iter_rows():

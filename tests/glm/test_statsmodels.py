@@ -163,7 +163,7 @@ def test_quasi_fit():
 def test_score_test_of_added_columns():
     X = design(32, d=4)
     y, size = respond("poisson", "log", X, truth("poisson", "log", X, 32), 32)
-    ours = PoissonRegression(tol_digits=11).fit(X[:, :2], y, size)
+    ours = PoissonRegression(tol_digits=11).fit(X[:, :2], y, exposure=size)
     exog = np.column_stack([np.ones(len(X)), X[:, :2]])
     theirs = sm.GLM(y, exog, family=sm.families.Poisson(), exposure=size).fit(tol=1e-13)
     found = ours.score_test(added=X[:, 2:])

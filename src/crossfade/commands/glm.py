@@ -81,16 +81,17 @@ def glm(
 ) -> None:
     """Fit a generalised linear model with standard errors, tests and intervals."""
     from crossfade.commands.output import check_writable, say, write_json
+    from crossfade.io.reading import read_table
 
     if json is not None:
         check_writable(json, "--json", data)
-    table = _read(data)
+    table = read_table(data)
     model = _fit(
         table,
         formula,
         family,
         link,
-        {"exposure": exposure, "trials": trials, "weights": weights},
+        {"exposure": exposure, "trials": trials, "sample_weight": weights},
         method,
         l2,
     )
@@ -106,20 +107,6 @@ def glm(
         write_json(json, _results(model, summary, formula))
 
 
-def _read(file: Path) -> Any:
-    """Return a table file as pandas frame, which is what formulas are evaluated on."""
-    from crossfade._optional import import_optional
-    from crossfade.io.reading import read_table
-
-    pd = import_optional("pandas", "formulas")
-    table = read_table(file)
-    plain = {
-        name: table[name].to_numpy() if table[name].dtype.is_numeric() else table[name].to_list()
-        for name in table.columns
-    }
-    return pd.DataFrame(plain)
-
-
 def _fit(
     table: Any,
     formula: str,
@@ -131,48 +118,24 @@ def _fit(
 ) -> Any:
     from crossfade.errors import DataError
     from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
-    from crossfade.glm.formulas import column, read_formula
 
-    given = {option: column(table, name) for option, name in columns.items() if name is not None}
-    model = read_formula(formula, table)
-    options: dict[str, Any] = {"fit_intercept": model.intercept, "l2": l2}
-    rows: dict[str, Any] = {"sample_weight": given.get("weights")}
-    if family is FamilyName.multinomial:
-        _refuse(family, link=link, exposure=columns["exposure"], trials=columns["trials"])
-        if method is MethodName.firth or model.offset is not None or model.trials is not None:
-            raise DataError(
-                "family: expected a single response and no offset for 'multinomial' by IRLS, got "
-                f"{formula!r} with method={method.value!r}; use family binomial for two outcomes"
-            )
-        return MultinomialRegression(**options).fit(model.matrix, model.response, **rows)
-    rows["offset"] = model.offset
-    if family is FamilyName.poisson:
-        _refuse(family, trials=columns["trials"])
-        if model.trials is not None:
-            raise DataError(
-                f"formula: expected one count before '~' for 'poisson', got {formula!r}; use "
-                "family binomial for cbind()"
-            )
-        counts = PoissonRegression(link or "log", method=method.value, **options)
-        return counts.fit(model.matrix, model.response, given.get("exposure"), **rows)
-    _refuse(family, exposure=columns["exposure"])
-    if model.trials is not None and "trials" in given:
+    kinds: dict[FamilyName, Any] = {
+        FamilyName.binomial: BinomialRegression,
+        FamilyName.poisson: PoissonRegression,
+        FamilyName.multinomial: MultinomialRegression,
+    }
+    options: dict[str, Any] = {
+        **{name: value for name, value in columns.items() if value is not None},
+        **({} if link is None else {"link": link}),
+        **({} if method is MethodName.irls else {"method": method.value}),
+    }
+    if family is FamilyName.multinomial and {"link", "method"} & options.keys():
         raise DataError(
-            f"trials: expected none beside cbind(), got {columns['trials']!r}; give one of the two"
+            "family: expected neither --link nor --method for 'multinomial', got "
+            f"{ {name: options[name] for name in ('link', 'method') if name in options} }; use "
+            "family binomial for two outcomes"
         )
-    trials = given.get("trials") if model.trials is None else model.trials
-    shares = BinomialRegression(link or "logit", method=method.value, **options)
-    return shares.fit(model.matrix, model.response, trials, **rows)
-
-
-def _refuse(family: FamilyName, **options: Any) -> None:
-    from crossfade.errors import DataError
-
-    for name, value in options.items():
-        if value is not None:
-            raise DataError(
-                f"{name}: expected none for family {family.value!r}, got {value!r}; leave it out"
-            )
+    return kinds[family].from_formula(formula, table, l2=l2, **options)
 
 
 def _plain(value: Any) -> Any:

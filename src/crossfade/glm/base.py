@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from inspect import signature
+from typing import Any, Literal, Self, cast
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.stats
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +25,7 @@ from crossfade.errors import (
     DataError,
     SeparationWarning,
 )
-from crossfade.glm import inference
+from crossfade.glm import formulas, inference
 from crossfade.glm.design import Data
 from crossfade.glm.fit import Fit, Settings
 from crossfade.glm.inference import TestResult
@@ -77,6 +80,7 @@ class Regression(BaseEstimator):
     max_iter: int
 
     #: Set by fit.
+    n_features_in_: int
     names_: tuple[str, ...]
     covariance_: Floats
     standard_errors_: Floats
@@ -106,7 +110,74 @@ class Regression(BaseEstimator):
         steps = check_number("max_iter", self.max_iter, 1, "use 100", whole=True)
         return Settings(bool(self.fit_intercept), l2, method, digits, int(steps))
 
+    @classmethod
+    def from_formula(cls, formula: str, data: Any, **options: Any) -> Self:
+        """Fit the model that a formula describes to the columns of a table.
+
+        Parameters
+        ----------
+        formula : str
+            ``response ~ terms``, as in R: ``"cbind(dead, n - dead) ~ log(dose) + C(kind)"``, with
+            ``offset(...)`` terms and ``- 1`` for no constant. Needs the extra ``formula``.
+        data : data frame
+            Of any library.
+        **options
+            Parameters of the model; ``sample_weight``, ``trials`` (binomial) or ``exposure``
+            (Poisson) as names of columns or as arrays.
+
+        Returns
+        -------
+        self
+            Fitted; it predicts from tables with the same columns as `data`.
+
+        Raises
+        ------
+        DataError
+            If the formula or the table cannot be used as given.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from crossfade.glm import PoissonRegression
+        >>> claims = pd.DataFrame({"n": [2, 4, 7, 8], "kind": list("aabb"), "years": [1, 2, 1, 1]})
+        >>> fit = PoissonRegression.from_formula("n ~ kind", claims, exposure="years")
+        >>> fit.names_, fit.coef_.round(4)
+        (('Intercept', 'kind[T.b]'), array([1.3218]))
+        """
+        table = formulas.as_pandas(data)
+        read = formulas.read_formula(formula, table)
+        rows: dict[str, Any] = {"trials": read.trials, "offset": read.offset}
+        for name in ("sample_weight", "trials", "exposure"):
+            given = options.pop(name, None)
+            if given is None:
+                continue
+            if rows.get(name) is not None:
+                raise DataError(
+                    f"{name}: expected none beside cbind(), got {given!r}; give one of the two"
+                )
+            rows[name] = formulas.column(table, given) if isinstance(given, str) else given
+        rows = {name: values for name, values in rows.items() if values is not None}
+        for name in rows:
+            if name not in signature(cls.fit).parameters:
+                raise DataError(
+                    f"{name}: expected none for {cls.__name__}, got {formula!r} with {name}; "
+                    "leave it out"
+                )
+        model = cls(**options, fit_intercept=read.intercept)
+        model.fit(read.matrix, read.response, **rows)
+        model._terms = read.terms
+        return model
+
     def _matrix(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        terms = self.__dict__.get("_terms")
+        if reset:
+            self.__dict__.pop("_terms", None)
+        elif terms is not None and nw.dependencies.is_into_dataframe(X):
+            X = terms.matrix(formulas.as_pandas(X))
+        constant_only = hasattr(X, "columns") and X.shape[1] == 0 and len(X) > 0
+        if constant_only and (reset or self.n_features_in_ == 0):
+            self.n_features_in_, self._columns = 0, []
+            return np.empty((len(X), 0))
         matrix, schema = read_features(
             self, X, reset=reset, declared="continuous" if reset else None
         )
@@ -170,9 +241,21 @@ class Regression(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         # The training rows are the caller's; a pickle should not carry a copy of them.
+        if hasattr(self, "_training"):
+            _ = self.null_deviance_
         state = dict(super().__getstate__())
         state.pop("_training", None)
         return state
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        again = type(self).__new__(type(self))
+        rows = self.__dict__.get("_training")
+        memo[id(again)] = again
+        again.__dict__ = {
+            name: value if value is rows else deepcopy(value, memo)
+            for name, value in self.__dict__.items()
+        }
+        return again
 
     def _trained(self) -> Training:
         check_is_fitted(self)
@@ -182,6 +265,11 @@ class Regression(BaseEstimator):
                 "to ask for more than predictions and summary()"
             )
         return self._training
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of a predictor's coefficients, the constant's first if there is one."""
+        constant = "(Intercept)" if "Intercept" in self._columns else "Intercept"
+        return (constant, *self._columns) if self.fit_intercept else tuple(self._columns)
 
     def _kept_rows(self, n_rows: int, weights: Floats | None) -> NDArray[np.int64] | None:
         """Return the rows whose weight is not zero, None for all."""
@@ -341,7 +429,7 @@ class Regression(BaseEstimator):
         if values.any():
             hypothesis = hypothesis.replace("no effect of", "given values of")
         matrix_of = self._covariance(covariance)
-        return inference.wald(self._trained().fit, matrix, values, matrix_of, hypothesis)
+        return inference.wald(self._beta, matrix, values, matrix_of, hypothesis)
 
     def likelihood_ratio_test(self, columns: Sequence[str | int] | str | int) -> TestResult:
         """Test that coefficients are zero by refitting without them, penalties kept.

@@ -22,6 +22,9 @@ __all__ = [
     "numbers",
 ]
 
+#: The largest count: every whole number up to it is a double.
+_MOST = 2.0**53
+
 
 def numbers(name: str, values: Any, n_rows: int) -> Floats:
     """Return one finite number a row, never writing to the argument."""
@@ -62,7 +65,23 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
             f"{name}: expected finite numbers, got {what} in {int(bad.sum())} rows (first in row "
             f"{int(np.flatnonzero(bad)[0])}; Input contains NaN or inf); drop those rows"
         )
+    large = np.abs(array) > 1e150
+    if large.any():
+        raise DataError(
+            f"{name}: expected numbers of a size up to 1e150, got {_first(array, large)}; correct "
+            "the rows"
+        )
     return array
+
+
+def _whole(name: str, values: Floats) -> None:
+    """Refuse whole numbers so large that doubles skip some."""
+    large = values > _MOST
+    if large.any():
+        raise DataError(
+            f"{name}: expected whole numbers up to 2^53 = {_MOST:.0f}, which doubles hold exactly, "
+            f"got {_first(values, large)}; count in a larger unit"
+        )
 
 
 def _show(values: Any) -> str:
@@ -91,6 +110,7 @@ def check_counts(y: Any, n_rows: int) -> Floats:
             f"y: expected whole counts, got {_first(counts, broken)}; give counts with exposure= "
             "instead of rates"
         )
+    _whole("y", counts)
     return counts
 
 
@@ -108,6 +128,7 @@ def check_trials(trials: Any, n_rows: int) -> Floats:
             f"trials: expected some row with trials, got {n_rows} rows with 0; drop trials= for "
             "rows of single observations"
         )
+    _whole("trials", counts)
     return counts
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
@@ -15,6 +16,7 @@ from crossfade.glm.checks import (
     check_counts,
     check_exposure,
     check_labels,
+    check_offset,
     check_successes,
     check_trials,
     ignore_rows,
@@ -22,8 +24,10 @@ from crossfade.glm.checks import (
 )
 from crossfade.glm.design import Data
 from crossfade.glm.families import Binomial, Poisson
-from crossfade.glm.links import Link, ProbabilityLink, get_link
-from crossfade.glm.single import SingleResponse, subset
+from crossfade.glm.fit import null_value
+from crossfade.glm.links import Link, ProbabilityLink, get_link, times
+from crossfade.glm.single import SingleResponse, normalisers, subset
+from crossfade.table import check_weights
 
 __all__ = ["BinomialRegression", "PoissonRegression"]
 
@@ -110,10 +114,10 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         self,
         X: Any,
         y: Any,
-        trials: ArrayLike | None = None,
-        *,
-        offset: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        trials: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -124,12 +128,12 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         y : array-like of shape (n_rows,)
             Without `trials`, labels of two kinds, of any type. With `trials`, the successes of
             each row: whole numbers, or proportions of the trials.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts: 2 is the same as giving the row twice, 0 as leaving it out.
         trials : array-like of shape (n_rows,), optional
             Trials of each row. Rows with none are left out, with a warning.
         offset : array-like of shape (n_rows,), optional
             Added to the linear predictor.
-        sample_weight : array-like of shape (n_rows,), optional
-            How often each row counts: 2 is the same as giving the row twice, 0 as leaving it out.
 
         Returns
         -------
@@ -150,7 +154,6 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
             If rows have no trials.
         """
         family = Binomial(get_link(self.link, Binomial.links))
-        self._settings(self.method)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         used = self._kept_rows(n_given, weights)
@@ -175,7 +178,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
             classes = np.array([0, 1])
         matrix, weights, shift = subset(used, matrix, weights, shift)
         data = Data(matrix, successes, size, weights, shift)
-        self.classes_ = classes
+        self.classes_, self._grouped = classes, trials is not None
         return self._fit_data(data, family, used, n_given)
 
     def decision_function(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
@@ -242,6 +245,45 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         even = float(self.link_.link(np.array(0.5)))
         return self.classes_[(eta > even).astype(np.int64)]
 
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        trials: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
+        """Return the share of trials whose outcome :meth:`predict` names.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Labels; with `trials`, successes.
+        sample_weight : array-like of shape (n_rows,), optional
+        trials : array-like of shape (n_rows,), optional
+            Needed where the model was fitted with them.
+        offset : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+        """
+        named = self.predict(X, offset=offset)
+        if trials is None:
+            if self._grouped:
+                raise DataError(
+                    "trials: expected the trials of each row, as in fit, got none; give trials="
+                )
+            return float(accuracy_score(y, named, sample_weight=sample_weight))
+        size = check_trials(trials, len(named))
+        successes = check_successes(y, size)
+        weights = check_weights(sample_weight, len(named))
+        often = np.ones(len(named)) if weights is None else weights
+        right = np.where(named == self.classes_[1], successes, size - successes)
+        return float(often @ right) / float(often @ size)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -254,13 +296,8 @@ class PoissonRegression(RegressorMixin, SingleResponse):
     Parameters
     ----------
     link : {"log", "identity", "sqrt"} or Link, default="log"
-    fit_intercept : bool, default=True
-    l2 : float, default=0.0
-        Ridge: the fit maximises ℓ(β) - ½ l2 Σ β_j² (columns in their own units, intercept free).
-    method : {"irls", "firth"}, default="irls"
-    tol_digits : float, default=8
-        c of the stopping rule ‖Δβ‖/‖β‖ < 10⁻ᶜ.
-    max_iter : int, default=100
+    fit_intercept, l2, method, tol_digits, max_iter
+        As in :class:`BinomialRegression`.
 
     Attributes
     ----------
@@ -307,10 +344,10 @@ history_, link_
         self,
         X: Any,
         y: Any,
-        exposure: ArrayLike | None = None,
-        *,
-        offset: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -320,12 +357,12 @@ history_, link_
             Numbers, none missing. Not changed.
         y : array-like of shape (n_rows,)
             Counts: whole numbers of at least 0.
+        sample_weight : array-like of shape (n_rows,), optional
+            How often each row counts: 2 is the same as giving the row twice, 0 as leaving it out.
         exposure : array-like of shape (n_rows,), optional
             Above 0: hours, holders, area. Multiplies the rate.
         offset : array-like of shape (n_rows,), optional
             Added to the linear predictor.
-        sample_weight : array-like of shape (n_rows,), optional
-            How often each row counts: 2 is the same as giving the row twice, 0 as leaving it out.
 
         Returns
         -------
@@ -344,7 +381,6 @@ history_, link_
             If columns are determined by those before them.
         """
         family = Poisson(get_link(self.link, Poisson.links))
-        self._settings(self.method)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         if y is None:
@@ -364,10 +400,11 @@ history_, link_
                 f"y: expected some count above 0, got {len(counts)} zeros; with link="
                 f"{family.link.name!r} no rate fits them"
             )
+        self._sized = {"exposure": exposure is not None, "offset": offset is not None}
         return self._fit_data(Data(matrix, counts, size, weights, shift), family, used, n_given)
 
     def predict(
-        self, X: Any, exposure: ArrayLike | None = None, *, offset: ArrayLike | None = None
+        self, X: Any, *, exposure: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> Floats:
         """Return the expected count of each row.
 
@@ -386,30 +423,54 @@ history_, link_
         rate = self.link_.inverse(eta)
         return rate if exposure is None else rate * check_exposure(exposure, len(rate))
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
         """Return D², the share of the deviance of the constant that the model explains.
 
         Parameters
         ----------
         X : data frame or array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
+            Counts.
         sample_weight : array-like of shape (n_rows,), optional
+        exposure, offset : array-like of shape (n_rows,)
+            Needed where the model was fitted with them.
 
         Returns
         -------
         float
-            1 for a perfect model, 0 for one no better than the mean.
+            1 for a perfect model, 0 for one no better than a constant rate of these rows. Where a
+            constant rate is perfect, 1 if the model is so too, else 0.
+
+        Raises
+        ------
+        DataError
+            If the model was fitted with exposure or offset, and none is given.
         """
-        mean = self.predict(X)
-        counts = numbers("y", y, len(mean))
-        weights = np.ones(len(mean)) if sample_weight is None else np.asarray(sample_weight)
-        level = np.full(len(mean), np.average(counts, weights=weights))
-
-        def deviance(expected: Floats) -> float:
-            ratio = np.divide(counts, expected, where=counts > 0.0, out=np.ones(len(counts)))
-            return float(weights @ (counts * np.log(ratio) - counts + expected))
-
-        return 1.0 - deviance(mean) / deviance(level)
+        _, eta = self._predictor(X, offset)
+        for name, given in (("exposure", exposure), ("offset", offset)):
+            if given is None and self._sized[name]:
+                raise DataError(
+                    f"{name}: expected one for each row, as in fit, got none; give {name}="
+                )
+        counts, weights = numbers("y", y, len(eta)), check_weights(sample_weight, len(eta))
+        size = np.ones(len(eta)) if exposure is None else check_exposure(exposure, len(eta))
+        data = Data(np.empty((len(eta), 0)), counts, size, weights, check_offset(offset, len(eta)))
+        often = np.ones(len(eta)) if weights is None else weights
+        loss, _ = self._family.loss(eta, counts, size)
+        _, saturated = normalisers(data, self._family)
+        missed = float(times(often, loss).sum()) - saturated
+        null = null_value(data, self._family, True) - saturated
+        if null <= 1e-12 * float(often @ (counts + 1.0)):
+            return float(missed <= 1e-12 * float(often @ (counts + 1.0)))
+        return 1.0 - missed / null
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

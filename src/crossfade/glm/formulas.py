@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Mapping
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +25,7 @@ from crossfade._optional import import_optional
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 
-__all__ = ["Model", "column", "read_formula"]
+__all__ = ["Model", "Terms", "as_pandas", "column", "read_formula"]
 
 #: Functions of columns on either side of a formula.
 _NUMERIC: dict[str, Callable[..., Any]] = {
@@ -54,6 +58,61 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: np.positive,
 }
 
+#: What a column named Intercept is called here, since formulaic has a term of that name, and where
+#: a formula means it.
+_COLUMN = "Intercept "
+_INTERCEPT = re.compile(r"`Intercept`|(?<![\w.'\"])Intercept(?![\w'\"])")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The right-hand side of a formula, for the table it was read with and for others.
+
+    Attributes
+    ----------
+    text : str
+    spec : formulaic.ModelSpec
+        Levels, centres and the like, as the first table had them.
+    columns : dict of str to set of str
+        How each column is used: "plain", as a "factor", or in "arithmetic".
+    offsets : tuple of (expression tree, stand-ins, text)
+    """
+
+    text: str
+    spec: Any
+    columns: dict[str, set[str]]
+    offsets: tuple[tuple[ast.expr, dict[str, str], str], ...]
+
+    @property
+    def constants(self) -> list[int]:
+        """Return where the constant stands among the columns, if there is one."""
+        places = self.spec.term_indices.items()
+        return [i for term, positions in places if term.degree == 0 for i in positions]
+
+    def matrix(self, table: Any) -> Any:
+        """Return the columns that the terms make of a table, without the constant."""
+        frame = _typed(table, self.columns)
+        try:
+            with warnings.catch_warnings():
+                # Levels that the first table did not have.
+                warnings.simplefilter("error")
+                matrix = self.spec.get_model_matrix(frame, context=_context(), na_action="raise")
+        # The user's terms are computed here, and NumPy, pandas or a transform may raise anything.
+        except Exception as error:
+            raise DataError(
+                f"formula: cannot evaluate {self.text!r}: {_first_line(error)}; check its terms"
+            ) from None
+        others = [i for i in range(matrix.shape[1]) if i not in self.constants]
+        matrix = matrix.iloc[:, others].astype(np.float64)
+        return matrix.rename(columns=lambda name: name.replace(_COLUMN, "Intercept"))
+
+    def offset(self, table: Any) -> Floats | None:
+        """Return the sum of the ``offset()`` terms, None where there are none."""
+        if not self.offsets:
+            return None
+        shifts = [_evaluate(tree, table, names, text) for tree, names, text in self.offsets]
+        return np.sum([np.broadcast_to(shift, len(table)) for shift in shifts], axis=0, dtype=float)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -70,6 +129,7 @@ class Model:
     intercept : bool
     offset : ndarray of shape (n_rows,) or None
         Sum of the ``offset()`` terms.
+    terms : Terms
     """
 
     response: NDArray[Any]
@@ -77,6 +137,7 @@ class Model:
     matrix: Any
     intercept: bool
     offset: Floats | None
+    terms: Terms
 
 
 def read_formula(formula: str, table: Any) -> Model:
@@ -87,38 +148,75 @@ def read_formula(formula: str, table: Any) -> Model:
             f"formula: expected 'response ~ terms', got {formula!r}; for instance "
             "'cbind(dead, n - dead) ~ dose'"
         )
-    columns = [str(name) for name in table.columns]
-    response, trials = _response(sides[0].strip(), table, columns)
-    matrix, intercept, offset = _terms(sides[1].strip(), table, columns)
-    return Model(response, trials, matrix, intercept, offset)
+    table = as_pandas(table)
+    if _COLUMN in table.columns:
+        sides = [re.sub(_INTERCEPT, f"`{_COLUMN}`", side) for side in sides]
+    response, trials = _response(sides[0].strip(), table)
+    terms = _terms(sides[1].strip(), table)
+    matrix, intercept = terms.matrix(table), bool(terms.constants)
+    if not intercept and not matrix.shape[1]:
+        raise DataError(f"formula: expected a term after '~', got {formula!r}; 1 is the constant")
+    return Model(response, trials, matrix, intercept, terms.offset(table), terms)
 
 
-def _response(text: str, table: Any, columns: list[str]) -> tuple[NDArray[Any], Floats | None]:
-    tree, names = _parse(text, columns)
+def as_pandas(data: Any) -> Any:
+    """Return a table of any data-frame library as a pandas frame of plain columns."""
+    pd = import_optional("pandas", "formulas")
+    if isinstance(data, pd.DataFrame):
+        return data.reset_index(drop=True).rename(columns={"Intercept": _COLUMN})
+    if not nw.dependencies.is_into_dataframe(data):
+        raise DataError(
+            f"data: expected a data frame, got {type(data).__name__}; formulas name its columns"
+        )
+    plain = {}
+    for name, series in nw.from_native(data, eager_only=True).to_dict(as_series=True).items():
+        if series.dtype.is_decimal() or series.dtype in (nw.Int128, nw.UInt128):
+            series = series.cast(nw.Float64)
+        number = series.dtype.is_numeric() or series.dtype == nw.Boolean
+        plain[name] = (
+            series.to_numpy() if number and not series.is_null().any() else series.to_list()
+        )
+    return pd.DataFrame(plain).rename(columns={"Intercept": _COLUMN})
+
+
+def _response(text: str, table: Any) -> tuple[NDArray[Any], Floats | None]:
+    tree, names = _parse(text)
     if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "cbind":
         if len(tree.args) != 2 or tree.keywords:
             raise DataError(
                 f"formula: expected cbind(successes, failures), got {text!r}; give the two"
             )
-        success = _evaluate(tree.args[0], table, names, text)
-        failure = _evaluate(tree.args[1], table, names, text)
-        negative = np.flatnonzero(np.asarray(failure) < 0)
+        success, failure = (
+            np.broadcast_to(_numbers(_evaluate(part, table, names, text), text), len(table))
+            for part in tree.args
+        )
+        negative = np.flatnonzero(failure < 0)
         if len(negative):
             row = int(negative[0])
             raise DataError(
-                f"formula: expected failures of at least 0 in {text!r}, got "
-                f"{np.asarray(failure)[row]:g} in row {row}: more successes than trials; check "
-                "which column is which"
+                f"formula: expected failures of at least 0 in {text!r}, got {failure[row]:g} in "
+                f"row {row}: more successes than trials; check which column is which"
             )
-        return success, success + failure
-    return _evaluate(tree, table, names, text), None
+        return _whole(success), success + failure
+    values = _evaluate(tree, table, names, text)
+    columns = [names.get(node.id, node.id) for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    known = [column(table, name) for name in columns if name in table.columns]
+    if values.dtype.kind == "f" and all(each.dtype.kind in "bi" for each in known):
+        values = _whole(values)
+    return np.broadcast_to(values, len(table)), None
 
 
-def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats | None]:
+def _whole(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as integers: floats that are all 0 or 1 could be proportions."""
+    fits = np.abs(values) <= 2.0**53
+    whole = bool((fits & (values == np.floor(values))).all())
+    return values.astype(np.int64) if whole else values
+
+
+def _terms(text: str, table: Any) -> Terms:
     formulaic = import_optional("formulaic", "formulas")
     try:
-        parsed = formulaic.Formula(text)
-        terms = list(parsed)
+        parsed = list(formulaic.Formula(text))
     # Nothing but the user's text is read here, so whatever is raised is about that text: besides
     # its own errors, the parser lets those of Python through (literals, depth of nesting).
     except Exception as error:
@@ -126,28 +224,38 @@ def _terms(text: str, table: Any, columns: list[str]) -> tuple[Any, bool, Floats
             f"formula: cannot read {text!r}: {_first_line(error)}; check its terms"
         ) from None
     kept, offsets = [], []
-    for term in terms:
-        shift = _offset_of(term, columns)
-        if shift is None:
-            for factor in term.factors:
-                _check_factor(factor, table, columns)
-            kept.append(term)
-        else:
-            tree, names = shift
-            offsets.append(_evaluate(tree, table, names, str(term)).astype(np.float64))
+    columns: dict[str, set[str]] = {}
+    for term in parsed:
+        shift = _offset_of(term)
+        if shift is not None:
+            offsets.append((*shift, str(term)))
+            continue
+        for factor in term.factors:
+            for name, use in _uses_of_factor(factor, table):
+                columns.setdefault(name, set()).add(use)
+        kept.append(term)
     try:
-        matrix = formulaic.Formula(kept).get_model_matrix(
-            table, context=_context(), na_action="raise", output="pandas"
+        spec = formulaic.Formula(kept).get_model_matrix(
+            _typed(table, columns), context=_context(), na_action="raise", output="pandas"
         )
-    # The user's terms are computed here, and NumPy, pandas or a transform may raise anything.
     except Exception as error:
         raise DataError(
             f"formula: cannot evaluate {text!r}: {_first_line(error)}; check its terms"
         ) from None
-    intercept = "Intercept" in matrix.columns
-    matrix = matrix.drop(columns="Intercept") if intercept else matrix
-    frame = matrix.astype(np.float64)
-    return frame, intercept, sum(offsets[1:], offsets[0]) if offsets else None
+    return Terms(text, spec.model_spec, columns, tuple(offsets))
+
+
+def _typed(table: Any, columns: dict[str, set[str]]) -> Any:
+    """Return the columns used, numbers as wide as their arithmetic needs."""
+    pd = import_optional("pandas", "formulas")
+    made = {}
+    for name, uses in columns.items():
+        values = column(table, name)
+        if "arithmetic" in uses and values.dtype.kind in "bi":
+            values = values.astype(np.float64)
+        # A categorical column has levels of its own.
+        made[name] = values if values.dtype.kind in "bif" else table[name]
+    return pd.DataFrame(made, index=range(len(table)))
 
 
 def _first_line(error: Exception) -> str:
@@ -160,12 +268,12 @@ def _context() -> dict[str, Any]:
     return {name: function for name, function in _NUMERIC.items() if name != "I"}
 
 
-def _offset_of(term: Any, columns: list[str]) -> tuple[ast.expr, dict[str, str]] | None:
+def _offset_of(term: Any) -> tuple[ast.expr, dict[str, str]] | None:
     """Return what an ``offset(...)`` term holds, None for other terms."""
     factors = list(term.factors)
     if not any(factor.expr.startswith("offset(") for factor in factors):
         return None
-    tree, names = _parse(factors[0].expr, columns)
+    tree, names = _parse(factors[0].expr)
     if len(factors) != 1 or not isinstance(tree, ast.Call) or len(tree.args) != 1:
         raise DataError(
             f"formula: expected offset(expression) as a term of its own, got {str(term)!r}; "
@@ -174,7 +282,7 @@ def _offset_of(term: Any, columns: list[str]) -> tuple[ast.expr, dict[str, str]]
     return tree.args[0], names
 
 
-def _parse(text: str, columns: list[str]) -> tuple[ast.expr, dict[str, str]]:
+def _parse(text: str) -> tuple[ast.expr, dict[str, str]]:
     """Return the expression tree; names between backticks get stand-ins."""
     names: dict[str, str] = {}
     pieces = text.split("`")
@@ -213,7 +321,7 @@ def _evaluate(tree: ast.expr, table: Any, names: Mapping[str, str], text: str) -
 def _numbers(values: NDArray[Any], text: str) -> NDArray[Any]:
     if values.dtype.kind not in "biuf":
         raise DataError(f"formula: expected numbers in {text!r}, got text; encode it by C()")
-    return values.astype(np.int64) if values.dtype.kind in "bu" else values
+    return values.astype(np.float64)
 
 
 def column(table: Any, name: str) -> NDArray[Any]:
@@ -231,42 +339,68 @@ def column(table: Any, name: str) -> NDArray[Any]:
             f"{name!r} (first in row {int(np.flatnonzero(missing)[0])}); drop those rows or fill "
             "them in"
         )
+    return _plain_numbers(series)
+
+
+def _plain_numbers(series: Any) -> NDArray[Any]:
+    """Return a column's cells; numbers of any width and kind as int64, float64 or bool."""
+    dtype = series.dtype
+    kind = getattr(dtype, "kind", "O")
+    if kind == "O":
+        cells = np.asarray(series.to_numpy())
+        decimal = bool(len(cells)) and all(isinstance(cell, Decimal) for cell in cells)
+        return cells.astype(np.float64) if decimal else cells
+    if kind == "b":
+        return np.asarray(series.to_numpy(dtype=bool))
+    if kind == "f" or (kind == "u" and int(series.max() if len(series) else 0) > 2**63 - 1):
+        return np.asarray(series.to_numpy(dtype=np.float64))
+    if kind in "iu":
+        return np.asarray(series.to_numpy(dtype=np.int64))
     return np.asarray(series.to_numpy())
 
 
-def _check_factor(factor: Any, table: Any, columns: list[str]) -> None:
-    """Refuse a right-hand factor that is more than arithmetic, columns and known functions."""
+def _uses_of_factor(factor: Any, table: Any) -> list[tuple[str, str]]:
+    """Return which columns a factor uses, and how; refuse what is more than arithmetic of them."""
     method = factor.eval_method.value
     if method == "literal":
-        return
+        return []
     if method == "lookup":
         column(table, factor.expr)
-        return
-    tree, names = _parse(factor.expr, columns)
-    _check_tree(tree, table, names, factor.expr)
+        return [(factor.expr, "plain")]
+    tree, names = _parse(factor.expr)
+    return list(_uses(tree, table, names, factor.expr, "plain"))
 
 
-def _check_tree(tree: ast.AST, table: Any, names: Mapping[str, str], text: str) -> None:
+def _uses(
+    tree: ast.AST, table: Any, names: Mapping[str, str], text: str, use: str
+) -> Iterator[tuple[str, str]]:
+    parts: list[ast.expr]
     if isinstance(tree, ast.Constant) and isinstance(tree.value, (int, float, str, type(None))):
         return
     if isinstance(tree, ast.Name):
-        column(table, names.get(tree.id, tree.id))
+        name = names.get(tree.id, tree.id)
+        column(table, name)
+        yield name, use
+        return
+    if isinstance(tree, ast.Attribute):
+        _check_function(tree, text)  # a contrast without its brackets
         return
     if isinstance(tree, ast.Call):
         _check_function(tree.func, text)
-        for part in [*tree.args, *(keyword.value for keyword in tree.keywords)]:
-            _check_tree(part, table, names, text)
-        return
-    if isinstance(tree, (ast.BinOp, ast.UnaryOp)) and type(tree.op) in _OPERATORS:
+        parts = [*tree.args, *(keyword.value for keyword in tree.keywords)]
+        encodes = isinstance(tree.func, ast.Name) and tree.func.id == "C"
+        use = "factor" if encodes and use == "plain" else "arithmetic"
+    elif isinstance(tree, (ast.BinOp, ast.UnaryOp)) and type(tree.op) in _OPERATORS:
         parts = [tree.operand] if isinstance(tree, ast.UnaryOp) else [tree.left, tree.right]
+        use = "arithmetic"
     elif isinstance(tree, (ast.List, ast.Tuple)):
         parts = list(tree.elts)
     elif isinstance(tree, ast.Compare):
-        parts = [tree.left, *tree.comparators]
+        parts, use = [tree.left, *tree.comparators], "arithmetic"
     else:
         raise _not_allowed(tree, text)
     for part in parts:
-        _check_tree(part, table, names, text)
+        yield from _uses(part, table, names, text, use)
 
 
 def _check_function(function: ast.expr, text: str) -> None:

@@ -59,7 +59,7 @@ class Collapsed:
     log_combinations: float
 
 
-def collapse(X: Any, y: Any, trials: ArrayLike | None = None) -> Collapsed:
+def collapse(X: Any, y: Any, *, trials: ArrayLike | None = None) -> Collapsed:
     """Group rows with equal covariates: numbers of trials and successes for each.
 
     Parameters

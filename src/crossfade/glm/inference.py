@@ -120,7 +120,7 @@ def sandwich(
 
 
 def wald(
-    fit: Fit, matrix: Floats, values: Floats, covariance: Floats, hypothesis: str
+    beta: Floats, matrix: Floats, values: Floats, covariance: Floats, hypothesis: str
 ) -> TestResult:
     """Test matrix @ β = values from the estimate and its covariance."""
     used = matrix.any(axis=0)
@@ -129,7 +129,7 @@ def wald(
             f"columns: expected estimable coefficients, got {hypothesis} with an infinite or "
             "missing standard error; use likelihood_ratio_test, or method='firth'"
         )
-    beta = np.where(used, fit.beta, 0.0)
+    beta = np.where(used, beta, 0.0)
     cleaned = np.where(np.outer(used, used), covariance, 0.0)
     distance = matrix @ beta - values
     spread = matrix @ cleaned @ matrix.T

@@ -31,13 +31,9 @@ class MultinomialRegression(ClassifierMixin, Regression):
     ----------
     reference : label, optional
         The class that the others are compared with; the first in order by default.
-    fit_intercept : bool, default=True
-    l2 : float, default=0.0
-        Ridge on these coefficients (columns in their own units, intercepts free). Unlike the
-        fit without penalty, it depends on which class is the reference.
-    tol_digits : float, default=8
-        c of the stopping rule ‖Δβ‖/‖β‖ < 10⁻ᶜ.
-    max_iter : int, default=100
+    fit_intercept, l2, tol_digits, max_iter
+        As in :class:`BinomialRegression`. Unlike the fit without penalty, that with `l2` depends
+        on which class is the reference.
 
     Attributes
     ----------
@@ -131,16 +127,13 @@ aliased_, converged_, n_iter_, history_
         recoded = np.argsort(order)[codes].astype(np.float64)
         data = Data(matrix, recoded, np.broadcast_to(np.float64(1.0), len(codes)), weights)
         fit = fit_multinomial(data, len(order), self._columns, settings)
-        start = ("Intercept",) if settings.intercept else ()
-        names = tuple(
-            f"{label}: {name}" for label in self.contrasts_ for name in (*start, *self._columns)
-        )
+        names = tuple(f"{label}: {name}" for label in self.contrasts_ for name in self._names())
         pull = fit.problem.penalty * fit.theta  # type: ignore[attr-defined]
         log_likelihood = -(fit.value - 0.5 * float(pull @ fit.theta))
         self._set_fit(fit, data, used, n_given, names, log_likelihood, -2.0 * log_likelihood)
         estimates = fit.estimates.reshape(len(others), -1)
-        self.coef_ = estimates[:, len(start) :]
-        self.intercept_ = estimates[:, 0] if start else np.zeros(len(others))
+        self.coef_ = estimates[:, int(settings.intercept) :]
+        self.intercept_ = estimates[:, 0] if settings.intercept else np.zeros(len(others))
         return self
 
     def _reference_code(self) -> int:

@@ -196,9 +196,14 @@ def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
             "y: expected grouped trials (some row with more than one), got single trials, whose "
             "variance their mean determines; group the rows by collapse first"
         )
+    if df_residual <= 0:
+        raise DataError(
+            f"X: expected fewer coefficients than observations, got {df_residual:g} degrees of "
+            "freedom, on which no dispersion shows; fit fewer columns"
+        )
     weights = np.ones(len(eta)) if data.weights is None else data.weights
     mean = family.mean(eta, data.size)
-    dispersion = pearson_statistic(fit) / df_residual if df_residual > 0 else np.nan
+    dispersion = pearson_statistic(fit) / df_residual
     if family.name == "poisson":
         excess = np.square(data.y - mean) - data.y
         statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ np.square(mean)))

@@ -23,6 +23,7 @@ from crossfade.glm.checks import (
 from crossfade.glm.design import Data, refuse_missing
 from crossfade.glm.families import Family
 from crossfade.glm.fit import Fit, fit_glm, null_value
+from crossfade.glm.formulas import as_pandas
 from crossfade.glm.inference import TestResult
 from crossfade.glm.links import Link
 from crossfade.glm.residuals import DispersionTest, Influence
@@ -51,14 +52,14 @@ class SingleResponse(Regression):
         fit = fit_glm(data, family, self._columns, settings)
         loss = self._loss(fit, family)
         constant, saturated = normalisers(data, family)
-        first = ("Intercept",) if settings.intercept else ()
+        first = int(settings.intercept)
         self.link_, self._family = family.link, family
         self._set_fit(
             fit,
             data,
             used,
             n_given,
-            (*first, *self._columns),
+            self._names(),
             constant - loss,
             max(2.0 * (loss - saturated), 0.0),
         )
@@ -67,7 +68,7 @@ class SingleResponse(Regression):
             # The determinant of the information is that of β's own units.
             _, scale = fit.problem.design.units()
             self.penalised_log_likelihood_ += float(np.log(scale).sum())
-        self.coef_ = fit.estimates[len(first) :]
+        self.coef_ = fit.estimates[first:]
         self.intercept_ = float(fit.estimates[0]) if first else 0.0
         return self
 
@@ -107,6 +108,9 @@ class SingleResponse(Regression):
 
     def _predictor(self, X: Any, offset: ArrayLike | None) -> tuple[NDArray[Any], Floats]:
         check_is_fitted(self)
+        terms = self.__dict__.get("_terms")
+        if offset is None and terms is not None and terms.offsets:
+            offset = terms.offset(as_pandas(X))
         matrix = self._matrix(X, reset=False)
         first = int(bool(self.fit_intercept))
         eta = np.empty(matrix.shape[0])
