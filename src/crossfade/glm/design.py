@@ -34,7 +34,7 @@ MANY_ROWS = 40_000
 _TELLING = 10.0
 
 #: Directions in which leverages are looked at, and the ridge that a sample's blind spots get.
-_DIRECTIONS, _BLIND = 4, 1e-6
+_DIRECTIONS, _BLIND = 2, 1e-6
 
 #: Doubles in a block of covariates: 2 MB. Smaller blocks leave threads waiting for each other
 #: between short operations.
@@ -83,7 +83,8 @@ class Data:
         if self.weights is not None:
             weights = self.weights[rows] * (1.0 if factors is None else factors)
         offset = None if self.offset is None else self.offset[rows]
-        return Data(self.X[rows], self.y[rows], self.size[rows], weights, offset)
+        X = self.X.take(rows, axis=0)  # twice as fast as indexing
+        return Data(X, self.y[rows], self.size[rows], weights, offset)
 
 
 @dataclass(frozen=True)
@@ -417,7 +418,8 @@ def _telling_rows(
 
     def work(rows: slice) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
-            leverages[rows] = np.square(design.predictor(rows, probe)).sum(axis=1)
+            # One vector after the other: faster than a product with a narrow matrix.
+            leverages[rows] = sum(np.square(design.predictor(rows, one)) for one in probe.T)
 
     for_each_block(work, n_rows, block_rows=design.block_rows)
     if weights is not None:
