@@ -169,7 +169,7 @@ def test_predictions_are_the_estimators_own(model, table, tmp_path, capsys):
     said, err = capsys.readouterr()
     assert said == ""
     assert err == (
-        "note: ignored a column that is not the model's: default (the target)\n"
+        "note: ignored 1 column that the model does not use: default (the target)\n"
         f"200 rows written to {out}\n"
     )
     frame = pl.read_csv(out)
@@ -468,7 +468,7 @@ def test_an_explanation_sums_to_the_log_odds_of_the_prediction(model, table, tmp
     path = tmp_path / "why.json"
     assert run("explain", model, table, "--row", 17, "--json", path) == 0
     out, err = capsys.readouterr()
-    assert err == "note: ignored a column that is not the model's: default (the target)\n"
+    assert err == "note: ignored 1 column that the model does not use: default (the target)\n"
     content = json.loads(path.read_text())
     row = pl.read_csv(table)[16:17]
     posterior = expected(model, row).row(0)

@@ -7,8 +7,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Final
 
-from crossfade.errors import MissingExtraError
-
 __all__ = ["EXTRAS", "import_optional", "missing_extra", "versions"]
 
 #: The extra that brings each optional package, by the name that is imported.
@@ -33,6 +31,8 @@ def import_optional(module: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
+        from crossfade.errors import MissingExtraError  # brings scikit-learn, which takes a while
+
         raise MissingExtraError(missing_extra(module, purpose)) from error
 
 

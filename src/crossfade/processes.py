@@ -105,7 +105,7 @@ def _kill_workers() -> None:
     """End the pool's processes at once: joblib would first look for children of theirs."""
     for child in multiprocessing.active_children():
         if child.name.startswith("LokyProcess"):
-            child.kill()
+            child.terminate()
 
 
 def _end_with(parent: int) -> None:

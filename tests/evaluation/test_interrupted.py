@@ -263,7 +263,7 @@ def test_records_that_do_not_count_up_are_refused(tmp_path, change):
     head, a, b, c, d = file.read_bytes().splitlines(keepends=True)
     lines = {"repeated": [a, b, b, c], "left out": [a, c, d], "swapped": [b, a, c, d]}[change]
     file.write_bytes(head + b"".join(lines))
-    with pytest.raises(DataError, match=r"expected split \d in line \d .* else wrote to it"):
+    with pytest.raises(DataError, match=r"expected split \d in line \d .* changed the file"):
         learning_curve({"g": GaussianNB()}, *blobs(), n_splits=4, **settings)
     assert file.read_bytes() == head + b"".join(lines)
 

@@ -228,7 +228,7 @@ def test_a_page_that_takes_long_says_how_far_it_is(server):
     status, text = server.ask_once(query)
     assert status == 202
     assert '<meta http-equiv="refresh" content="1">' in text
-    assert "Another comparison comes first." in text or "<progress value=" in text
+    assert "Another comparison is running." in text or "<progress value=" in text
     seen = {text}
     while status == 202:
         status, text = server.ask_once(query)

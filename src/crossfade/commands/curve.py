@@ -52,7 +52,8 @@ def curve(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Keep finished splits there; a run that was stopped continues."
+            metavar="FILE",
+            help="Save finished splits there; a stopped run continues from it.",
         ),
     ] = None,
     drop: Drop = None,

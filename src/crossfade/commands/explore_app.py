@@ -153,7 +153,7 @@ class Explorer:
         """Return the page that is shown until that of a choice is made."""
         of, done, total, text = self.doing or (None, 0, 1, "")
         if of != choice:
-            done, total, text = 0, 1, "another comparison comes first"
+            done, total, text = 0, 1, "another comparison is running"
         heading = f"Comparing {shown(Path(self.table.name).name, 80)}"
         text = shown(text[:1].upper() + text[1:], 200)
         return render_message(heading, f"{text}.", progress=(done, total))
@@ -165,12 +165,12 @@ class Explorer:
         n_columns, n_classes = self.problem.data.n_columns, len(evaluator.classes)
         if choice.classes:
             if max(choice.classes) >= n_classes or len(choice.classes) < 2:
-                raise DataError(f"classes: expected two or more of the {n_classes} there are")
+                raise DataError(f"classes: expected two or more of the numbers below {n_classes}")
             rows = np.flatnonzero(np.isin(evaluator.codes, choice.classes))
             X, y = evaluator.rows(rows), y[rows]
         if choice.columns:
             if max(choice.columns) >= n_columns:
-                raise DataError(f"columns: expected some of the {n_columns} there are")
+                raise DataError(f"columns: expected numbers below {n_columns}")
             if isinstance(X, np.ndarray):
                 X = X[:, list(choice.columns)]
             else:
@@ -326,7 +326,7 @@ def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
     def announce() -> None:
         out = console()
         out.print(f"http://{address}:{listener.getsockname()[1]}/{token}/", soft_wrap=True)
-        out.print("Open it in a browser of this machine; Ctrl-C ends it.", style="dim")
+        out.print("Open it in a browser on this machine; press Ctrl-C to stop.", style="dim")
 
     app = application(explorer, token, ["*"] if host in ("0.0.0.0", "::") else hosts, announce)
     # Of what the server says, nothing is for people.

@@ -33,9 +33,9 @@ class NewRows:
     name : str
         A file, or the name of a data set.
     separator : str, optional
-        What separates cells, if neither comma nor tab.
+        Character between cells, if it is neither comma nor tab.
     size : int
-        About how many bytes of the file to take at a time.
+        About how many bytes of the file to read at a time.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class NewRows:
         target = self.saved.about.get("target")
         extra = [plain(name) + (" (the target)" if name == target else "") for name in self.extra]
         if extra:
-            noun = "a column that is" if len(extra) == 1 else f"{len(extra)} columns that are"
+            noun = "1 column" if len(extra) == 1 else f"{len(extra)} columns"
             shown = ", ".join(extra[:8]) + (", …" if len(extra) > 8 else "")
-            notes.append(f"ignored {noun} not the model's: {shown}")
+            notes.append(f"ignored {noun} that the model does not use: {shown}")
         notes += [f"{plain(name)}: {told}" for name, told in self.matcher.read_as.items()]
         for name, new in self.matcher.new_categories.items():
             cells = "1 cell" if new.cells == 1 else f"{new.cells:,} cells"

@@ -58,7 +58,7 @@ Text = Annotated[
 
 Separator = Annotated[
     str | None,
-    typer.Option(metavar="CHAR", help="What separates cells, if neither comma nor tab."),
+    typer.Option(metavar="CHAR", help="Character between cells, if it is neither comma nor tab."),
 ]
 
 # -- splits and models ---------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def predict(
     ] = None,
     separator: Separator = None,
     batch: Annotated[
-        float, typer.Option(metavar="MB", help="How much of the file to take at a time.")
+        float, typer.Option(metavar="MB", help="How much of the file to read at a time.")
     ] = 16.0,
     spreadsheet_safe: Annotated[
         bool,

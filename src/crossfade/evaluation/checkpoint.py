@@ -144,8 +144,8 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError):
             raise DataError(
                 f"checkpoint: expected split {len(self.records) + 1} in line "
-                f"{len(self.records) + 2} of {str(self._path)!r}, got {line[:60]!r}; something "
-                "else wrote to it: delete it, or choose another"
+                f"{len(self.records) + 2} of {str(self._path)!r}, got {line[:60]!r}; another "
+                "program changed the file; delete it, or choose another"
             ) from None
 
     def add(self, records: list[SplitRecord]) -> None:
