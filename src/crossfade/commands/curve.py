@@ -8,18 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import (
-    Data,
-    Drop,
-    Missing,
-    ModelNames,
-    Seed,
-    Separator,
-    Splits,
-    Target,
-    Text,
-    TrainSize,
-)
+from crossfade.commands import options
 
 __all__ = ["register"]
 
@@ -32,18 +21,18 @@ def register(app: typer.Typer) -> None:
 
 
 def curve(
-    data: Data,
-    target: Target = None,
-    models: ModelNames = "nb:generative,nb:discriminative",
+    data: options.Data,
+    target: options.Target = None,
+    models: options.ModelNames = "nb:generative,nb:discriminative",
     sizes: Annotated[
         str,
         typer.Option(
             help="Training sizes: log, or comma-separated counts or fractions of the training part."
         ),
     ] = "log",
-    splits: Splits = 100,
-    train_size: TrainSize = 0.8,
-    seed: Seed = 0,
+    splits: options.Splits = 100,
+    train_size: options.TrainSize = 0.8,
+    seed: options.Seed = 0,
     metric: Annotated[str, typer.Option(help="What is shown: error, log_loss or brier.")] = "error",
     extrapolate: Annotated[
         int | None,
@@ -56,10 +45,10 @@ def curve(
             help="Save finished splits there; a stopped run continues from it.",
         ),
     ] = None,
-    drop: Drop = None,
-    missing: Missing = None,
-    text: Text = None,
-    separator: Separator = None,
+    drop: options.Drop = None,
+    missing: options.Missing = None,
+    text: options.Text = None,
+    separator: options.Separator = None,
     csv: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write every score, a row per split and size."),
