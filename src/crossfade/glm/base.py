@@ -1,21 +1,15 @@
-"""What the three regressions share: fitting, and everything one can ask of a fit."""
+"""What the three regressions share: fitting, by arrays or by a formula."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property
 from inspect import signature
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import scipy.stats
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import NDArray
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats
@@ -25,75 +19,19 @@ from crossfade.errors import (
     DataError,
     SeparationWarning,
 )
-from crossfade.glm import formulas, inference
+from crossfade.glm import formulas
 from crossfade.glm.design import Data
 from crossfade.glm.fit import Fit, Settings
-from crossfade.glm.inference import TestResult
-from crossfade.glm.summary import Summary
+from crossfade.glm.results import Results, Training, shown
 from crossfade.table import read_features
-from crossfade.table.groups import encode_groups
 
-__all__ = ["Regression", "Training", "check_level"]
+__all__ = ["Regression"]
 
 CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
 
 
-@dataclass(frozen=True)
-class Training:
-    """The rows a model was fitted to, by reference.
-
-    Attributes
-    ----------
-    fit : Fit
-    data : Data
-        Without rows of weight zero or without trials.
-    used : ndarray of int or None
-        Which of the caller's rows these are; None for all.
-    n_given : int
-        Number of rows the caller gave.
-    """
-
-    fit: Fit
-    data: Data
-    used: NDArray[np.int64] | None
-    n_given: int
-
-    def select(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the entries of the rows used."""
-        return values if self.used is None else values[self.used]
-
-    def spread(self, values: Floats) -> Floats:
-        """Return values of the caller's rows, NaN for those that were not used."""
-        if self.used is None:
-            return values
-        everything = np.full((self.n_given, *values.shape[1:]), np.nan)
-        everything[self.used] = values
-        return everything
-
-
-class Regression(BaseEstimator):
-    """Parent of the regressions: fitted attributes and inference."""
-
-    fit_intercept: bool
-    l2: float
-    tol_digits: float
-    max_iter: int
-
-    #: Set by fit.
-    n_features_in_: int
-    names_: tuple[str, ...]
-    covariance_: Floats
-    standard_errors_: Floats
-    log_likelihood_: float
-    deviance_: float
-    df_residual_: float
-    n_observations_: float
-    converged_: bool
-    n_iter_: int
-    separated_: list[str]
-    aliased_: list[str]
-
-    _title: str
+class Regression(Results):
+    """Parent of the regressions: fitting."""
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -217,7 +155,7 @@ class Regression(BaseEstimator):
     def _warn(self, fit: Fit) -> None:
         if self.aliased_:
             warnings.warn(
-                f"X: columns {_list(self.aliased_)} are determined by the columns before them "
+                f"X: columns {shown(self.aliased_)} are determined by the columns before them "
                 "(or by the intercept); they have no coefficient of their own (0 in coef_, NaN "
                 "standard error); drop them, or set l2 > 0",
                 AliasedColumnsWarning,
@@ -225,7 +163,7 @@ class Regression(BaseEstimator):
             )
         if self.separated_:
             warnings.warn(
-                f"X: columns {_list(self.separated_)} separate the responses: along them the "
+                f"X: columns {shown(self.separated_)} separate the responses: along them the "
                 "likelihood rises for ever, so that no finite estimate exists and their standard "
                 "errors are infinite (the others are right); use method='firth' or l2 > 0",
                 SeparationWarning,
@@ -238,6 +176,17 @@ class Regression(BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of a predictor's coefficients, the constant's first if there is one."""
+        constant = "(Intercept)" if "Intercept" in self._columns else "Intercept"
+        return (constant, *self._columns) if self.fit_intercept else tuple(self._columns)
+
+    def _kept_rows(self, n_rows: int, weights: Floats | None) -> NDArray[np.int64] | None:
+        """Return the rows whose weight is not zero, None for all."""
+        if weights is None or weights.all():
+            return None
+        return np.flatnonzero(weights)
 
     def __getstate__(self) -> dict[str, Any]:
         # The training rows are the caller's; a pickle should not carry a copy of them.
@@ -257,394 +206,7 @@ class Regression(BaseEstimator):
         }
         return again
 
-    def _trained(self) -> Training:
-        check_is_fitted(self)
-        if not hasattr(self, "_training"):
-            raise DataError(
-                "this model was unpickled, and pickles leave the training rows out; fit it again "
-                "to ask for more than predictions and summary()"
-            )
-        return self._training
-
-    def _names(self) -> tuple[str, ...]:
-        """Return the names of a predictor's coefficients, the constant's first if there is one."""
-        constant = "(Intercept)" if "Intercept" in self._columns else "Intercept"
-        return (constant, *self._columns) if self.fit_intercept else tuple(self._columns)
-
-    def _kept_rows(self, n_rows: int, weights: Floats | None) -> NDArray[np.int64] | None:
-        """Return the rows whose weight is not zero, None for all."""
-        if weights is None or weights.all():
-            return None
-        return np.flatnonzero(weights)
-
-    # -- which coefficients ----------------------------------------------------------------------
-
-    def _positions(self, columns: Any) -> list[int]:
-        """Return the positions in ``names_`` of names or positions."""
-        wanted = [columns] if isinstance(columns, (str, int, np.integer)) else list(columns)
-        if not wanted:
-            raise DataError("columns: expected at least one coefficient, got none; name one")
-        found: list[int] = []
-        for column in wanted:
-            if isinstance(column, str):
-                matches = [i for i, name in enumerate(self.names_) if _called(name, column)]
-            else:
-                matches = [int(column)] if 0 <= int(column) < len(self.names_) else []
-            if not matches:
-                raise DataError(
-                    f"columns: expected names among {_list(self.names_)}, got {column!r}; use one "
-                    "of these, or a position among them"
-                )
-            found += matches
-        return found
-
-    def _hypothesis(self, columns: Any) -> tuple[Floats, str]:
-        positions = self._positions(columns)
-        names = ", ".join(self.names_[i] for i in positions)
-        return np.eye(len(self.names_))[positions], f"no effect of {names}"
-
-    # -- covariances and intervals ---------------------------------------------------------------
-
-    def robust_covariance(
-        self, kind: Literal["HC0", "HC1", "cluster"] = "HC1", groups: ArrayLike | None = None
-    ) -> Floats:
-        """Return a covariance of the coefficients that does not trust the model's variance.
-
-        Parameters
-        ----------
-        kind : {"HC0", "HC1", "cluster"}, default="HC1"
-            White's sandwich, the same times n/(n-p), or with scores summed within groups and
-            multiplied by G/(G-1) · (n-1)/(n-p).
-        groups : array-like of shape (n_rows,), optional
-            Which group each row belongs to, labels of any kind (only with "cluster").
-
-        Returns
-        -------
-        ndarray of shape (n_names, n_names)
-            Order of ``names_``.
-        """
-        training = self._trained()
-        if kind not in ("HC0", "HC1", "cluster"):
-            raise DataError(f"kind: expected 'HC0', 'HC1' or 'cluster', got {kind!r}; use one")
-        if (groups is None) == (kind == "cluster"):
-            got = "none" if groups is None else f"groups with kind={kind!r}"
-            raise DataError(
-                f"groups: expected group labels exactly with kind='cluster', got {got}; "
-                "give groups= with kind='cluster'"
-            )
-        if self.df_residual_ <= 0.0:
-            raise DataError(
-                f"kind: expected more observations than coefficients, got {self.df_residual_:g} "
-                "degrees of freedom; fit fewer columns"
-            )
-        codes = None
-        if groups is not None:
-            codes = encode_groups(groups, training.n_given)
-            _, codes = np.unique(training.select(codes), return_inverse=True)
-        return inference.sandwich(training.fit, self.n_observations_, kind, codes)
-
-    def _covariance(self, covariance: Any, groups: ArrayLike | None = None) -> Floats:
-        if isinstance(covariance, str):
-            if covariance == "model":
-                return self.covariance_
-            return self.robust_covariance(cast(Any, covariance), groups)
-        matrix = np.asarray(covariance, dtype=np.float64)
-        if matrix.shape != self.covariance_.shape:
-            raise DataError(
-                f"covariance: expected 'model', 'HC0', 'HC1', 'cluster' or an array of shape "
-                f"{self.covariance_.shape}, got shape {matrix.shape}; see robust_covariance"
-            )
-        return matrix
-
-    def confidence_intervals(
-        self,
-        level: float = 0.95,
-        *,
-        kind: Literal["wald", "profile"] = "wald",
-        columns: Sequence[str | int] | str | int | None = None,
-        covariance: Any = "model",
-    ) -> Floats:
-        """Return confidence intervals of the coefficients.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-        kind : {"wald", "profile"}, default="wald"
-            Estimate ± normal quantile × standard error, or all values that a likelihood-ratio
-            test does not reject (for Firth's fit, by the penalised likelihood). Profiles refit
-            the model some ten times a coefficient.
-        columns : names or positions, optional
-            Only these coefficients; all by default.
-        covariance : {"model", "HC0", "HC1"} or ndarray, default="model"
-            For Wald intervals.
-
-        Returns
-        -------
-        ndarray of shape (n_columns, 2)
-            Infinite on sides where the likelihood never falls far enough.
-
-        Examples
-        --------
-        >>> from crossfade.glm import BinomialRegression
-        >>> fit = BinomialRegression().fit([[1.0], [2.0], [3.0]], [1, 4, 7], trials=[8, 8, 8])
-        >>> fit.confidence_intervals(kind="profile", columns="x0").round(3)
-        array([[0.671, 3.797]])
-        """
-        check_is_fitted(self)
-        level = check_level(level)
-        positions = list(range(len(self.names_))) if columns is None else self._positions(columns)
-        if kind == "profile":
-            fit = self._trained().fit
-            pairs = [inference.profile_interval(fit, i, level) for i in positions]
-            return np.array(pairs, dtype=np.float64)
-        if kind != "wald":
-            raise DataError(f"kind: expected 'wald' or 'profile', got {kind!r}; use one of these")
-        errors = _errors(self._covariance(covariance))
-        return np.column_stack(_wald_limits(self._estimates, errors, level))[positions]
-
-    # -- tests -----------------------------------------------------------------------------------
-
-    def wald_test(
-        self,
-        columns: Sequence[str | int] | str | int,
-        value: ArrayLike = 0.0,
-        *,
-        covariance: Any = "model",
-    ) -> TestResult:
-        """Test that coefficients have given values, from estimates and covariance alone.
-
-        Parameters
-        ----------
-        columns : names or positions
-        value : float or array-like, default=0.0
-        covariance : {"model", "HC0", "HC1"} or ndarray, default="model"
-
-        Returns
-        -------
-        TestResult
-        """
-        check_is_fitted(self)
-        matrix, hypothesis = self._hypothesis(columns)
-        values = np.broadcast_to(np.asarray(value, dtype=np.float64), len(matrix))
-        if values.any():
-            hypothesis = hypothesis.replace("no effect of", "given values of")
-        matrix_of = self._covariance(covariance)
-        return inference.wald(self._beta, matrix, values, matrix_of, hypothesis)
-
-    def likelihood_ratio_test(self, columns: Sequence[str | int] | str | int) -> TestResult:
-        """Test that coefficients are zero by refitting without them, penalties kept.
-
-        With ``method="firth"`` this is Heinze & Schemper's penalised likelihood-ratio test, in
-        which the penalty stays that of all columns.
-
-        Parameters
-        ----------
-        columns : names or positions
-
-        Returns
-        -------
-        TestResult
-        """
-        fit = self._trained().fit
-        matrix, hypothesis = self._hypothesis(columns)
-        self._refuse_aliased(columns)
-        return inference.likelihood_ratio(fit, matrix, hypothesis)
-
-    def _refuse_aliased(self, columns: Any) -> None:
-        lost = [self.names_[i] for i in self._positions(columns) if self.names_[i] in self.aliased_]
-        if lost:
-            raise DataError(
-                f"columns: expected coefficients of their own, got {_list(lost)}, which other "
-                "columns determine; test those"
-            )
-
-    def _refuse_penalty(self, what: str) -> None:
-        if self.l2 != 0.0 or getattr(self, "method", "irls") == "firth":
-            raise DataError(
-                f"{what}: expected a maximum-likelihood fit, got a penalised one, whose likelihood "
-                "is no χ² statistic; use l2=0 and method='irls', or likelihood_ratio_test"
-            )
-
-    def score_test(self, columns: Sequence[str | int] | str | int) -> TestResult:
-        """Test that coefficients are zero by the likelihood's slope where they are (Rao).
-
-        Parameters
-        ----------
-        columns : names or positions
-
-        Returns
-        -------
-        TestResult
-        """
-        fit = self._trained().fit
-        self._refuse_penalty("score_test")
-        matrix, hypothesis = self._hypothesis(columns)
-        self._refuse_aliased(columns)
-        return inference.score(fit, matrix, hypothesis)
-
-    # -- what it says ----------------------------------------------------------------------------
-
-    @cached_property
-    def null_deviance_(self) -> float:
-        """Deviance of the model with an intercept only (computed when first asked for)."""
-        return self._null_deviance()
-
-    def _null_deviance(self) -> float:
-        raise NotImplementedError
-
-    @property
-    def pseudo_r2_(self) -> float:
-        """McFadden's 1 - log L / log L of the intercept-only model."""
-        null = self.log_likelihood_ - 0.5 * (self.null_deviance_ - self.deviance_)
-        return 1.0 - self.log_likelihood_ / null if null != 0.0 else 0.0
-
-    def summary(
-        self,
-        level: float = 0.95,
-        *,
-        covariance: Any = "model",
-        groups: ArrayLike | None = None,
-        dispersion: float | Literal["pearson"] = 1.0,
-        intervals: Literal["wald", "profile"] = "wald",
-    ) -> Summary:
-        """Return the table of coefficients with what belongs to it.
-
-        Parameters
-        ----------
-        level : float, default=0.95
-            Coverage of the intervals.
-        covariance : {"model", "HC0", "HC1", "cluster"} or ndarray, default="model"
-        groups : array-like of shape (n_rows,), optional
-            Groups for "cluster".
-        dispersion : float or "pearson", default=1.0
-            Multiplies the model's covariance: "pearson" estimates it by X²/(n-p), which makes
-            this the quasi-binomial or quasi-Poisson fit, with t in place of z.
-        intervals : {"wald", "profile"}, default="wald"
-
-        Returns
-        -------
-        Summary
-            Prints as text, renders in notebooks; ``.frame()`` gives the table as polars frame.
-        """
-        check_is_fitted(self)
-        level = check_level(level)
-        matrix = self._covariance(covariance, groups)
-        notes = []
-        scale, estimated = 1.0, dispersion == "pearson"
-        if estimated:
-            scale = self._pearson_dispersion()
-            notes.append(
-                f"Standard errors are those of the quasi fit: dispersion {scale:.4f} (Pearson), "
-                f"t on {self.df_residual_:g} degrees of freedom."
-            )
-        elif dispersion != 1.0:
-            scale = check_number("dispersion", dispersion, remedy="use 1 or 'pearson'", above=0.0)
-            notes.append(f"Covariance multiplied by the dispersion given, {scale:g}.")
-        errors = _errors(matrix * scale)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            statistics = np.where(np.isfinite(errors), self._estimates / errors, np.nan)
-        law = scipy.stats.t(self.df_residual_) if estimated else scipy.stats.norm()
-        if intervals == "profile":
-            limits = self.confidence_intervals(level, kind="profile")
-            lower, upper = limits[:, 0], limits[:, 1]
-            notes.append("Intervals by profile likelihood.")
-        else:
-            lower, upper = _wald_limits(self._estimates, errors, level, law)
-        notes += self._notes(covariance)
-        return Summary(
-            title=self._title_text(),
-            facts=self._facts(),
-            names=self.names_,
-            estimates=self._estimates.copy(),
-            standard_errors=errors,
-            statistics=statistics,
-            p_values=2.0 * law.sf(np.abs(statistics)),
-            lower=lower,
-            upper=upper,
-            level=level,
-            statistic_name="t" if estimated else "z",
-            notes=tuple(notes),
-        )
-
-    def _pearson_dispersion(self) -> float:
-        raise DataError(
-            "dispersion: expected a number, got 'pearson', which single categories do not have; "
-            "use covariance='HC1'"
-        )
-
-    def _title_text(self) -> str:
-        return self._title
-
-    def _facts(self) -> tuple[tuple[str, str], ...]:
-        facts = [
-            ("observations", f"{self.n_observations_:g}"),
-            ("log-likelihood", f"{self.log_likelihood_:.4f}"),
-            ("deviance", f"{self.deviance_:.4f} on {self.df_residual_:g} degrees of freedom"),
-        ]
-        if hasattr(self, "_training") or "null_deviance_" in self.__dict__:
-            facts += [
-                ("null deviance", f"{self.null_deviance_:.4f}"),
-                ("pseudo R² (McFadden)", f"{self.pseudo_r2_:.4f}"),
-            ]
-        facts += [
-            ("AIC, BIC", f"{self.aic_:.4f}, {self.bic_:.4f}"),
-            ("iterations", f"{self.n_iter_}{'' if self.converged_ else ' (not converged)'}"),
-        ]
-        return tuple(facts)
-
-    def _notes(self, covariance: Any) -> list[str]:
-        notes = []
-        if isinstance(covariance, str) and covariance != "model":
-            notes.append(f"Standard errors are robust ({covariance}).")
-        if self.l2 > 0.0:
-            notes.append(
-                f"Ridge penalty l2={self.l2:g}: standard errors are the spread of the posterior "
-                "under a normal prior of variance 1/l2 on each coefficient, not the sampling "
-                "spread of an unbiased estimate; z and p only compare the two."
-            )
-        if getattr(self, "method", "irls") == "firth":
-            notes.append(
-                "Firth's penalised likelihood; prefer intervals='profile' and "
-                "likelihood_ratio_test to Wald's."
-            )
-        if self.aliased_:
-            notes.append(f"Determined by other columns: {', '.join(self.aliased_)}.")
-        if self.separated_:
-            notes.append(
-                f"Separated: no finite estimate exists along {', '.join(self.separated_)}."
-            )
-        return notes
-
 
 def _tidy(value: float) -> float:
     """Return whole numbers as integers: degrees of freedom are one unless weights are not."""
     return int(value) if value == int(value) else value
-
-
-def _called(name: str, wanted: str) -> bool:
-    """Return whether a coefficient has this name; a bare column stands for all its classes."""
-    return name == wanted or name.endswith(f": {wanted}")
-
-
-def _list(names: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f", … ({len(names)} in all)" if len(names) > most else "")
-
-
-def check_level(level: float) -> float:
-    return check_number("level", level, remedy="use 0.95", above=0.0, below=1.0)
-
-
-def _errors(covariance: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return np.sqrt(np.diagonal(covariance))
-
-
-def _wald_limits(
-    estimates: Floats, errors: Floats, level: float, law: Any = None
-) -> tuple[Floats, Floats]:
-    quantile = (scipy.stats.norm() if law is None else law).ppf(0.5 + 0.5 * level)
-    with np.errstate(invalid="ignore"):
-        lower = np.where(np.isinf(errors), -np.inf, estimates - quantile * errors)
-        upper = np.where(np.isinf(errors), np.inf, estimates + quantile * errors)
-    return lower, upper

@@ -8,7 +8,6 @@ it compares with a model that has one parameter a row, and there are fewer rows.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
 from crossfade.glm.checks import check_labels, check_successes, check_trials
+from crossfade.glm.kernels import count_rows
 from crossfade.table.columns import Columns, read_columns
 
 __all__ = ["Collapsed", "collapse"]
@@ -171,16 +171,12 @@ def _by_value(
 def _count(
     X: NDArray[Any], columns: Columns, successes: Floats, trials: Floats
 ) -> tuple[Integers, Floats]:
-    from crossfade.glm.kernels import count_rows, count_rows_numpy
-
-    compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") != "1"
-    count = count_rows if compiled else count_rows_numpy
     capacity = min(_CAPACITY, len(X))
     while True:
         table = np.empty(1 << int(2 * capacity).bit_length(), dtype=np.int32)
         first = np.empty(capacity, dtype=np.int64)
         sums = np.empty((capacity, 2))
-        distinct = count(X, successes, trials, table, first, sums)
+        distinct = count_rows(X, successes, trials, table, first, sums)
         if distinct == -2:
             column = int(np.flatnonzero(np.isnan(X).any(axis=0))[0])
             raise DataError(

@@ -14,7 +14,7 @@ from crossfade.blocks import block_sum, for_each_block
 from crossfade.errors import DataError
 from crossfade.glm import inference
 from crossfade.glm import residuals as diagnostics
-from crossfade.glm.base import Regression, check_level
+from crossfade.glm.base import Regression
 from crossfade.glm.checks import (
     check_exposure,
     check_offset,
@@ -27,6 +27,7 @@ from crossfade.glm.formulas import as_pandas
 from crossfade.glm.inference import TestResult
 from crossfade.glm.links import Link
 from crossfade.glm.residuals import DispersionTest, Influence
+from crossfade.glm.results import check_level
 from crossfade.glm.summary import Predictions
 from crossfade.table import check_weights
 
