@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossfade.errors import DataError, MissingExtraError
-from crossfade.io import text
+from crossfade.io import reading, text
 from crossfade.io.reading import read_table, split_target
 from tests.table.tables import HOSTILE
 
@@ -268,6 +268,42 @@ def test_without_polars_the_extra_is_named(write: Any, monkeypatch: pytest.Monke
 def test_a_device_is_refused_before_it_is_read() -> None:
     with pytest.raises(DataError, match=r"^/dev/zero: expected a file, got a device"):
         read_table("/dev/zero")
+
+
+WIDE = {"i": "12", "f": "1.5", "c": "007", "t": "true", "w": "red", "m": "NA", "p": "5%", "e": ""}
+TYPES = {"i": pl.Int64, "e": pl.Int64, "f": pl.Float64, "t": pl.Boolean, "p": pl.Int64}
+
+
+def _wide_file(write: Any, times: int) -> str:
+    names = [f"{kind}{k}" for k in range(times) for kind in WIDE]
+    rows = [names, *([WIDE[name[0]] for name in names] for _ in range(3))]
+    return write("\n".join(",".join(row) for row in rows))
+
+
+@pytest.mark.parametrize("cells", [1, 10, 1 << 22])
+def test_columns_read_in_blocks_have_the_types_of_their_own_cells(
+    write: Any, monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    monkeypatch.setattr(reading, "_BLOCK_CELLS", cells)
+    frame = read_table(_wide_file(write, 3))
+    assert frame.schema == {name: TYPES.get(name[0], pl.String) for name in frame.columns}
+    assert frame.shape == (3, 24)
+    row = {"i": 12, "f": 1.5, "c": "007", "t": True, "w": "red", "m": "NA", "p": 5, "e": None}
+    assert frame.rows() == [tuple(row[name[0]] for name in frame.columns)] * 3
+
+
+def test_more_columns_of_numbers_take_no_more_queries(
+    write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    select, asked = pl.DataFrame.select_seq, []
+    monkeypatch.setattr(pl.DataFrame, "select_seq", lambda *a: asked.append(1) or select(*a))
+    counts = []
+    for width in (50, 100):
+        asked.clear()
+        header, cells = (f"x{k}" for k in range(width)), ["1.5", "2"] * (width // 2)
+        read_table(write(f"{','.join(header)}\n{','.join(cells)}"))
+        counts.append(len(asked))
+    assert counts[0] == counts[1] > 0
 
 
 # -- the target ----------------------------------------------------------------------------------

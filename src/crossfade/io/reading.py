@@ -42,6 +42,13 @@ NOT_AVAILABLE = frozenset(
     {"NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "NAN", "NULL", "Null", "null", "None"}
     | {"none", "nil", "?", "-", ".", "missing"}
 )
+
+#: Whole numbers with leading zeros: codes.
+_CODE = r"^[+-]?0\d"
+
+#: Cells whose types are looked for at a time.
+_BLOCK_CELLS = 1 << 22
+
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -178,24 +185,47 @@ def _odd_quote(table: Delimited) -> int:
 def _typed(
     frame: pl.DataFrame, place: str, missing: frozenset[str], text: frozenset[str]
 ) -> TableFile:
+    """Return a table whose columns of text are numbers or booleans where all their cells are."""
     pl = import_optional("polars", "tables from files")
-    columns: list[Any] = []
     notes: list[str] = []
-    for series in frame.iter_columns():
-        if series.dtype == pl.String:
-            stripped = series.str.strip_chars()
-            empty = stripped.is_in([*missing, ""])
-            series = series.set(empty, None)
-            if series.name not in text:
-                where = f"{place}: column {show(series.name)}"
-                series = _typed_column(series, stripped.set(empty, None), where, notes)
-        columns.append(_wide(series))
-    return TableFile(pl.DataFrame(columns), (*notes, *filter(None, map(_alike, columns))))
+    columns = {series.name: _wide(pl, series) for series in frame.iter_columns()}
+    words = [name for name, series in columns.items() if series.dtype == pl.String]
+    height = frame.height
+    # Asking a column costs a query, so that short ones are asked many at once, end to end.
+    step = max(1, _BLOCK_CELLS // max(1, height))
+    for start in range(0, len(words), step):
+        block = words[start : start + step]
+        cells = pl.concat([columns[name] for name in block], rechunk=True)
+        stripped = cells.str.strip_chars()
+        empty = stripped.is_in([*missing, ""])
+        cells, stripped = cells.set(empty, None), stripped.set(empty, None)
+        floats = stripped.cast(pl.Float64, strict=False).fill_nan(None)
+        whole = stripped.cast(pl.Int64, strict=False)
+        coded = stripped.str.contains(_CODE).fill_null(False)
+        n_empty, n_odd, n_broken, n_coded = (
+            one.to_numpy().reshape(len(block), height).sum(axis=1).tolist()
+            for one in (stripped.is_null(), floats.is_null(), whole.is_null(), coded)
+        )
+        for k, name in enumerate(block):
+            rows = k * height, height
+            series = cells.slice(*rows)
+            if name not in text:
+                if n_odd[k] > n_empty[k] or n_empty[k] == height:
+                    where = f"{place}: column {show(name)}"
+                    series = _typed_column(series.alias(name), stripped.slice(*rows), where, notes)
+                elif n_broken[k] > n_odd[k]:
+                    series = floats.slice(*rows)
+                elif not n_coded[k]:
+                    series = whole.slice(*rows)
+            columns[name] = series.alias(name)
+    notes += filter(None, (_alike(columns[name]) for name in words))
+    return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
 
 
-def _wide(series: pl.Series) -> pl.Series:
+def _wide(pl: Any, series: pl.Series) -> pl.Series:
     """Return numbers of any width as 64-bit integers or floats, so that no arithmetic wraps."""
-    pl = import_optional("polars", "tables from files")
+    if series.dtype in (pl.String, pl.Int64, pl.Float64):
+        return series
     if series.dtype.is_integer():
         wide = series.cast(pl.Int64, strict=False)
         return wide if wide.null_count() == series.null_count() else series.cast(pl.Float64)
@@ -246,7 +276,7 @@ def _typed_column(
     whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():
         return numbers
-    return series if stripped.str.contains(r"^[+-]?0\d").any() else whole
+    return series if stripped.str.contains(_CODE).any() else whole
 
 
 def _text(

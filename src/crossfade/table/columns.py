@@ -281,7 +281,10 @@ def _labels(X: Any) -> list[Any]:
 
 
 def _shared_matrix(X: Any) -> NDArray[Any] | None:
-    """Return a pandas frame's own array, without a copy, where it is all one kind of float."""
+    """Return one array of a frame that is all one kind of float: of pandas its own, uncopied."""
+    if nw.dependencies.is_polars_dataframe(X):
+        floats = [str(dtype) for dtype in set(X.dtypes)]
+        return X.to_numpy(order="c") if floats in (["Float64"], ["Float32"]) else None
     if not nw.dependencies.is_pandas_dataframe(X):
         return None
     kinds = set(X.dtypes)
