@@ -116,7 +116,7 @@ def test_prediction_before_fit():
 def test_a_class_with_one_row(name, tradeoff):
     """Its variance is what the smoothing makes it; gradients are then known to few digits.
 
-    Between the ends a full covariance of one row is beyond the solver, which says so.
+    Where the solver cannot reach the optimum it says so.
     """
     X, y = continuous(k=2)
     X = np.vstack([X, [[9.0, 9.0, 9.0]]])
@@ -124,7 +124,10 @@ def test_a_class_with_one_row(name, tradeoff):
     model = CONTINUOUS[name](tradeoff=tradeoff).fit(X, y)
     posterior = model.predict_proba(X)
     assert np.isfinite(posterior).all()
-    if (name, tradeoff) != ("full", 0.5):
+    if tradeoff == "auto":
+        # No fold holds that row, and what other rows show draws its posterior to the class shares.
+        assert posterior[-1, 2] > 30 * model.class_count_[2] / 151
+    else:
         assert posterior[-1].argmax() == 2
 
 

@@ -239,3 +239,25 @@ def test_duplicated_columns_are_no_obstacle(tradeoff):
         posterior = make(tradeoff=tradeoff).fit(X, y).predict_proba(X)
         assert np.isfinite(posterior).all(), name
         np.testing.assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e9, 1e15])
+def test_counts_of_any_size_have_their_posterior(scale):
+    """At tradeoff 0 units change nothing; the rates themselves lie beyond what scores can carry."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    counts = rng.poisson(5 + 3 * y)[:, None].astype(float)
+    one = NaiveBayes("poisson", tradeoff=0).fit(counts, y).predict_proba(counts)
+    large = NaiveBayes("poisson", tradeoff=0).fit(scale * counts, y)
+    np.testing.assert_allclose(large.predict_proba(scale * counts), one, atol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [0.9, 0.5, 0.1, 0])
+@pytest.mark.parametrize("kind", ["diagonal", "full", "spherical", "shared_diagonal"])
+def test_classes_of_one_row_far_apart_are_fitted(kind, tradeoff):
+    """Their own variances are nothing: a start there is out of reach of the optimum."""
+    X = np.array([[126_000], [-0.132], [0.64], [0.105]])
+    model = GaussianDiscriminant(kind, tradeoff=tradeoff).fit(X, [0, 1, 2, 1])
+    assert model.solution_.gradient_norm < 1e-9
+    assert np.abs(model.parameters_.natural).max() < 10.0
+    assert model.predict_proba(X)[0, 0] > 0.5

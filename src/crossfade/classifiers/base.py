@@ -53,6 +53,13 @@ from crossfade.tradeoff.selection import polish, select
 __all__ = ["TradeoffClassifier"]
 
 
+def _same_posterior(objective: TradeoffObjective, one: Floats, other: Floats) -> bool:
+    """Return whether the differences of the scores survive what densities add to all of them."""
+    scores, others = objective.scores(one), objective.scores(other)
+    gap = (scores - scores[:, :1]) - (others - others[:, :1])
+    return bool(np.abs(gap).max(initial=0.0) < 1e-6)
+
+
 class TradeoffClassifier(FittedViews, ABC):
     """Parent of the classifiers with a tradeoff between the joint and conditional likelihood."""
 
@@ -302,7 +309,8 @@ class TradeoffClassifier(FittedViews, ABC):
         if undetermined and densities_wanted():
             with single_threaded_blas():
                 limit = density_limit(objective, theta)
-            theta = theta if limit is None else limit
+            if limit is not None and _same_posterior(objective, theta, limit):
+                theta = limit
         self._set_parameters(objective.density, objective.parameters(theta), shift, scale)
         if undetermined and not densities_wanted():
             self._scorer.postponed = partial(self._determined, objective, theta, shift, scale)

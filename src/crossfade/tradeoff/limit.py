@@ -88,7 +88,8 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
     """
     joint = objective.with_tradeoff(1.0)
     weights, offsets, _ = joint.split(theta)
-    centre, tied = _one_class(joint)
+    centres, _, tied = joint.split(joint.theta(joint.one_density()))
+    centre = centres[0]
     common = np.concatenate([np.zeros(joint.n_free), tied])
     no_tied = np.zeros(joint.n_tied)
 
@@ -114,12 +115,3 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
         common, reached = solution.theta, trial
         step *= 2.0
     return problem(1.0).theta(common)
-
-
-def _one_class(joint: TradeoffObjective) -> tuple[Floats, Floats]:
-    """Return the free and tied weights of one density for all rows."""
-    bound = joint.bound
-    counts = (bound.counts + bound.prior_counts).sum(axis=0, keepdims=True)
-    sums = (bound.sums + bound.prior_sums).sum(axis=0, keepdims=True)
-    weights = joint.density.estimate(counts, sums)[0] * bound.statistic_scale
-    return weights[joint.free], weights[joint.tied]

@@ -215,6 +215,15 @@ class TradeoffObjective(RowPasses):
         """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
         return generative(self.bound, self._class_weights)
 
+    def one_density(self) -> Parameters:
+        """Return the maximum-likelihood fit of one density to the rows of all classes."""
+        counts = (self.bound.counts + self.bound.prior_counts).sum(axis=0, keepdims=True)
+        sums = (self.bound.sums + self.bound.prior_sums).sum(axis=0, keepdims=True)
+        eta = np.repeat(self.density.estimate(counts, sums), self.n_classes, axis=0)
+        with np.errstate(divide="ignore"):
+            log_prior = np.log(self._class_weights / self._total)
+        return Parameters(eta, log_prior - self.density.log_partition(eta).sum(axis=1))
+
     # -- value, gradient -------------------------------------------------------------------------
 
     def value(self, theta: Floats) -> float:

@@ -207,7 +207,8 @@ def cold_start(objective: TradeoffObjective) -> Floats:
 
     The generative fit with its class differences shrunk to a share of themselves, the share with
     the lowest objective: naive Bayes is overconfident where columns repeat each other, and far
-    out on the logistic curve Newton's steps are short.
+    out on the logistic curve Newton's steps are short. If that is worse still, one density for
+    the rows of all classes: that of a class of one row may be next to a point mass.
     """
     start = objective.theta(objective.generative())
     if objective.tradeoff == 1.0:
@@ -225,6 +226,10 @@ def cold_start(objective: TradeoffObjective) -> Floats:
         value = probe.value(trial)
         if value < best_value:
             best, best_value = trial, value
+    if objective.tradeoff > 0.0:
+        # The mean of classes' parameters is as extreme as the narrowest of them.
+        common = objective.theta(objective.one_density())
+        best = common if probe.value(common) < best_value else best
     return best
 
 
