@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from crossfade.errors import DataError
+
 __all__ = [
     "destination",
     "discard_unfinished",
@@ -20,6 +22,7 @@ __all__ = [
     "is_stream",
     "lock",
     "named_errors",
+    "refuse_device",
     "whole_file",
     "write_whole",
 ]
@@ -36,6 +39,15 @@ _in_the_making: set[str] = set()
 def is_stream(path: Path) -> bool:
     """Return whether a path names a device or a pipe, which is written to and never replaced."""
     return path.exists() and not path.is_file()
+
+
+def refuse_device(path: Path) -> None:
+    """Raise where a path to be read names a device."""
+    if path.is_char_device() or path.is_block_device():
+        raise DataError(
+            f"{path}: expected a file, got a device, whose end may never come; save its data in "
+            "a file first"
+        )
 
 
 def is_read_only(file: Path) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 
 import pytest
 from hypothesis import given
@@ -74,6 +75,28 @@ def test_bad_files(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_columns(path)
+
+
+def test_a_damaged_gz_is_refused_wherever_the_damage_is(tmp_path):
+    path, sentences = tmp_path / "a.gz", [[("some", "X"), ("words", "Y")], [("again", "X")]]
+    whole = gzip.compress(write_columns(sentences).encode(), mtime=0)
+    refusals = set()
+    for place, bit in itertools.product(range(len(whole)), range(8)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
+        path.write_bytes(damaged)
+        try:
+            read = read_columns(path)
+        except DataError as error:
+            refusals.add(str(error).split(" (")[0])
+        else:
+            assert read == sentences  # a bit of the header that says nothing
+    assert refusals == {f"{path}: expected a column file that can be read"}
+
+
+def test_a_device_is_no_column_file():
+    with pytest.raises(DataError, match="/dev/zero: expected a file, got a device"):
+        read_columns("/dev/zero")
 
 
 def test_unreadable_files(tmp_path):

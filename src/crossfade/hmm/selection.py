@@ -1,9 +1,9 @@
 """The choice of λ and penalty for labelled chains: a pool of the grid, or its best point.
 
-What :mod:`crossfade.tradeoff.selection` is for tables, and of the same parts: the grid, the ridge,
-the minimiser and the words. A sequence takes the place of a row, a path that of a label. With
-s_g(x, y) the score of path y by point g, relative to independent steps of shares π, the pool's
-posterior is
+What :mod:`crossfade.tradeoff.selection` is for tables, and of the same parts: the grid, the choice
+(:mod:`crossfade.tradeoff.choice`), the ridge and the minimiser. A sequence takes the place of a
+row, a path that of a label. With s_g(x, y) the score of path y by point g, relative to independent
+steps of shares π, the pool's posterior is
 
     P(y | x) ∝ Π_t π[y_t] exp Σ_g w_g s_g(x, y),   w_g ≥ 0.
 
@@ -32,14 +32,9 @@ from crossfade.hmm.path import (
     read_as_model,
 )
 from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.choice import choose
 from crossfade.tradeoff.path import points
-from crossfade.tradeoff.pooling import (
-    Ridge,
-    least_loss,
-    pool_in_words,
-    pseudo_share,
-    shares_of,
-)
+from crossfade.tradeoff.pooling import Ridge, least_loss, pseudo_share
 
 __all__ = ["ChainSelection", "fit_selected", "select_chain"]
 
@@ -140,21 +135,16 @@ def select_chain(
             kept.append(_HeldOut.of(weights, data.emission, observed, part, codes[steps]))
     each = np.concatenate(losses, axis=1)
     log_loss = each.sum(axis=1) / np.diff(layout.offsets)[np.concatenate(dealt)].sum()
-    best = int(log_loss.argmin())
+
+    def pool() -> tuple[Floats, float]:
+        loss = _SequencesLoss(kept, log_prior)
+        found = least_loss(loss, np.zeros(len(grid)))
+        return found, loss.mean(found)
+
     method = f"refits on {len(dealt)} folds of {len(filled)} sequences"
-    alone = f"tradeoff {grid[best][0]:g} with l2 {grid[best][1]:g}"
-    flat = _flat(each, best)
-    if not pooled:
-        words = f"{method}: best of {len(grid)} points is {alone}, log-loss {log_loss[best]:.4g}"
-        shares = np.eye(len(grid))[best]
-        return ChainSelection(grid, log_loss, shares, 1.0, log_prior, f"{words} a step; {flat}")
-    loss = _SequencesLoss(kept, log_prior)
-    pool = least_loss(loss, np.zeros(len(grid)))
-    shares, scale = shares_of(pool, best)
-    words = pool_in_words(
-        method, pool, "log-loss a step", loss.mean(pool), alone, log_loss[best], flat
-    )
-    return ChainSelection(grid, log_loss, shares, scale, log_prior, words)
+    name = "log-loss per step"
+    chosen = choose(method, grid, name, log_loss, each, pool=pool if pooled else None)
+    return ChainSelection(grid, log_loss, chosen.shares, chosen.scale, log_prior, chosen.method)
 
 
 def _losses(
@@ -240,14 +230,6 @@ def _relative(weights: ChainWeights, scale: float, log_prior: Floats) -> ChainWe
 
 def _take(raw: Any, steps: Integers) -> Any:
     return [raw[i] for i in steps] if isinstance(raw, list) else raw[steps]
-
-
-def _flat(each: Floats, best: int) -> str:
-    """Say how many points' losses cannot be told from the best one's."""
-    gap = each - each[best]
-    error = gap.std(axis=1) * np.sqrt(gap.shape[1])
-    level = int((gap.sum(axis=1) <= error).sum())
-    return f"{level} of {len(each)} points are within one standard error of the best"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ import numpy as np
 from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
+from crossfade.files import refuse_device
 from crossfade.io.numerals import looks_numeric, plain_numerals
 from crossfade.io.text import Delimited, check_text
 
@@ -105,11 +106,7 @@ def is_parquet(place: Path) -> bool:
 @contextmanager
 def opened(place: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; say what is there instead where it cannot be."""
-    if place.is_char_device() or place.is_block_device():
-        raise DataError(
-            f"{place}: expected a file, got a device, whose end may never come; save its data in "
-            "a file first"
-        )
+    refuse_device(place)
     try:
         file = place.open("rb")
     except FileNotFoundError:

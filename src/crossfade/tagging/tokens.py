@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from crossfade.errors import DataError
+from crossfade.files import refuse_device
 
 __all__ = ["read_columns", "write_columns"]
 
@@ -53,14 +55,16 @@ def read_columns(path: str | Path) -> list[list[tuple[str, ...]]]:
 
 
 def _lines(path: Path) -> list[str]:
+    refuse_device(path)
     try:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(
-            f"{path}: expected a column file that can be read ({reason}); check the path"
+            f"{path}: expected a column file that can be read ({reason}); check the path, or copy "
+            "the file again"
         ) from error
     try:
         text = content.decode("utf-8-sig")

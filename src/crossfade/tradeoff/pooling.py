@@ -28,7 +28,6 @@ __all__ = [
     "PoolLoss",
     "Ridge",
     "least_loss",
-    "pool_in_words",
     "pool_weights",
     "pseudo_share",
     "shares_of",
@@ -97,20 +96,6 @@ def shares_of(pool: Floats, best: int) -> tuple[Floats, float]:
         kept = np.zeros(pool.size)
         kept[best] = 1.0
     return kept / kept.sum(), scale
-
-
-def pool_in_words(
-    method: str, pool: Floats, name: str, loss: float, alone: str, least: float, flat: str
-) -> str:
-    """Say what was pooled, how it did, and what the best point alone would have."""
-    falling = np.cumsum(np.sort(pool)[::-1])
-    half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
-    holders = "1 of them holds" if half == 1 else f"{half} of them hold"
-    return (
-        f"{method}: pool of {pool.size} points, {holders} half the weight, "
-        f"posterior scale {pool.sum():.2f}, {name} {loss:.4g}; the best point alone, "
-        f"{alone}, has {least:.4g}, and {flat}"
-    )
 
 
 def pool_weights(

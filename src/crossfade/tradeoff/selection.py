@@ -21,11 +21,12 @@ from numpy.typing import ArrayLike, NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.optim.newton import Solution, sample_rows
+from crossfade.tradeoff.choice import choose
 from crossfade.tradeoff.criteria import Losses, check_criterion, losses, row_losses
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
-from crossfade.tradeoff.out_of_fold import Member, OutOfFold, Refit, out_of_fold
+from crossfade.tradeoff.out_of_fold import Member, Refit, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, grid, is_dense, minimise
-from crossfade.tradeoff.pooling import pool_in_words, pool_weights, shares_of
+from crossfade.tradeoff.pooling import pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
 
@@ -125,17 +126,28 @@ def _choose(
         weights = ratio if weights is None else weights * ratio
         scores, log_prior = scores + score_shift, log_prior + score_shift
     each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
-    values = np.array([getattr(at, criterion) for at in each])
-    # Among equals (errors often are) the smaller log-loss decides.
-    best = int(np.lexsort((np.array([at.log_loss for at in each]), values))[0])
-    evidence = _Evidence(found, scores, scored.codes, weights, costs, criterion, log_prior)
-    shares = np.zeros(len(members))
-    shares[best] = 1.0
-    if not pooled or not objectives[0].exact_labels:
-        return Selection(members, each, shares, 1.0, evidence.of_point(members, values, best))
-    pool = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
-    shares, scale = shares_of(pool, best)
-    return Selection(members, each, shares, scale, evidence.of_pool(members, values, best, pool))
+    place = ("log_loss", "brier", "error", "cost").index(criterion)
+
+    def by_row(joint: Floats) -> Floats:
+        return row_losses(joint, scored.codes, costs)[place]
+
+    def pool() -> tuple[Floats, float]:
+        found = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
+        joint = log_prior + np.tensordot(found, scores - log_prior, axes=1)
+        return found, float(np.average(by_row(joint), weights=weights))
+
+    chosen = choose(
+        found.method,
+        [(member.point.tradeoff, member.point.l2) for member in members],
+        {"log_loss": "log-loss", "brier": "Brier score"}.get(criterion, criterion),
+        np.array([getattr(at, criterion) for at in each]),
+        np.stack([by_row(s) for s in scores]),
+        weights,
+        # Among equals (errors often are) the smaller log-loss decides.
+        ties=np.array([at.log_loss for at in each]),
+        pool=pool if pooled and objectives[0].exact_labels else None,
+    )
+    return Selection(members, each, chosen.shares, chosen.scale, chosen.method)
 
 
 def _chosen_on_some_rows(
@@ -194,62 +206,6 @@ def _unscored(members: tuple[Member, ...]) -> Selection:
     shares[0] = 1.0
     method = "no class has two different rows: the first tradeoff, unscored"
     return Selection(members, (nothing,) * len(members), shares, 1.0, method)
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """What the choice was made from, for saying in words what was chosen and how surely."""
-
-    found: OutOfFold
-    scores: Floats
-    codes: Integers
-    weights: Floats | None
-    costs: Floats | None
-    criterion: str
-    log_prior: Floats
-
-    def of_point(self, members: Sequence[Member], values: Floats, best: int) -> str:
-        alone, flat = self._alone(members, best), self._flat(best)
-        return (
-            f"{self.found.method}: best of {len(members)} points is {alone}, "
-            f"{self._name} {values[best]:.4g}; {flat}"
-        )
-
-    def of_pool(self, members: Sequence[Member], values: Floats, best: int, pool: Floats) -> str:
-        joint = self.log_prior + np.tensordot(pool, self.scores - self.log_prior, axes=1)
-        mean = float(np.average(self._losses(joint), weights=self.weights))
-        return pool_in_words(
-            self.found.method,
-            pool,
-            self._name,
-            mean,
-            self._alone(members, best),
-            values[best],
-            self._flat(best),
-        )
-
-    @property
-    def _name(self) -> str:
-        return {"log_loss": "log-loss", "brier": "Brier score"}.get(self.criterion, self.criterion)
-
-    def _losses(self, scores: Floats) -> Floats:
-        place = ("log_loss", "brier", "error", "cost").index(self.criterion)
-        row: Floats = row_losses(scores, self.codes, self.costs)[place]
-        return row
-
-    def _alone(self, members: Sequence[Member], best: int) -> str:
-        point = members[best].point
-        return f"tradeoff {point.tradeoff:g} with l2 {point.l2:g}"
-
-    def _flat(self, best: int) -> str:
-        """Say how many points' mean losses cannot be told from the best one's."""
-        each = np.stack([self._losses(s) for s in self.scores])
-        gap = each - each[best]
-        weights = np.ones(self.codes.size) if self.weights is None else self.weights
-        mean = np.average(gap, axis=1, weights=weights)
-        spread = np.average((gap - mean[:, None]) ** 2, axis=1, weights=weights)
-        level = int((mean <= np.sqrt(spread / max(weights.sum(), 1.0))).sum())
-        return f"{level} of {len(each)} points are within one standard error of the best"
 
 
 @dataclass(frozen=True)

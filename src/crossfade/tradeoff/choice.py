@@ -1,0 +1,67 @@
+"""The choice among fitted points, whatever was fitted and whatever their losses are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from crossfade._typing import Floats
+from crossfade.tradeoff.pooling import shares_of
+
+__all__ = ["Choice", "choose"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Shares of the points (one alone where a point was picked), the pool's power, and words."""
+
+    shares: Floats
+    scale: float
+    method: str
+
+
+def choose(
+    method: str,
+    points: Sequence[tuple[float, float]],
+    name: str,
+    means: Floats,
+    each: Floats,
+    weights: Floats | None = None,
+    *,
+    ties: Floats | None = None,
+    pool: Callable[[], tuple[Floats, float]] | None = None,
+) -> Choice:
+    """Pick the point of least mean loss, or take the pool; say how flat and how sure that is.
+
+    `points` are (λ, l2), `name` is the loss's, `ties` decides among equal means, and `pool` returns
+    the weights of a pool and its mean loss.
+
+    Shapes: means, ties (n_points,); each (n_points, n_units), the losses; weights (n_units,).
+    """
+    best = int(np.lexsort((means if ties is None else ties, means))[0])
+    alone = f"tradeoff {points[best][0]:g} with l2 {points[best][1]:g}"
+    level = f"{_level(each, weights, best)} of {len(points)} points are within one standard error"
+    if pool is None:
+        words = f"best of {len(points)} points is {alone}, {name} {means[best]:.4g}; {level}"
+        return Choice(np.eye(len(points))[best], 1.0, f"{method}: {words} of the best")
+    shared, loss = pool()
+    falling = np.cumsum(np.sort(shared)[::-1])
+    half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
+    holders = "1 of them holds" if half == 1 else f"{half} of them hold"
+    words = (
+        f"pool of {len(points)} points, {holders} half the weight, posterior scale "
+        f"{shared.sum():.2f}, {name} {loss:.4g}; the best point alone, {alone}, has "
+        f"{means[best]:.4g}, and {level}"
+    )
+    return Choice(*shares_of(shared, best), f"{method}: {words} of the best")
+
+
+def _level(each: Floats, weights: Floats | None, best: int) -> int:
+    """Return how many points' mean losses cannot be told from the best one's."""
+    gap = each - each[best]
+    mean = np.average(gap, axis=1, weights=weights)
+    spread = np.average((gap - mean[:, None]) ** 2, axis=1, weights=weights)
+    total = gap.shape[1] if weights is None else weights.sum()
+    return int((mean <= np.sqrt(spread / max(total, 1.0))).sum())
