@@ -21,8 +21,8 @@ from crossfade.errors import (
 )
 from crossfade.glm import formulas
 from crossfade.glm.design import Data
-from crossfade.glm.fit import Fit, Settings
-from crossfade.glm.results import Results, Training, shown
+from crossfade.glm.fit import Fit, FitSettings
+from crossfade.glm.results import Results, TrainingRows, shown
 from crossfade.table import read_features
 
 __all__ = ["Regression"]
@@ -35,7 +35,7 @@ class Regression(Results):
 
     # -- fitting ---------------------------------------------------------------------------------
 
-    def _settings(self, method: str = "irls") -> Settings:
+    def _settings(self, method: str = "irls") -> FitSettings:
         if method not in ("irls", "firth"):
             raise DataError(f"method: expected 'irls' or 'firth', got {method!r}; use one of these")
         l2 = check_number("l2", self.l2, 0.0, "use 0 for no penalty")
@@ -46,7 +46,7 @@ class Regression(Results):
             )
         digits = check_number("tol_digits", self.tol_digits, remedy="use 8", above=0.0)
         steps = check_number("max_iter", self.max_iter, 1, "use 100", whole=True)
-        return Settings(bool(self.fit_intercept), l2, method, digits, int(steps))
+        return FitSettings(bool(self.fit_intercept), l2, method, digits, int(steps))
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, **options: Any) -> Self:
@@ -148,7 +148,7 @@ class Regression(Results):
         self.separated_ = [names[i] for i in np.flatnonzero(fit.separated)]
         self.aliased_ = [names[i] for i in np.flatnonzero(fit.aliased)]
         self._estimates, self._beta, self._direction = fit.estimates, fit.beta, fit.direction
-        self._training = Training(fit, data, used, n_given)
+        self._training = TrainingRows(fit, data, used, n_given)
         self.__dict__.pop("null_deviance_", None)
         self._warn(fit)
 

@@ -32,14 +32,14 @@ from crossfade.glm.separation import (
     estimable,
 )
 
-__all__ = ["Fit", "Settings", "fit_glm", "fit_multinomial", "null_value"]
+__all__ = ["Fit", "FitSettings", "fit_glm", "fit_multinomial", "null_value"]
 
 #: Steps after which a fit that goes on is asked whether a finite optimum exists.
 _PATIENCE = 15
 
 
 @dataclass(frozen=True)
-class Settings:
+class FitSettings:
     """How to fit.
 
     Attributes
@@ -115,14 +115,14 @@ class Fit:
         return self.problem.matrix()
 
 
-def fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -> Fit:
+def fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings) -> Fit:
     """Fit a binomial or Poisson model."""
     # The threads of BLAS and those of the blocks would wait for each other.
     with single_threaded_blas():
         return _fit_glm(data, family, names, settings)
 
 
-def _fit_glm(data: Data, family: Family, names: list[str], settings: Settings) -> Fit:
+def _fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings) -> Fit:
     design = measure(data.X, settings.intercept, names, data.weights)
     if settings.method == "firth":
         return _solve(FirthProblem(design, data, family), settings, names).fit()
@@ -152,7 +152,7 @@ def _limit_of_rows(
     left: NDArray[np.int64],
     determining: Floats,
     direction: Floats,
-    settings: Settings,
+    settings: FitSettings,
 ) -> Fit:
     some = problem.data.take(left)
     design = problem.design.with_rows(some.X)
@@ -160,13 +160,13 @@ def _limit_of_rows(
     return _limit(problem, limit, determining, left, direction, settings)
 
 
-def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:
+def fit_multinomial(data: Data, n_classes: int, names: list[str], settings: FitSettings) -> Fit:
     """Fit a multinomial logit; ``data.y`` holds class codes, 0 for the reference."""
     with single_threaded_blas():
         return _fit_multinomial(data, n_classes, names, settings)
 
 
-def _fit_multinomial(data: Data, n_classes: int, names: list[str], settings: Settings) -> Fit:
+def _fit_multinomial(data: Data, n_classes: int, names: list[str], settings: FitSettings) -> Fit:
     design = measure(data.X, settings.intercept, names, data.weights)
     problem = MultinomialProblem(design, data, n_classes, settings.l2)
     if settings.l2 > 0.0:
@@ -214,7 +214,7 @@ class _End:
 
 def _solve(
     problem: GlmProblem | MultinomialProblem,
-    settings: Settings,
+    settings: FitSettings,
     names: list[str],
     patience: int | None = None,
 ) -> _End:
@@ -242,7 +242,7 @@ def _look(problem: GlmProblem | MultinomialProblem, solved: Solved) -> _End:
     return _End(problem, solved, curvature, faint, -(invert(curvature) @ solved.gradient))
 
 
-def _go_on(problem: Likelihood, solved: Solved, settings: Settings, proven: bool) -> Solved:
+def _go_on(problem: Likelihood, solved: Solved, settings: FitSettings, proven: bool) -> Solved:
     """Give a fit whose optimum is known to be finite the steps that are left to it.
 
     Where its own weights do not prove that, it may have strayed to where the likelihood is flat
@@ -297,7 +297,7 @@ def _limit(
     rows: Floats,
     left: NDArray[np.int64] | None,
     direction: Floats,
-    settings: Settings,
+    settings: FitSettings,
 ) -> Fit:
     """Fit the limiting conditional model: what the separated rows leave to be estimated."""
     basis = determined_basis(rows)

@@ -25,13 +25,13 @@ from crossfade.glm.inference import TestResult
 from crossfade.glm.summary import Summary
 from crossfade.table.groups import encode_groups
 
-__all__ = ["Results", "Training", "check_level", "shown"]
+__all__ = ["Results", "TrainingRows", "check_level", "shown"]
 
 CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """The rows a model was fitted to, by reference.
 
     Attributes
@@ -87,7 +87,7 @@ class Results(BaseEstimator):
 
     _title: str
 
-    def _trained(self) -> Training:
+    def _trained(self) -> TrainingRows:
         check_is_fitted(self)
         if not hasattr(self, "_training"):
             raise DataError(
