@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import selection
+from benchmarks import comparison, selection
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
@@ -22,6 +22,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="times each contender runs")
     parser.add_argument("--no-memory", action="store_true", help="leave the memory runs out")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there as well")
+    parser.add_argument("--sets", nargs="+", metavar="SET", help="data sets of --only compare")
     parser.add_argument("--check", action="store_true", help="fail when a goal is missed")
     return parser.parse_args(arguments)
 
@@ -54,6 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.only.lower() in selection.TITLE:
         say(selection.TITLE)
         parts.append(selection.table(max(2, round(20 * min(options.scale, 1.0)))))
+    if options.only.lower() in comparison.TITLE:
+        say(comparison.TITLE)
+        parts.append(comparison.table(options.sets or comparison.SETS, say=say))
+    if options.only.lower() in "stopping early":
+        parts.append(comparison.stopping_table(max(20, round(500 * min(options.scale, 1.0)))))
     text = "\n\n".join(parts) + "\n"
     print(text)
     if options.out is not None:

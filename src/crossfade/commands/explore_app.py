@@ -24,6 +24,7 @@ from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
 from crossfade.comparison.inputs import Problem, read_problem
 from crossfade.comparison.models import SHORT_NAMES
+from crossfade.comparison.results import Status
 from crossfade.errors import DataError
 from crossfade.report.page import check_installed, render_message, render_page
 
@@ -46,6 +47,9 @@ _UNREAD: Final = 5.0
 
 #: Seconds that a connection has for the header of its request.
 _HEADER_SECONDS: Final = 10.0
+
+#: Seconds between two pictures of the table of a comparison under way.
+_TABLE_SECONDS: Final = 0.8
 
 _HEADERS: Final = {
     "Connection": "close",
@@ -114,12 +118,15 @@ class Explorer:
         The table, checked.
     doing : tuple of (Choice, int, int, str), or None
         Which page is being made: steps done, steps in all, what comes now.
+    so_far : tuple of (float, dict), or None
+        When its table was last taken down, and that table.
     """
 
     table: OpenTable
     random_state: int
     problem: Problem = field(init=False)
     doing: tuple[Choice, int, int, str] | None = None
+    so_far: tuple[float, dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         self.problem = read_problem(self.table.X, self.table.y)
@@ -127,12 +134,20 @@ class Explorer:
     def page(self, choice: Choice, is_wanted: Callable[[], bool] = lambda: True) -> str:
         """Return the page of a choice; Abandoned where it is not wanted any longer."""
 
-        def report(done: int, total: int, text: str) -> None:
-            self.doing = (choice, done, total, text)
+        def watch(status: Status) -> None:
+            left = status.seconds_left
+            time = "" if left is None else f", at most {left:.0f} s left"
+            self.doing = (choice, status.done, status.total, f"{status.doing}{time}")
             if not is_wanted():
                 raise Abandoned
+            # By the thread that fills the table: nobody else may read it meanwhile.
+            if self.so_far is None or monotonic() - self.so_far[0] > _TABLE_SECONDS:
+                found = status.partial()
+                if found is not None:
+                    self.so_far = monotonic(), found.to_dict()
 
-        report(0, 1, "first fits, to all rows")
+        self.so_far = None
+        self.doing = (choice, 0, 1, "reading the table")
         try:
             X, y = self._part(choice)
             result = compare(
@@ -142,21 +157,24 @@ class Explorer:
                 n_splits=choice.splits,
                 criterion=choice.criterion,
                 random_state=self.random_state,
-                progress=report,
+                watch=watch,
             )
             content = self.table.to_dict() | result.to_dict()
             return render_page(content, self._controls(choice))
         finally:
-            self.doing = None
+            self.doing = self.so_far = None
 
     def waiting(self, choice: Choice) -> str:
         """Return the page that is shown until that of a choice is made."""
         of, done, total, text = self.doing or (None, 0, 1, "")
+        so_far = self.so_far
         if of != choice:
+            so_far = None
             done, total, text = 0, 1, "another comparison is running"
         heading = f"Comparing {shown(Path(self.table.name).name, 80)}"
         text = shown(text[:1].upper() + text[1:], 200)
-        return render_message(heading, f"{text}.", progress=(done, total))
+        table = None if so_far is None else so_far[1]
+        return render_message(heading, f"{text}.", progress=(done, total), so_far=table)
 
     def _part(self, choice: Choice) -> tuple[Any, Any]:
         """Return the chosen rows and columns of the table, and their labels."""

@@ -45,7 +45,10 @@ def _row(cells: list[str]) -> str:
 
 
 def _plus(found: Mapping[str, Any] | None) -> str:
-    return f"{found['mean'].text} ± {found['standard_error'].text}" if found else ""
+    if not found:
+        return ""
+    error = found["standard_error"]
+    return f"{found['mean'].text} ± {error.text}" if error else found["mean"].text
 
 
 def _gap(row: Mapping[str, Any]) -> str:

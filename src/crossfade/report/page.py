@@ -15,7 +15,7 @@ from crossfade._optional import import_optional
 from crossfade.charts.theme import DARK, LIGHT, STYLE_SHEET, Colours, altair, themed
 from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS, Figures
-from crossfade.report.view import sections
+from crossfade.report.view import models_so_far, sections
 
 __all__ = ["check_installed", "draw", "in_frame", "render_message", "render_page"]
 
@@ -46,12 +46,18 @@ def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None =
     )
 
 
-def render_message(heading: str, text: str, progress: tuple[int, int] | None = None) -> str:
-    """Return a page that only says something."""
+def render_message(
+    heading: str,
+    text: str,
+    progress: tuple[int, int] | None = None,
+    so_far: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a page that says something, with the table of a comparison under way if given."""
+    models = None if so_far is None else models_so_far(so_far)
     page: str = (
         _environment()
         .get_template("message.html")
-        .render(_look(), heading=heading, text=text, progress=progress)
+        .render(_look(), heading=heading, text=text, progress=progress, models=models)
     )
     return page
 

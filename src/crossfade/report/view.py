@@ -11,7 +11,7 @@ from crossfade.classifiers.naive_bayes import BY_TYPE
 from crossfade.report.figures import METRICS, bar_names
 from crossfade.report.numbers import decimals
 
-__all__ = ["Number", "sections"]
+__all__ = ["Number", "models_so_far", "sections"]
 
 
 class Number(NamedTuple):
@@ -61,7 +61,7 @@ def sections(content: Mapping[str, Any]) -> dict[str, Any]:
         },
         "complete": content["splits"]["complete"],
         "verdict": content["verdict"],
-        "models": _models(content),
+        "models": models_so_far(content),
         "curve": _curve(content),
         "tradeoff": _tradeoff(content),
         "calibration": _calibration(content),
@@ -94,7 +94,9 @@ def _around(found: Mapping[str, float], scale: float = 1.0, places: int | None =
     if places is None:
         places = decimals(found["standard_error"])
 
-    def number(key: str) -> Number:
+    def number(key: str) -> Number | None:
+        if found[key] is None:  # one split has no spread
+            return None
         text = f"{scale * found[key]:.{places}f}"
         return Number(text.lstrip("-") if float(text) == 0 else text, found[key])
 
@@ -104,7 +106,8 @@ def _around(found: Mapping[str, float], scale: float = 1.0, places: int | None =
 # -- models --------------------------------------------------------------------------------------
 
 
-def _models(content: Mapping[str, Any]) -> dict[str, Any]:
+def models_so_far(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the table of models, also of a comparison under way."""
     criterion = content["criterion"]
     fits = [m["fit_seconds"] for m in content["models"] if m["fit_seconds"]]
     unit, scale, pattern = ("ms", 1e3, ".1f") if max(fits, default=0.0) < 1 else ("s", 1.0, ".2f")
