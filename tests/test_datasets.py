@@ -118,5 +118,5 @@ def test_shared_data_have_the_documented_counts(
     assert data.X.shape == (rows, columns)
     assert sum(data.X.null_count().row(0)) == missing
     assert dict(data.y.value_counts().iter_rows()) == counts
-    matrix = Schema.learn(data.X).encode(data.X, unknown="error")
+    matrix = Schema.learn(data.X).encode(data.X, handle_unknown="error")
     assert int(np.isnan(matrix).sum()) == missing

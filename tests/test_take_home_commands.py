@@ -260,7 +260,7 @@ def test_a_model_that_refuses_new_categories_says_so(table, tmp_path, capsys):
     from crossfade.io import save_model
 
     frame = pl.read_csv(table)
-    estimator = NaiveBayes(tradeoff=1, unknown="error")
+    estimator = NaiveBayes(tradeoff=1, handle_unknown="error")
     estimator.fit(frame.drop("default"), frame["default"])
     save_model(estimator, tmp_path / "strict.skops")
     new = tmp_path / "new.csv"
@@ -269,12 +269,12 @@ def test_a_model_that_refuses_new_categories_says_so(table, tmp_path, capsys):
     assert "expected only categories seen in fit, got 'Paris'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("unknown", ["error", "marginalise"])
+@pytest.mark.parametrize("unknown", ["error", "ignore"])
 def test_what_fit_says_of_new_categories_is_done(table, tmp_path, capsys, unknown):
     path, new = tmp_path / "model.skops", tmp_path / "new.csv"
-    options = ["-t", "default", "-m", "nb:generative", "--unknown", unknown, "-o", path]
+    options = ["-t", "default", "-m", "nb:generative", "--handle-unknown", unknown, "-o", path]
     assert run("fit", table, *options) == 0
-    assert load_model(path).estimator.unknown == unknown
+    assert load_model(path).estimator.handle_unknown == unknown
     frame = mixed_table()[0]
     text = next(name for name in frame.columns if frame[name].dtype == pl.String)
     frame.with_columns(pl.lit("never seen").alias(text)).write_csv(new)
@@ -288,14 +288,20 @@ def test_what_fit_says_of_new_categories_is_done(table, tmp_path, capsys, unknow
 @pytest.mark.parametrize(
     ("model", "unknown", "message"),
     [
-        ("best", "error", "--unknown: expected none with --model best, got error"),
-        ("gaussian-shared", "error", "--unknown: expected none with --model gaussian-shared"),
-        ("naive-bayes", "skip", "unknown: expected 'marginalise' or 'error', got 'skip'"),
+        ("best", "error", "--handle-unknown: expected none with --model best, got error"),
+        (
+            "gaussian-shared",
+            "error",
+            "--handle-unknown: expected none with --model gaus",
+        ),
+        ("naive-bayes", "skip", "handle_unknown: expected 'ignore' or 'error', got 'skip'"),
     ],
 )
 def test_models_that_take_no_such_word_refuse_it(table, tmp_path, capsys, model, unknown, message):
     out = tmp_path / "m.skops"
-    assert run("fit", table, "-t", "default", "-m", model, "--unknown", unknown, "-o", out) == 2
+    assert (
+        run("fit", table, "-t", "default", "-m", model, "--handle-unknown", unknown, "-o", out) == 2
+    )
     said = capsys.readouterr().err
     assert message in said
     assert said.count("\n") == 1

@@ -37,7 +37,10 @@ def test_a_wrong_tradeoff(make, tradeoff):
         (NaiveBayes({0: 3}), "density: expected 'auto', one of 'bernoulli'"),
         (NaiveBayes({7: "gaussian"}), "expected a column name or an index from 0 to 2, got 7"),
         (NaiveBayes({"a": "gaussian"}), "expected a column of X, got 'a'"),
-        (NaiveBayes(unknown="skip"), "unknown: expected 'marginalise' or 'error', got 'skip'"),
+        (
+            NaiveBayes(handle_unknown="skip"),
+            "handle_unknown: expected 'ignore' or .*'skip'",
+        ),
         (NaiveBayes(selection="accuracy"), "selection: expected one of 'log_loss'"),
         (GaussianDiscriminant("diag"), "covariance: expected one of 'shared', .*got 'diag'"),
         (GaussianDiscriminant(shrinkage=1.0), r"shrinkage: expected a number in \[0, 1\)"),

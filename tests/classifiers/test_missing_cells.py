@@ -212,7 +212,7 @@ def test_a_category_not_seen_in_fit_is_left_out(tradeoff):
     new = pl.DataFrame({"city": ["Paris", "Oslo"], "x": [0.5, 0.5]})
     absent = pl.DataFrame({"city": [None, "Oslo"], "x": [0.5, 0.5]})
     np.testing.assert_array_equal(model.predict_proba(new), model.predict_proba(absent))
-    strict = NaiveBayes(tradeoff=tradeoff, unknown="error").fit(table, y)
+    strict = NaiveBayes(tradeoff=tradeoff, handle_unknown="error").fit(table, y)
     np.testing.assert_array_equal(strict.predict_proba(absent), model.predict_proba(absent))
     with pytest.raises(
         DataError,

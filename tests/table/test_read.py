@@ -30,9 +30,9 @@ from tests.table.tables import CELLS, every_library
 class NearestMean(ClassifierMixin, BaseEstimator):
     """The least estimator that uses every function of this room: the nearest class mean."""
 
-    def __init__(self, class_weight: Any = None, unknown: str = "marginalise") -> None:
+    def __init__(self, class_weight: Any = None, handle_unknown: str = "ignore") -> None:
         self.class_weight = class_weight
-        self.unknown = unknown
+        self.handle_unknown = handle_unknown
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NearestMean:
         return self._add(X, y, None, sample_weight, first=True)
@@ -66,7 +66,7 @@ class NearestMean(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        matrix, schema = read_features(self, X, reset=False, unknown=self.unknown)
+        matrix, schema = read_features(self, X, reset=False, handle_unknown=self.handle_unknown)
         self._refuse_infinity(matrix, schema)
         counts, sums, squares = self.sums_
         seen = np.maximum(counts, 1e-300)
@@ -157,12 +157,12 @@ def test_a_failed_fit_leaves_nothing_behind() -> None:
     fresh = NearestMean()
     with pytest.raises(DataError, match="none in 2 rows"):
         fresh.fit(np.full((2, 2), np.nan), [0, 1])
-    assert vars(fresh) == {"class_weight": None, "unknown": "marginalise"}
+    assert vars(fresh) == {"class_weight": None, "handle_unknown": "ignore"}
 
 
 def test_partial_fit_learns_new_categories() -> None:
     first, second = pl.DataFrame({"c": ["x", "y"]}), pl.DataFrame({"c": ["z", "x"]})
-    estimator = NearestMean(unknown="error").partial_fit(first, [0, 1], classes=[0, 1])
+    estimator = NearestMean(handle_unknown="error").partial_fit(first, [0, 1], classes=[0, 1])
     with pytest.raises(DataError, match=r"got 'z' \(1 new, in 1 rows\)"):
         estimator.predict(second)
     estimator.partial_fit(second, [0, 1])

@@ -105,7 +105,7 @@ def test_cells_survive_the_round_trip_in_every_library(rows: list[tuple[Any, ...
         refused(frame, "X: expected some cells that are not missing, got none")
         return
     schema = Schema.learn(frame)
-    matrix = schema.encode(frame, unknown="error")
+    matrix = schema.encode(frame, handle_unknown="error")
     decoded = schema.decode(matrix)
     assert decoded == [frame[name].to_list() for name in names]
     arrow = frame.to_arrow()
@@ -454,18 +454,18 @@ def test_unseen_values(schema: Schema) -> None:
     with pytest.raises(
         DataError,
         match=r"^X: column 'city': expected only categories seen in fit, got 'Köln', 'Rom' \(2 "
-        r"new, in 3 rows\); fit on rows that have them, or set unknown='marginalise' ",
+        r"new, in 3 rows\); fit on rows that have them, or set handle_unknown='ignore' ",
     ):
-        schema.encode(new, unknown="error")
+        schema.encode(new, handle_unknown="error")
     other = pandas.assign(flag=[1, 5, 0, 7, 1])
     assert_array_equal(schema.encode(other)[:, 4], [1, NAN, 0, NAN, 1])
     with pytest.raises(DataError, match=r"expected only 0 and 1 as in fit, got 5 in 2 rows; "):
-        schema.encode(other, unknown="error")
+        schema.encode(other, handle_unknown="error")
     with pytest.raises(
-        DataError, match=r"^unknown: expected 'marginalise' or 'error', got 'ignore'; "
+        DataError, match=r"^handle_unknown: expected 'ignore' or 'error', got 'skip'; "
     ):
-        schema.encode(pandas, unknown="ignore")  # type: ignore[arg-type]
-    assert_array_equal(schema.encode(pandas, unknown="error"), EXPECTED)
+        schema.encode(pandas, handle_unknown="skip")  # type: ignore[arg-type]
+    assert_array_equal(schema.encode(pandas, handle_unknown="error"), EXPECTED)
 
 
 @pytest.mark.parametrize("value", [-1, 2.5, np.inf])

@@ -98,10 +98,10 @@ class TradeoffClassifier(FittedViews, ABC):
         check_number("l2", self.l2, 0.0, "0 for no penalty, 1 as scikit-learn's C=1")
         if isinstance(self.selection, str):
             check_criterion(self.selection, 0)
-        if self.unknown not in ("marginalise", "error"):
+        if self.handle_unknown not in ("ignore", "error"):
             raise DataError(
-                f"unknown: expected 'marginalise' or 'error', got {self.unknown!r}; 'marginalise' "
-                "treats a category not seen in fit as missing"
+                f"handle_unknown: expected 'ignore' or 'error', got {self.handle_unknown!r}; "
+                "'ignore' treats a category not seen in fit as missing"
             )
 
     # -- fitting ---------------------------------------------------------------------------------

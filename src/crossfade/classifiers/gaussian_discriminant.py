@@ -89,7 +89,7 @@ feature_names_in_
     0.98
     """
 
-    unknown: Literal["marginalise", "error"] = "error"
+    handle_unknown: Literal["ignore", "error"] = "error"
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ default="auto"
         try a tenth and ten times of it, too.
     class_prior : {"empirical", "uniform"}, array (n_classes,) or mapping, default="empirical"
         Class shares where the model will be used. Other than the data's they shift the posterior.
-    unknown : {"marginalise", "error"}, default="marginalise"
+    handle_unknown : {"ignore", "error"}, default="ignore"
         A category not seen in fit is treated as missing, or refused.
     selection : {"log_loss", "brier", "error"} or array (n_classes, n_classes), default="log_loss"
         By which out-of-fold loss "best" picks; an array holds costs[true, decided], and decisions
@@ -175,7 +175,7 @@ default="auto"
         var_smoothing: float = 1e-9,
         l2: float = 1.0,
         class_prior: str | ArrayLike | Mapping[Any, float] = "empirical",
-        unknown: Literal["marginalise", "error"] = "marginalise",
+        handle_unknown: Literal["ignore", "error"] = "ignore",
         selection: str | ArrayLike = "log_loss",
         class_weight: Mapping[Any, float] | str | None = None,
     ) -> None:
@@ -186,7 +186,7 @@ default="auto"
         self.var_smoothing = var_smoothing
         self.l2 = l2
         self.class_prior = class_prior
-        self.unknown = unknown
+        self.handle_unknown = handle_unknown
         self.selection = selection
         self.class_weight = class_weight
 

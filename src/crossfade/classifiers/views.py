@@ -33,7 +33,7 @@ __all__ = ["FittedViews"]
 class FittedViews(ClassifierMixin, BaseEstimator):
     """Predictions, densities, samples and the linear view of a fitted classifier."""
 
-    unknown: Literal["marginalise", "error"]
+    handle_unknown: Literal["ignore", "error"]
     selection: str | ArrayLike
 
     classes_: NDArray[Any]
@@ -55,7 +55,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
-        matrix, _ = read_features(self, X, reset=False, unknown=self.unknown)
+        matrix, _ = read_features(self, X, reset=False, handle_unknown=self.handle_unknown)
         return matrix
 
     def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:

@@ -44,11 +44,11 @@ def fit(
             "[default: auto]",
         ),
     ] = None,
-    unknown: Annotated[
+    handle_unknown: Annotated[
         str | None,
         typer.Option(
             help="What naive-bayes does with a category that is new in crossfade predict: "
-            "marginalise (take it as missing) or error.  [default: marginalise]",
+            "ignore (take it as missing) or error.  [default: ignore]",
         ),
     ] = None,
     splits: Annotated[int, typer.Option(help="Number of random splits for best.")] = 20,
@@ -80,7 +80,7 @@ def fit(
     lines = list(table.notes)
     if model == "best":
         _refuse_tradeoff(tradeoff)
-        _refuse_unknown(unknown, "best")
+        _refuse_unknown(handle_unknown, "best")
         with live_progress(table.name) as progress:
             label, estimator, comparison, verdict = _best(table, problem, splits, seed, progress)
         training["comparison"] = comparison
@@ -89,10 +89,10 @@ def fit(
         from crossfade.comparison.models import choose_model
 
         label, estimator = choose_model(model, _number(tradeoff))
-        if unknown is not None:
-            if "unknown" not in estimator.get_params(deep=False):
-                _refuse_unknown(unknown, model)
-            estimator.set_params(unknown=unknown)
+        if handle_unknown is not None:
+            if "handle_unknown" not in estimator.get_params(deep=False):
+                _refuse_unknown(handle_unknown, model)
+            estimator.set_params(handle_unknown=handle_unknown)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(table.X, table.y)
@@ -130,13 +130,13 @@ def _refuse_tradeoff(tradeoff: str | None) -> None:
         )
 
 
-def _refuse_unknown(unknown: str | None, model: str) -> None:
+def _refuse_unknown(handle_unknown: str | None, model: str) -> None:
     from crossfade.errors import DataError
 
-    if unknown is not None:
+    if handle_unknown is not None:
         raise DataError(
-            f"--unknown: expected none with --model {model}, got {unknown}; only naive-bayes can "
-            "refuse new categories: name it with --model naive-bayes"
+            f"--handle-unknown: expected none with --model {model}, got {handle_unknown}; "
+            "only naive-bayes can refuse new categories: name it with --model naive-bayes"
         )
 
 

@@ -88,8 +88,8 @@ def check_counts(values: NDArray[Any], place: str) -> None:
         )
 
 
-def check_booleans(values: NDArray[Any], place: str, unknown: str) -> NDArray[Any]:
-    """Return 0, 1 and NaN; another number is treated as `unknown` says."""
+def check_booleans(values: NDArray[Any], place: str, handle_unknown: str) -> NDArray[Any]:
+    """Return 0, 1 and NaN; another number is treated as `handle_unknown` says."""
     other = (values != 0) & (values != 1)
     if values.dtype.kind == "f":
         other &= ~np.isnan(values)
@@ -97,10 +97,10 @@ def check_booleans(values: NDArray[Any], place: str, unknown: str) -> NDArray[An
         return values
     if np.isinf(values[other]).any():
         raise DataError(f"{place}: expected 0, 1 or NaN, got infinity; {INFINITE}")
-    if unknown == "error":
+    if handle_unknown == "error":
         raise DataError(
             f"{place}: expected only 0 and 1 as in fit, got {show(values[other][0])} in "
-            f"{int(other.sum())} rows; correct the cells, or set unknown='marginalise' to treat "
+            f"{int(other.sum())} rows; correct the cells, or set handle_unknown='ignore' to treat "
             "them as missing"
         )
     return np.where(other, np.nan, values.astype(np.float64))

@@ -27,7 +27,7 @@ def read_features(
     *,
     reset: bool,
     declared: Mapping[Any, str] | str | None = None,
-    unknown: Literal["marginalise", "error"] = "marginalise",
+    handle_unknown: Literal["ignore", "error"] = "ignore",
     sample_weight: Any = None,
     extend: bool = False,
 ) -> tuple[NDArray[Any], Schema]:
@@ -44,7 +44,7 @@ def read_features(
         schema: Schema = estimator.schema_
         if extend:
             schema = schema.extended(columns)
-        matrix = schema.encode(columns, unknown)
+        matrix = schema.encode(columns, handle_unknown)
     else:
         schema = Schema.learn(columns, declared, sample_weight=sample_weight)
         # Categories of rows without weight are not in the schema, and must not be an error.

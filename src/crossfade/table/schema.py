@@ -117,16 +117,14 @@ class Schema:
 
     # -- encoding --------------------------------------------------------------------------------
 
-    def encode(
-        self, X: Any, unknown: Literal["marginalise", "error"] = "marginalise"
-    ) -> NDArray[Any]:
+    def encode(self, X: Any, handle_unknown: Literal["ignore", "error"] = "ignore") -> NDArray[Any]:
         """Return the table as one matrix.
 
         Shapes: X (n_rows, n_features); → (n_rows, n_features).
         """
-        if unknown not in ("marginalise", "error"):
+        if handle_unknown not in ("ignore", "error"):
             raise DataError(
-                f"unknown: expected 'marginalise' or 'error', got {unknown!r}; 'marginalise' "
+                f"handle_unknown: expected 'ignore' or 'error', got {handle_unknown!r}; 'ignore' "
                 "treats a new category as a missing cell"
             )
         columns = self._matching(X)
@@ -134,7 +132,8 @@ class Schema:
         if plain is not None:
             return plain
         encoded = by_column(
-            columns, lambda index: self._encode_column(columns.columns[index], index, unknown)
+            columns,
+            lambda index: self._encode_column(columns.columns[index], index, handle_unknown),
         )
         return stacked(encoded, columns.n_rows)
 
@@ -193,30 +192,30 @@ class Schema:
                 return None
         return as_floats(matrix)
 
-    def _encode_column(self, column: Column, index: int, unknown: str) -> NDArray[Any]:
+    def _encode_column(self, column: Column, index: int, handle_unknown: str) -> NDArray[Any]:
         if self.categories[index] is not None:
-            return self._coded(column, index, unknown)
+            return self._coded(column, index, handle_unknown)
         values = to_numbers(column)
         kind = self.kinds[index]
         if kind == "count":
             check_counts(values, column.where)
         if kind == "boolean" and column.storage != "boolean":
-            return check_booleans(values, column.where, unknown)
+            return check_booleans(values, column.where, handle_unknown)
         return values
 
-    def _coded(self, column: Column, index: int, unknown: str) -> NDArray[np.float64]:
+    def _coded(self, column: Column, index: int, handle_unknown: str) -> NDArray[np.float64]:
         values, codes = self._factorised(column, index)
         lookup = self._lookups[index]
         assert lookup is not None
         positions = np.append(recode(values, lookup).astype(np.float64), -1.0)
         unseen = positions[:-1] < 0
-        if unknown == "error" and unseen.any():
+        if handle_unknown == "error" and unseen.any():
             new = [values[i] for i in np.flatnonzero(unseen)[:3].tolist()]
             times = int(np.isin(codes, np.flatnonzero(unseen)).sum())
             raise DataError(
                 f"{column.where}: expected only categories seen in fit, got "
                 f"{', '.join(show(value) for value in new)} ({int(unseen.sum())} new, in {times} "
-                "rows); fit on rows that have them, or set unknown='marginalise' to treat such "
+                "rows); fit on rows that have them, or set handle_unknown='ignore' to treat such "
                 "cells as missing"
             )
         positions[positions < 0] = np.nan
