@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossfade.commands.output import console, list_item, plain, shortened
+from crossfade.commands.stopping import working
 from crossfade.comparison.results import ComparisonResult, ModelResult, Status
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
 
@@ -119,9 +120,11 @@ def live_table() -> Iterator[Callable[[Status], None]]:
     """
     out = console(stderr=True)
     if not sys.stderr.isatty():
-        yield _Lines(out)
+        with working(lambda: None):
+            yield _Lines(out)
         return
-    with Live(console=out, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
+    live = Live(console=out, auto_refresh=False, transient=True, vertical_overflow="crop")
+    with live, working(live.stop):
         yield _Pictures(out, live)
 
 
