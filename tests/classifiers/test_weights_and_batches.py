@@ -193,6 +193,33 @@ def test_batches_refuse_what_they_cannot_use():
     np.testing.assert_array_equal(model.predict_proba(X), before)  # nothing half-done
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "got"),
+    [
+        ([0, 1, 1, 0], [5, 7, 0, 9], "expected 0 and 1 as in the first batch, got 5"),
+        ([0, 1, 1, 0], [0, 1, 1, 7], "expected 0 and 1 as in the first batch, got 7"),
+        ([0, 1, 1, 0], [0, -1, 1, 0], "expected 0 and 1 as in the first batch, got -1"),
+        ([0, 1, 2, 3, 1, 0], [3, 101], "expected 0 to 100 as in the first batch, got 101"),
+        ([0, 1, 1, 0], [1, 0, 0, 1], None),
+        ([0, 1, 2, 3, 1, 0], [0, 4, 1, 1], None),
+    ],
+)
+def test_a_batch_agrees_with_the_whole_or_is_refused(first, later, got):
+    first, later = np.array(first)[:, None], np.array(later)[:, None]
+    y, z = np.arange(len(first)) % 2, np.arange(len(later)) % 2
+    model = NaiveBayes(tradeoff=1).partial_fit(first, y)
+    if got is not None:
+        before = model.predict_proba(first)
+        with pytest.raises(DataError, match=f"X: column 0: {got}; give the column another density"):
+            model.partial_fit(later, z)
+        np.testing.assert_array_equal(model.predict_proba(first), before)
+        model = NaiveBayes({0: "gaussian"}, tradeoff=1).partial_fit(first, y)
+    model.partial_fit(later, z)
+    whole = NaiveBayes(model.density, tradeoff=1)
+    whole.fit(np.vstack([first, later]), np.append(y, z))
+    np.testing.assert_allclose(model.predict_proba(first), whole.predict_proba(first), atol=1e-9)
+
+
 def test_wrong_weights_are_refused():
     X, y = continuous()
     for weights, message in [

@@ -61,6 +61,8 @@ class BatchClassifier(TradeoffClassifier, ABC):
         """Fit on one more batch of rows; batches give what one fit on all rows gives.
 
         Kinds of columns are settled by the first batch; new categories are learnt as they come.
+        Other numbers than 0 and 1 in a column that held only these, and numbers above 100 in one
+        of counts, would have given the column another kind: such a batch is refused.
 
         Parameters
         ----------
@@ -97,6 +99,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
         else:
             matrix, schema = read_features(self, X, reset=False, extend=True)
+            self._check_batch(X, schema)
             known, _ = encode_labels(self.classes_)
             _, codes = encode_labels(y, known, minimum=1, n_samples=matrix.shape[0])
             if classes is not None and not np.array_equal(encode_labels(classes)[0], known):
@@ -113,6 +116,9 @@ class BatchClassifier(TradeoffClassifier, ABC):
         else:
             self._add_rows(rows, *self._widened(self._started, self._summary, schema))
         return self
+
+    def _check_batch(self, X: Any, schema: Schema) -> None:
+        """Refuse a later batch whose cells would have given a column another kind."""
 
     def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:
         """Add encoded rows to a generative fit, or begin one with them."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crossfade._checks import check_number
+from crossfade._checks import check_number, show
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.batches import BatchClassifier
 from crossfade.densities import (
@@ -25,6 +25,8 @@ from crossfade.densities import (
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
 from crossfade.table import Schema
+from crossfade.table.columns import read_columns
+from crossfade.table.kinds import LARGEST_COUNT
 from crossfade.tradeoff.column_evidence import (
     column_evidence,
     is_candidate,
@@ -325,6 +327,25 @@ default="auto"
         if one == "poisson":
             return Poisson(self.alpha)
         return Categorical(_levels(columns, schema), self.alpha)
+
+    def _check_batch(self, X: Any, schema: Schema) -> None:
+        columns = read_columns(X).columns
+        for j, kind in enumerate(schema.kinds):
+            by_type = self.density_report_[j]["reason"] == BY_TYPE
+            if kind == "boolean":
+                known = schema.categories[j] or (0, 1)
+                other = [value for value in columns[j].factorised[0] if value not in known]
+            elif kind == "count" and by_type:
+                other = [value for value in columns[j].factorised[0] if value > LARGEST_COUNT]
+                known = (f"0 to {LARGEST_COUNT}",)
+            else:
+                continue
+            if other:
+                raise DataError(
+                    f"{schema.where(j)}: expected {' and '.join(map(str, known))} as in the first "
+                    f"batch, got {show(other[0])}; give the column another density from the first "
+                    f"batch on, for example density={{{schema.names[j]!r}: 'gaussian'}}"
+                )
 
     def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
         assert isinstance(started, Product)

@@ -45,7 +45,7 @@ Kind = Literal["continuous", "count", "boolean", "categorical"]
 _KINDS: tuple[Kind, ...] = ("continuous", "count", "boolean", "categorical")
 
 #: Integers above this are continuous: a Poisson variable of large mean is Gaussian enough.
-_LARGEST_COUNT = 100
+LARGEST_COUNT = 100
 
 #: Bounds on variance / mean of a count; a Poisson variable has 1.
 _DISPERSION = (0.5, 1.5)
@@ -133,7 +133,7 @@ def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | No
         return kinds
     low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
     boolean = (low >= 0) & (high <= 1)
-    small = np.flatnonzero((low == 0) & (high <= _LARGEST_COUNT) & ~boolean)
+    small = np.flatnonzero((low == 0) & (high <= LARGEST_COUNT) & ~boolean)
     mean, variance = _moments(values, small, sample_weight)
     dispersed = (_DISPERSION[0] * mean <= variance) & (variance <= _DISPERSION[1] * mean)
     for index in np.flatnonzero(boolean).tolist():
