@@ -21,6 +21,7 @@ from crossfade import NaiveBayes
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.criteria import losses
+from crossfade.tradeoff.fitting import Family, bound_rows
 from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
 from crossfade.tradeoff.out_of_fold import Member, out_of_fold
 from crossfade.tradeoff.path import follow, minimise
@@ -39,16 +40,16 @@ def compare(name: str, n: int, n_refits: int) -> list[dict[str, Any]]:
     X, y = data
     index = sample_rows(len(y), min(1.0, n / len(y)))
     model = NaiveBayes()
-    rows, schema, _ = model._read(X[index], y[index], None)
-    densities = model._densities(schema)
+    rows, schema, choices, _ = model._read(X[index], y[index], None)
+    densities, family = model._densities(schema, choices), Family(model.l2)
 
     def refit(variant: int, part: Any) -> Any:
-        return model._objective(part, bind(densities[variant], part))
+        return family.objective(part, bind(densities[variant], part))
 
     members = []
     for variant, density in enumerate(densities):
-        rows, bound = model._bound(rows, density)
-        objective = model._objective(rows, bound)
+        rows, bound, _ = bound_rows(rows, density)
+        objective = family.objective(rows, bound)
         for point in follow(objective, _POINTS, tol=1e-8):
             at = objective.with_tradeoff(point.tradeoff).with_penalty(point.l2)
             members.append(Member(variant, at, point))

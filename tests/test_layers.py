@@ -22,6 +22,7 @@ LAYERS = (
     ("table",),
     ("chains", "densities"),
     ("tradeoff",),
+    ("choice",),
     ("classifiers", "crf", "glm", "hmm", "tagging"),
     ("theory", "evaluation"),
     ("report", "io"),

@@ -291,5 +291,8 @@ def test_a_row_without_a_posterior_is_refused_and_never_nan(make, tradeoff, meth
         model = make("gaussian", tradeoff=tradeoff).fit(X, y)  # there, nothing is too far
     far = np.array(X[:3], dtype=float)
     far[1, 2] = 1e300
+    if tradeoff == 0 and make is GaussianDiscriminant:  # linear in the columns, however far out
+        assert not pd.isna(getattr(model, method)(far)).any()
+        return
     with pytest.raises(DataError, match=r"expected numbers near enough .* got 1e\+300"):
         getattr(model, method)(far)

@@ -95,7 +95,7 @@ def test_a_posterior_that_is_no_density():
         model.fit(X, y)
         # What a fit at tradeoff 0 may come to: variances below zero.
         turned = replace(model.parameters_, natural=-model.parameters_.natural)
-        model._set_parameters(model.density_, turned, None)
+        model._fitted = replace(model._fitted, optimum=turned)
         assert not np.isfinite(model.density_.log_partition(turned.natural)).any()
         check(model, X)
         assert explain(model, X).scores.shape == (120, 2)
@@ -103,7 +103,8 @@ def test_a_posterior_that_is_no_density():
     gap = X.copy()
     gap[::3, 0] = np.nan
     check(model := NaiveBayes(tradeoff=1).fit(X, y), gap)
-    model._set_parameters(model.density_, replace(turned, natural=-model.parameters_.natural), None)
+    turned = replace(turned, natural=-model.parameters_.natural)
+    model._fitted = replace(model._fitted, optimum=turned)
     check(model, gap)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,23 +14,21 @@ from sklearn.utils.validation import _num_samples
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade.classifiers.base import TradeoffClassifier
-from crossfade.classifiers.checks import has_missing, prior_shift
-from crossfade.densities.base import Density
-from crossfade.errors import DataError, DomainError
+from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.decoding import table_library
-from crossfade.tradeoff.binding import summarise
+from crossfade.tradeoff.fitting import Sums, add_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.objective import generative
 
 __all__ = ["BatchClassifier"]
 
 
 def _only_generative(estimator: Any) -> bool:
-    if estimator._n_components > 1:
+    components = getattr(estimator, "components", 1)
+    if components > 1:
         raise AttributeError(
-            f"partial_fit: expected components=1, got {estimator._n_components}; a mixture's fit "
-            "needs all rows again and again: call fit on all rows"
+            f"partial_fit: expected components=1, got {components}; a mixture's fit needs all rows "
+            "again and again: call fit on all rows"
         )
     if estimator.tradeoff == 1:
         return True
@@ -37,13 +36,6 @@ def _only_generative(estimator: Any) -> bool:
         f"partial_fit: expected tradeoff=1, got {estimator.tradeoff!r}; only the generative fit "
         "can be made in batches: set tradeoff=1 or call fit on all rows"
     )
-
-
-def _together(before: Any, more: Any) -> Any:
-    """Return the sum of two summaries, both left as they are."""
-    if isinstance(before, tuple):
-        return tuple(map(_together, before, more))
-    return before + more
 
 
 class BatchClassifier(TradeoffClassifier, ABC):
@@ -85,13 +77,14 @@ class BatchClassifier(TradeoffClassifier, ABC):
             If a parameter, the columns or the labels cannot be used as given.
         """
         self._check_parameters()
-        first = not hasattr(self, "_started")
+        fitted = getattr(self, "_fitted", None)
+        before = None if fitted is None or fitted.sums is None else fitted
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         if given is not None and not given.all():
             kept = np.flatnonzero(given)
             X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
-        if first:
+        if before is None:
             matrix, schema = read_features(
                 self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
             )
@@ -109,39 +102,21 @@ class BatchClassifier(TradeoffClassifier, ABC):
                 )
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
         rows = LabelledRows(matrix, codes, weights, self.classes_.size)
-        if first:
-            # At λ = 1 the types decide, whatever an earlier fit at another tradeoff found.
-            self._better_kinds(rows, schema, None)
-            self._add_rows(rows, self._density(schema))
+        if before is None:
+            choices = self._choices(schema)
+            self._set_choices(choices)
+            density = self._density(schema, choices)
         else:
-            self._add_rows(rows, *self._widened(self._started, self._summary, schema))
+            assert before.sums is not None
+            before = replace(before, sums=self._widened(before.sums, schema))
+            density = before.density
+        with self._renamed(rows, density):
+            self._set_fitted(add_rows(rows, density, self._family(self.classes_), before))
         return self
 
     def _check_batch(self, X: Any, schema: Schema) -> None:
         """Refuse a later batch whose cells would have given a column another kind."""
 
-    def _add_rows(self, rows: LabelledRows, density: Density, before: Any = None) -> None:
-        """Add encoded rows to a generative fit, or begin one with them."""
-        first = before is None
-        try:
-            if first:
-                started, summary = summarise(density, rows, scales=False)
-            else:
-                started = density
-                _, summary = summarise(started, rows, started=started)
-                summary = _together(before, summary)
-        except DomainError as error:
-            raise self._refused(error, rows, density) from None
-        bound = started.bind(summary)
-        if has_missing(rows, None) and not started.allows_missing:
-            raise self._missing_cells(rows)
-        self._started, self._summary = started, summary
-        earlier = 0.0 if first else self.class_count_
-        self.class_count_ = rows.class_weights + earlier
-        shift = prior_shift(self.class_prior, self.class_count_, self.classes_)
-        self.tradeoff_, self.n_iter_ = 1.0, 1
-        self._set_parameters(bound.density, generative(bound, self.class_count_), shift)
-
-    def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
+    def _widened(self, sums: Sums, schema: Schema) -> Sums:
         """Return the density and its sums with room for the schema's new categories."""
-        return started, summary
+        return sums

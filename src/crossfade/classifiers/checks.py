@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 
 from crossfade._checks import show
 from crossfade._typing import Floats
-from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.table import check_finite
 
 __all__ = [
     "check_tradeoff",
     "class_shares",
-    "has_missing",
-    "has_missing_cells",
     "prior_shift",
+    "refuse_cells",
 ]
 
 
@@ -65,17 +63,15 @@ def class_shares(prior: Any, classes: NDArray[Any]) -> Floats | None:
     return shares
 
 
-def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
-    """Return whether a cell is missing: by the counts where they are exact, else by a look."""
-    if counts is not None and rows.weights is None:
-        return bool((counts < rows.class_weights[:, None]).any())
-    return has_missing_cells(rows.X)
-
-
-def has_missing_cells(X: NDArray[Any]) -> bool:
-    def block(rows: slice) -> float:
-        flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
-        return float(np.isnan(flat @ flat))
-
-    with np.errstate(over="ignore"):
-        return block_sum(block, X.shape[0]) > 0.0
+def refuse_cells(values: Floats, matrix: NDArray[Any], names: Sequence[str]) -> None:
+    """Refuse the cells of rows for which what was computed from them is NaN."""
+    check_finite(matrix, names)
+    matrix = matrix[np.isnan(values).reshape(len(matrix), -1).any(axis=1)]
+    if not np.nan_to_num(matrix).any():
+        return  # the model's own doing, whatever it is
+    row, column = np.unravel_index(np.nanargmax(np.abs(matrix)), matrix.shape)
+    raise DataError(
+        f"X: column {show(names[int(column)])}: expected numbers near enough to those of fit for "
+        f"their densities to be computed, got {float(matrix[row, column]):g}; correct the cell, or "
+        "make it missing where it is unknown"
+    )

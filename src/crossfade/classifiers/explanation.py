@@ -218,7 +218,7 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
 
 def posterior_power(model: TradeoffClassifier) -> tuple[float, Floats]:
     """Return what log p_k f_k(x) is multiplied with, and what is added, for the log-posterior."""
-    return model.posterior_scale_, model._scorer.base
+    return model.posterior_scale_, model._fitted.whole.scorer.base
 
 
 def _averaged(baseline: Floats, contributions: Floats, n_components: int) -> tuple[Floats, Floats]:

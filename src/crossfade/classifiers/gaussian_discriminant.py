@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from crossfade._checks import check_number
+from crossfade.choice import ColumnChoice
 from crossfade.classifiers.batches import BatchClassifier
-from crossfade.densities.base import Bound, Density
+from crossfade.densities.base import Density
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
 from crossfade.errors import DataError
 from crossfade.table import Schema
-from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.mixture import MixtureObjective
-from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.fitting import Family
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["GaussianDiscriminant"]
@@ -149,17 +149,13 @@ feature_names_in_
                 "repeatable"
             )
 
-    @property
-    def _n_components(self) -> int:  # type: ignore[override]
-        return int(self.components)
-
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
         return "continuous"
 
-    def _density(self, schema: Schema) -> Density:
+    def _density(self, schema: Schema, choices: Sequence[ColumnChoice] = ()) -> Density:
         return self._gaussian(self.covariance, 0.0)
 
-    def _densities(self, schema: Schema) -> list[Density]:
+    def _densities(self, schema: Schema, choices: Sequence[ColumnChoice] = ()) -> list[Density]:
         if self.components > 1:
             return [self._density(schema)]
         # Of few rows a covariance may be singular, and its posterior then certainty.
@@ -176,18 +172,10 @@ feature_names_in_
             covariance, self.shrinkage, shrinkage_rows, standardise=bool(self.standardise)
         )
 
-    def _objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
-        if self.components == 1:
-            return super()._objective(rows, bound)
-        return MixtureObjective(
-            rows,
-            bound,
-            1.0,
-            self.l2,
-            n_components=int(self.components),
-            n_init=int(self.n_init),
-            seed=int(self.random_state),
-        )
+    def _family(self, classes: NDArray[Any]) -> Family:
+        components, starts = int(self.components), int(self.n_init)
+        family, seed = super()._family(classes), int(self.random_state)
+        return replace(family, n_components=components, n_init=starts, seed=seed)
 
     @property
     def means_(self) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from crossfade._checks import check_number, show
-from crossfade._typing import Floats, Integers
+from crossfade._typing import Integers
+from crossfade.choice import KIND_OF_DENSITY, ColumnChoice, by_evidence, by_type, report_of
 from crossfade.classifiers.batches import BatchClassifier
 from crossfade.densities import (
     DENSITIES,
@@ -23,48 +22,14 @@ from crossfade.densities import (
     Product,
 )
 from crossfade.errors import DataError
-from crossfade.optim.newton import sample_rows
 from crossfade.table import Schema
 from crossfade.table.columns import read_columns
 from crossfade.table.kinds import LARGEST_COUNT
-from crossfade.tradeoff.column_evidence import (
-    column_evidence,
-    is_candidate,
-    near_zero_variance,
-    tail_evidence,
-)
-from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.fitting import Sums
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
-__all__ = ["BY_TYPE", "DENSITY_OF_KIND", "NaiveBayes"]
-
-#: The density of a column of each kind, and the kind of column each named density takes.
-DENSITY_OF_KIND = {
-    "continuous": "gaussian",
-    "count": "poisson",
-    "boolean": "bernoulli",
-    "categorical": "categorical",
-}
-
-#: Why a column has its density where its type alone decided.
-BY_TYPE = "by the column's type"
-
-#: Folds for the evidence on columns, and most rows that it is taken from.
-_EVIDENCE_FOLDS = 5
-_EVIDENCE_ROWS = 20_000
-
-#: Rows up to which tails are drawn in. With more, hardly a value lies beyond those seen in the fit,
-#: and every pass over the rows would take logarithms of all of them anew.
-_TAIL_ROWS = 20_000
-
-#: Cells whose mean and spread are taken at once: 16 MB.
-_CELLS_AT_ONCE = 2_000_000
-
-#: Why a column has one variance where the tradeoff is chosen.
-_ONE_VARIANCE = "hardly a row differs from the commonest value: one variance for all classes"
-
-_KIND_OF_DENSITY = {density: kind for kind, density in DENSITY_OF_KIND.items()}
+__all__ = ["NaiveBayes"]
 
 
 class NaiveBayes(BatchClassifier):
@@ -126,7 +91,8 @@ default="auto"
     posterior_scale_ : float
         Sum of the pool's weights: the power of the posterior, relative to the class shares.
     density_report_ : list of dict
-        Each column's name, density, and why it has it.
+        Each column's name, density, why it has it, and "by" what: type, given, evidence or
+        near-zero variance.
     schema_ : Schema
         Names, kinds and categories of the columns.
     density_ : Density
@@ -214,110 +180,73 @@ default="auto"
             } or None
         return None if _is_auto(chosen) else _kind(chosen)
 
-    def _better_kinds(
-        self, rows: LabelledRows, schema: Schema, groups: Integers | None
-    ) -> Mapping[int, str] | None:
-        self.density_report_ = report = _report_of_types(self.density, schema)
-        self._tails: dict[int, tuple[float, float]] = {}
-        self._steady: list[int] = []
-        if not isinstance(self.tradeoff, str):
-            return None
-        open_to_choice = [
-            j
-            for j, one in enumerate(report)
-            if one["density"] in ("gaussian", "poisson") and one["reason"] == BY_TYPE
-        ]
-        few = [j for j in open_to_choice if is_candidate(rows.X[:, j], rows.weights)]
-        tailed = [j for j in open_to_choice if report[j]["density"] == "gaussian" and j not in few]
-        if not self.shared_variance:
-            self._steady = [j for j in tailed if near_zero_variance(rows.X[:, j], rows.weights)]
-        for j in self._steady:
-            report[j]["reason"] = _ONE_VARIANCE
-        if rows.n_samples > _TAIL_ROWS:
-            tailed = []
-        if not few and not tailed:
-            return None
-        index = sample_rows(rows.n_samples, min(1.0, _EVIDENCE_ROWS / rows.n_samples))
-        sample = rows.take(index)
-        sample = replace(sample, has_missing=bool(np.isnan(sample.X).any()))
-        fold = folds(sample, _EVIDENCE_FOLDS, None if groups is None else groups[index])
-        self._draw_tails_in(rows, tailed, fold)
-        found = column_evidence(sample, [(j, report[j]["density"]) for j in few], fold)
-        for j, one in found.items():
-            report[j] |= {"density": one.chosen, "reason": one.reason}
-        if all(one.chosen == one.default for one in found.values()):
-            return None
-        kinds: dict[int, str] = dict(enumerate(schema.kinds))
-        return kinds | {j: _KIND_OF_DENSITY[one.chosen] for j, one in found.items()}
+    def _choices(
+        self, schema: Schema, rows: LabelledRows | None = None, groups: Integers | None = None
+    ) -> list[ColumnChoice]:
+        given: dict[int, str | Density] = {}
+        if isinstance(self.density, Mapping):
+            chosen = self.density.items()
+            given = {schema.index(column): one for column, one in chosen if not _is_auto(one)}
+        elif not _is_auto(self.density):
+            given = dict.fromkeys(range(schema.n_features), self.density)
+        choices = by_type(schema.names, schema.kinds, given)
+        if rows is None or not isinstance(self.tradeoff, str):
+            return choices
+        return by_evidence(choices, rows, groups, shared_variance=self.shared_variance)
 
-    def _draw_tails_in(self, rows: LabelledRows, columns: list[int], fold: Integers) -> None:
-        centre, width = _location_and_spread(rows, columns)
-        varying = [i for i in range(len(columns)) if width[i] > 0.0]
-        columns, centre, width = [columns[i] for i in varying], centre[varying], width[varying]
-        tested = [i for i, j in enumerate(columns) if j not in self._steady]
-        found = tail_evidence(
-            rows, centre[tested], width[tested], [columns[i] for i in tested], fold
-        )
-        for j, at, scale in zip(columns, centre, width, strict=True):
-            if j in found:
-                self.density_report_[j] |= {"density": found[j].chosen, "reason": found[j].reason}
-            else:
-                self.density_report_[j]["density"] = "johnson_su"
-            if self.density_report_[j]["density"] == "johnson_su":
-                self._tails[j] = float(at), float(scale)
+    def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:
+        self.density_report_ = report_of(choices)
 
-    def _density(self, schema: Schema) -> Density:
-        return self._product(schema, Gaussian(self.shared_variance, self.var_smoothing))
+    def _density(self, schema: Schema, choices: Sequence[ColumnChoice]) -> Density:
+        return self._product(schema, choices, Gaussian(self.shared_variance, self.var_smoothing))
 
-    def _densities(self, schema: Schema) -> list[Density]:
-        shared = self._product(schema, Gaussian(True, self.var_smoothing))
+    def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
+        shared = self._product(schema, choices, Gaussian(True, self.var_smoothing))
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
-        own = self._product(schema, Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS))
+        gaussian = Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS)
+        own = self._product(schema, choices, gaussian)
         if self.shared_variance or _own_variances(own) == _own_variances(shared):
             return [shared]
         return [own, shared]
 
-    def _product(self, schema: Schema, gaussian: Gaussian) -> Product:
+    def _product(
+        self, schema: Schema, choices: Sequence[ColumnChoice], gaussian: Gaussian
+    ) -> Product:
         """Return the density of all columns, with this one where a name says Gaussian."""
-        chosen = self.density
-        tails = getattr(self, "_tails", {})
-        steady: list[int] = getattr(self, "_steady", [])
         one_variance = Gaussian(True, gaussian.var_smoothing)
-        by_column: dict[int, str | Density] = {}
-        if isinstance(chosen, Mapping):
-            by_column = {
-                schema.index(column): one for column, one in chosen.items() if not _is_auto(one)
-            }
-        elif not _is_auto(chosen):
-            by_column = dict.fromkeys(range(schema.n_features), chosen)
-        groups: dict[Any, tuple[str | Density, list[int], Gaussian]] = {}
-        for j, kind in enumerate(schema.kinds):
-            one = by_column.get(j, DENSITY_OF_KIND[kind])
-            if j in tails and one == "gaussian":
-                one = "johnson_su"
-            # The order of the parts is the same in all variants: a pool adds their parameters.
-            key = (one if isinstance(one, str) else id(one), j in steady)
-            like = one_variance if j in steady else gaussian
-            groups.setdefault(key, (one, [], like))[1].append(j)
+        # The order of the parts is the same in all variants: a pool adds their parameters.
+        groups: dict[Any, list[int]] = {}
+        for j, choice in enumerate(choices):
+            named = isinstance(choice.density, str)
+            key = (choice.density if named else id(choice.density), choice.one_variance)
+            groups.setdefault(key, []).append(j)
         return Product(
             [
-                (self._named(one, columns, schema, like), columns)
-                for one, columns, like in groups.values()
+                (
+                    self._named(
+                        [choices[j] for j in columns],
+                        _levels(columns, schema),
+                        one_variance if choices[columns[0]].one_variance else gaussian,
+                    ),
+                    columns,
+                )
+                for columns in groups.values()
             ]
         )
 
     def _named(
-        self, one: str | Density, columns: list[int], schema: Schema, gaussian: Gaussian
+        self, choices: Sequence[ColumnChoice], levels: list[int], gaussian: Gaussian
     ) -> Density:
+        """Return the density of columns that all have the same one."""
+        one = choices[0].density
         if isinstance(one, Density):
             return one
         if one == "gaussian":
             return gaussian
         if one == "johnson_su":
-            centre, width = zip(*(self._tails[j] for j in columns), strict=True)
             return JohnsonSU(
-                centre,
-                width,
+                [choice.location for choice in choices],
+                [choice.spread for choice in choices],
                 gaussian.shared_variance,
                 gaussian.var_smoothing,
                 gaussian.shrinkage_rows,
@@ -326,16 +255,16 @@ default="auto"
             return Bernoulli(self.alpha)
         if one == "poisson":
             return Poisson(self.alpha)
-        return Categorical(_levels(columns, schema), self.alpha)
+        return Categorical(levels, self.alpha)
 
     def _check_batch(self, X: Any, schema: Schema) -> None:
         columns = read_columns(X).columns
         for j, kind in enumerate(schema.kinds):
-            by_type = self.density_report_[j]["reason"] == BY_TYPE
+            of_type = self.density_report_[j]["by"] == "type"
             if kind == "boolean":
                 known = schema.categories[j] or (0, 1)
                 other = [value for value in columns[j].factorised[0] if value not in known]
-            elif kind == "count" and by_type:
+            elif kind == "count" and of_type:
                 other = [value for value in columns[j].factorised[0] if value > LARGEST_COUNT]
                 known = (f"0 to {LARGEST_COUNT}",)
             else:
@@ -347,60 +276,17 @@ default="auto"
                     f"batch on, for example density={{{schema.names[j]!r}: 'gaussian'}}"
                 )
 
-    def _widened(self, started: Density, summary: Any, schema: Schema) -> tuple[Density, Any]:
-        assert isinstance(started, Product)
+    def _widened(self, sums: Sums, schema: Schema) -> Sums:
+        assert isinstance(sums.started, Product)
         columns = [j for j, kind in enumerate(schema.kinds) if kind == "categorical"]
         levels = dict(zip(columns, _levels(columns, schema), strict=True))
-        return started.widen(summary, levels)
+        return Sums(*sums.started.widen(sums.summary, levels))
 
 
 def _own_variances(product: Product) -> int:
     """Return how many parts have a variance of each class."""
     parts = [part for part, _ in product.parts if isinstance(part, Gaussian)]
     return sum(not part.shared_variance for part in parts)
-
-
-def _report_of_types(density: Any, schema: Schema) -> list[dict[str, str]]:
-    """Return each column's name, its density by its type or by the user's word, and which."""
-    given: dict[int, Any] = {}
-    if isinstance(density, Mapping):
-        given = {schema.index(column): one for column, one in density.items()}
-    elif not _is_auto(density):
-        given = dict.fromkeys(range(schema.n_features), density)
-    report = []
-    for j, (name, kind) in enumerate(zip(schema.names, schema.kinds, strict=True)):
-        one = given.get(j, "auto")
-        reason = BY_TYPE if _is_auto(one) else "given"
-        chosen = DENSITY_OF_KIND[kind] if _is_auto(one) else one
-        shown = chosen if isinstance(chosen, str) else type(chosen).__name__
-        report.append({"column": name, "density": shown, "reason": reason})
-    return report
-
-
-def _location_and_spread(rows: LabelledRows, columns: list[int]) -> tuple[Floats, Floats]:
-    """Return the mean and the standard deviation of columns, zero where nothing varies."""
-    at_once = max(1, _CELLS_AT_ONCE // max(rows.n_samples, 1))
-    parts = [columns[start : start + at_once] for start in range(0, len(columns), at_once)]
-    found = [_of_columns(rows, part) for part in parts]
-    if not found:
-        return np.zeros(0), np.zeros(0)
-    centre, spread = (np.concatenate(part) for part in zip(*found, strict=True))
-    return centre, spread
-
-
-def _of_columns(rows: LabelledRows, columns: list[int]) -> tuple[Floats, Floats]:
-    X = np.asarray(rows.X[:, columns], dtype=np.float64)
-    present = ~np.isnan(X)
-    weights = np.ones(len(X)) if rows.weights is None else rows.weights
-    total = np.maximum(weights @ present, 1e-300)
-    shift = X[0] if len(X) else np.zeros(len(columns))
-    shift = np.where(np.isfinite(shift), shift, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = np.where(present, X - shift, 0.0)
-        mean = weights @ moved / total
-        spread = np.sqrt(weights @ np.where(present, moved - mean, 0.0) ** 2 / total)
-    usable = np.isfinite(spread) & (spread > 1e-13 * np.abs(shift + mean))
-    return shift + mean, np.where(usable, spread, 0.0)
 
 
 def _levels(columns: list[int], schema: Schema) -> list[int]:
@@ -413,5 +299,5 @@ def _is_auto(density: Any) -> bool:
 
 def _kind(density: str | Density) -> str:
     if isinstance(density, str):
-        return _KIND_OF_DENSITY[density]
+        return KIND_OF_DENSITY[density]
     return density.kind

@@ -14,18 +14,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import show
 from crossfade._typing import Floats
-from crossfade.classifiers.checks import has_missing_cells
+from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
-from crossfade.table import Schema, check_finite, read_features
+from crossfade.table import Schema, read_features
 from crossfade.table.decoding import decoded_table
-from crossfade.tradeoff.criteria import check_criterion
+from crossfade.tradeoff.binding import has_missing_cells
+from crossfade.tradeoff.criteria import decisions
+from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters
-from crossfade.tradeoff.scoring import Scorer
 
 __all__ = ["FittedViews"]
 
@@ -37,19 +37,34 @@ class FittedViews(ClassifierMixin, BaseEstimator):
     selection: str | ArrayLike
 
     classes_: NDArray[Any]
-    class_prior_: Floats
+    class_count_: Floats
     density_: Density
     n_features_in_: int
     n_iter_: int
-    parameters_: Parameters
     posterior_scale_: float
     schema_: Schema
     tradeoff_: float
-    _scorer: Scorer
+    _fitted: Fitted
     _table_library: Any
 
-    #: Mixture components of each class.
-    _n_components = 1
+    @property
+    def parameters_(self) -> Parameters:
+        """Natural parameters and offsets by class."""
+        check_is_fitted(self)
+        return self._fitted.whole.parameters
+
+    @property
+    def class_prior_(self) -> Floats:
+        """Class shares of the fitted model, shape (n_classes,)."""
+        check_is_fitted(self)
+        return self._fitted.whole.class_prior
+
+    def __getstate__(self) -> Any:
+        # A file holds the densities themselves, not what is needed to find them.
+        state = super().__getstate__()
+        if "_fitted" in state:
+            state = state | {"_fitted": self._fitted.without_search()}
+        return state
 
     # -- posteriors ------------------------------------------------------------------------------
 
@@ -63,20 +78,8 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         if np.isnan(values).any():
             if not self.density_.allows_missing and has_missing_cells(matrix):
                 raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
-            check_finite(matrix, self.schema_.names)
-            self._refuse_far(matrix[np.isnan(values).reshape(len(matrix), -1).any(axis=1)])
+            refuse_cells(values, matrix, self.schema_.names)
         return values
-
-    def _refuse_far(self, matrix: NDArray[Any]) -> None:
-        """Refuse rows whose cells are finite, but have no posterior that is a number."""
-        if not np.nan_to_num(matrix).any():
-            return  # the model's own doing, whatever it is
-        row, column = np.unravel_index(np.nanargmax(np.abs(matrix)), matrix.shape)
-        raise DataError(
-            f"X: column {show(self.schema_.names[column])}: expected numbers near enough to those "
-            f"of fit for their densities to be computed, got {float(matrix[row, column]):g}; "
-            "correct the cell, or make it missing where it is unknown"
-        )
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the posterior probability of each class.
@@ -96,29 +99,21 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         """
         matrix = self._encoded(X)
         with np.errstate(invalid="ignore", over="ignore"):
-            return self._finite(self._scorer.posterior(matrix), matrix)
+            return self._finite(self._fitted.posterior(matrix), matrix)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
         matrix = self._encoded(X)
         with np.errstate(invalid="ignore", over="ignore"):
-            return self._finite(self._scorer.posterior(matrix, log=True), matrix)
+            return self._finite(self._fitted.posterior(matrix, log=True), matrix)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,).
 
         With a cost matrix as `selection`, the class of least expected cost.
         """
-        posterior = self.predict_proba(X)
-        return self.classes_[self._decide(posterior)]
-
-    def _decide(self, posterior: Floats) -> NDArray[Any]:
-        """Return the code of the class to decide for, by row."""
-        if not isinstance(self.selection, str):
-            _, costs = check_criterion(self.selection, self.classes_.size)
-            assert costs is not None
-            return (posterior @ costs).argmin(axis=1)
-        return posterior.argmax(axis=1)
+        codes = decisions(self.predict_proba(X), self.selection)
+        return self.classes_[codes]
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds of the second class (two classes), else log-posteriors a class.
@@ -146,7 +141,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         matrix = self._encoded(X)
         self._check_density()
         with np.errstate(invalid="ignore", over="ignore"):
-            return self._finite(self._scorer.all_rows(matrix, joint=True), matrix)
+            return self._finite(self._fitted.whole.scorer.all_rows(matrix, joint=True), matrix)
 
     def score_samples(self, X: Any) -> Floats:
         """Return log p(x) = log Σ_k p_k f_k(x), shape (n_samples,), in nats.
@@ -159,7 +154,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         return np.logaddexp.reduce(self.joint_log_likelihood(X), axis=1)
 
     def _check_density(self) -> None:
-        if not self._scorer.is_density:
+        if not self._fitted.whole.scorer.is_density:
             raise NotADensityError(
                 f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "
                 "density of the inputs (a variance would not be positive); fit with tradeoff > 0"
@@ -208,8 +203,8 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         """The fitted density of each class, by label."""
         check_is_fitted(self)
         self._check_density()
-        c = self._n_components
-        log_prior = self._scorer.log_prior.reshape(-1, c)
+        c = self._fitted.n_components
+        log_prior = self._fitted.whole.scorer.log_prior.reshape(-1, c)
         shares = np.exp(log_prior - np.logaddexp.reduce(log_prior, axis=1, keepdims=True))
         natural = self.parameters_.natural.reshape(*shares.shape, -1)
         return {
@@ -248,15 +243,16 @@ class FittedViews(ClassifierMixin, BaseEstimator):
 
     def _linear(self) -> tuple[Floats, Floats]:
         check_is_fitted(self)
-        if self._n_components > 1:
+        components = self._fitted.n_components
+        if components > 1:
             raise AttributeError(
-                f"coef_: expected components=1, got {self._n_components}; the log-odds of mixtures "
-                "are not linear in any statistics"
+                f"coef_: expected components=1, got {components}; the log-odds of mixtures are "
+                "not linear in any statistics"
             )
         free = ~self.density_.tied
-        scale = self._scorer.scale
-        eta = scale * self.parameters_.natural[:, free]
-        offset = scale * self.parameters_.offset + self._scorer.base
+        scorer = self._fitted.scorer
+        eta = scorer.scale * scorer.parameters.natural[:, free]
+        offset = scorer.scale * scorer.parameters.offset + scorer.base
         if self.classes_.size == 2:
             eta, offset = eta[1:] - eta[:1], offset[1:] - offset[:1]
         else:

@@ -74,6 +74,7 @@ class DataSummary:
             "column_kinds": dict(zip(self.column_names, self.column_kinds, strict=True)),
             "column_densities": [one["density"] for one in self.density_report],
             "density_reasons": [one["reason"] for one in self.density_report],
+            "densities_by": [one["by"] for one in self.density_report],
             "missing_cells": list(self.column_missing),
         }
 

@@ -13,7 +13,7 @@ from sklearn.dummy import DummyClassifier
 
 from crossfade._typing import Floats, Progress
 from crossfade.blocks import MANY_ROWS
-from crossfade.classifiers.naive_bayes import BY_TYPE, DENSITY_OF_KIND
+from crossfade.choice import Reason, by_type, report_of
 from crossfade.comparison.details import (
     Details,
     Subject,
@@ -473,10 +473,7 @@ class Run:
 
     def _report_of_kinds(self) -> tuple[dict[str, str], ...]:
         data = self.problem.data
-        return tuple(
-            {"column": name, "density": DENSITY_OF_KIND[kind], "reason": BY_TYPE}
-            for name, kind in zip(data.column_names, data.column_kinds, strict=True)
-        )
+        return tuple(report_of(by_type(data.column_names, data.column_kinds, {})))
 
     def _model_result(self, name: str, family: str | None, best: str) -> ModelResult:
         asked = _asked(self.models[name])
@@ -571,7 +568,7 @@ def _choice(fits: Sequence[Evaluation]) -> TradeoffChoice | None:
 
 
 def _n_chosen(report: Sequence[Mapping[str, str]]) -> int:
-    return sum(one["reason"] != BY_TYPE for one in report)
+    return sum(one["by"] != Reason.TYPE.value for one in report)
 
 
 def _fit_split(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.base import Specification, TradeoffClassifier
 from crossfade.densities.base import Density
 from crossfade.densities.bernoulli import Bernoulli
 from crossfade.densities.categorical import Categorical
@@ -150,26 +150,28 @@ class CompiledCurve:
 
 
 def compiled_curve(
-    model: Any, density: Density, matrix: NDArray[Any], codes: Integers, n_classes: int
+    model: TradeoffClassifier,
+    what: Specification,
+    matrix: NDArray[Any],
+    codes: Integers,
+    n_classes: int,
 ) -> CompiledCurve | None:
     """Return the compiled curve of a model, None for a model that has none.
 
-    It has one if it is a classifier of this library with independent columns and tradeoff 1, or 0
-    where no cell is missing, whose decisions are those of the largest posterior.
+    It has one if its columns are independent and its tradeoff is 1, or 0 where no cell is missing,
+    and its decisions are those of the largest posterior.
     """
     plain = (
-        isinstance(model, TradeoffClassifier)
-        and model._n_components == 1
-        and not isinstance(model.tradeoff, str)
-        and model.tradeoff in (0.0, 1.0)
+        what.family.n_components == 1
+        and what.tradeoff in (0.0, 1.0)
         and isinstance(model.selection, str)
         and model.class_weight is None
         and not isinstance(model.class_prior, Mapping)
     )
-    columns = _columns(density, matrix.shape[1], float(model.tradeoff)) if plain else None
+    columns = _columns(what.density, matrix.shape[1], what.tradeoff) if plain else None
     if columns is None:
         return None
-    if model.tradeoff == 0.0:
+    if what.tradeoff == 0.0:
         n_statistics = sum(max(c.levels, 2 if c.kind == GAUSSIAN else 1) for c in columns)
         large = n_statistics > _STATISTICS or n_statistics * matrix.shape[0] > _CELLS
         if large or np.isnan(matrix).any():
@@ -179,7 +181,7 @@ def compiled_curve(
         shares = np.asarray(model.class_prior, dtype=np.float64)
     elif model.class_prior == "uniform":
         shares = np.full(n_classes, 1.0 / n_classes)
-    return CompiledCurve(matrix, codes, n_classes, columns, float(model.tradeoff), model.l2, shares)
+    return CompiledCurve(matrix, codes, n_classes, columns, what.tradeoff, model.l2, shares)
 
 
 def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column] | None:

@@ -20,7 +20,6 @@ from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import score_predictions
-from crossfade.tradeoff.limit import posteriors_only
 
 __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 
@@ -132,8 +131,7 @@ class Evaluator:
         """Return a clone fitted on the training rows, or why there is none."""
         X = self.rows(train)
         fitted = clone(model)
-        with posteriors_only():
-            return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
+        return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
 
     def evaluate(
         self,
@@ -149,8 +147,7 @@ class Evaluator:
         def run(model: Any) -> Evaluation:
             fresh = clone(model)
             start = perf_counter()
-            with posteriors_only():
-                fresh.fit(X_train, y_train)
+            fresh.fit(X_train, y_train)
             seconds = perf_counter() - start
             predicted, posterior = self.predict(fresh, X_test)
             scores = score_predictions(predicted, posterior, truth)

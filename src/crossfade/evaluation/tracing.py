@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -11,15 +12,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from crossfade._typing import Floats, Integers
-from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.base import Specification, TradeoffClassifier
+from crossfade.classifiers.checks import refuse_cells
 from crossfade.evaluation.compiled import compiled_curve
 from crossfade.evaluation.evaluation import Evaluation, Evaluator, Failure
 from crossfade.evaluation.inputs import LabelledTable
 from crossfade.evaluation.scores import METRICS, score_predictions
 from crossfade.evaluation.splits import Split
-from crossfade.table import Schema, check_weights
+from crossfade.table import check_weights
+from crossfade.tradeoff.criteria import decisions
+from crossfade.tradeoff.fitting import Fitted, add_rows, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.limit import posteriors_only
 
 __all__ = [
     "FittedCurve",
@@ -62,13 +65,10 @@ def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Trace
     evaluator = table.evaluator
     if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str):
         return FittedCurve(name, model, evaluator, seed)
-    model._check_parameters()
-    declared = model._declared_kinds(table.columns)
-    schema = table.schema if declared is None else Schema.learn(table.columns, declared)
-    matrix = schema.encode(table.columns)
-    n_classes = evaluator.classes.size
-    fast = compiled_curve(model, model._density(schema), matrix, evaluator.codes, n_classes)
-    return fast or NestedCurve(name, model, schema, matrix, evaluator)
+    what = model.specify(table.columns, table.schema, evaluator.classes)
+    matrix = what.schema.encode(table.columns)
+    fast = compiled_curve(model, what, matrix, evaluator.codes, evaluator.classes.size)
+    return fast or NestedCurve(name, model, what, matrix, evaluator)
 
 
 class FittedCurve:
@@ -123,7 +123,8 @@ class NestedCurve:
     ----------
     name : str
     model : TradeoffClassifier
-    schema : Schema
+    what : Specification
+        What the model fits to these rows.
     matrix : ndarray of shape (n_rows, n_features)
     evaluator : Evaluator
         Holds the labels, and counts warnings and failures.
@@ -135,18 +136,19 @@ class NestedCurve:
         self,
         name: str,
         model: TradeoffClassifier,
-        schema: Schema,
+        what: Specification,
         matrix: NDArray[Any],
         evaluator: Evaluator,
     ) -> None:
-        self._name, self._model, self._schema = name, model, schema
+        self._name, self._what = name, what
+        self._selection, self._class_weight = model.selection, model.class_weight
         self._matrix, self._evaluator = matrix, evaluator
         balanced = isinstance(model.class_weight, str)
-        self._sums = model.tradeoff == 1 and model._n_components == 1 and not balanced
+        self._sums = what.tradeoff == 1.0 and what.family.n_components == 1 and not balanced
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
         scores = np.full((sizes.size, len(METRICS)), np.nan)
-        before: TradeoffClassifier | None = None
+        before: Fitted | None = None
         done = 0
         for s, size in enumerate(sizes):
             new = split.train[done if self._sums else 0 : size]
@@ -160,36 +162,32 @@ class NestedCurve:
         return scores
 
     def _step(
-        self, new: Integers, before: TradeoffClassifier | None, test: Integers
-    ) -> tuple[TradeoffClassifier, list[float]]:
-        """Return the model fitted to the next size, and its scores."""
-        with posteriors_only():
-            fitted = self._fit(self._rows(new), before)
+        self, new: Integers, before: Fitted | None, test: Integers
+    ) -> tuple[Fitted, list[float]]:
+        """Return the fit to the next size, and its scores."""
+        fitted = self._fit(self._rows(new), before)
+        for warning in fitted.warnings:
+            warnings.warn(warning, stacklevel=2)
         X = self._matrix[test]
         with np.errstate(invalid="ignore", over="ignore"):
-            posterior = fitted._finite(fitted._scorer.posterior(X), X)
+            posterior = fitted.posterior(X)
+        if np.isnan(posterior).any():
+            refuse_cells(posterior, X, self._what.schema.names)
         truth = self._evaluator.codes[test]
-        found = score_predictions(fitted._decide(posterior), posterior, truth)
+        found = score_predictions(decisions(posterior, self._selection), posterior, truth)
         return fitted, [found[metric] for metric in METRICS]
 
-    def _fit(self, rows: LabelledRows, before: TradeoffClassifier | None) -> TradeoffClassifier:
-        if self._sums and before is not None:
-            before._add_rows(rows, before._started, before._summary)
-            return before
-        fresh: TradeoffClassifier = clone(self._model)
-        fresh.schema_, fresh.classes_ = self._schema, self._evaluator.classes
-        density = fresh._density(self._schema)
+    def _fit(self, rows: LabelledRows, before: Fitted | None) -> Fitted:
+        density, family = self._what.density, self._what.family
         if self._sums:
-            fresh._add_rows(rows, density)
-        else:
-            start = None if before is None else before.solution_.theta
-            fresh._fit_given(rows, density, float(fresh.tradeoff), start)
-        return fresh
+            return add_rows(rows, density, family, before)
+        start = None if before is None else before.solution.theta
+        return fit_tradeoff(rows, density, self._what.tradeoff, family, start)
 
     def _rows(self, index: Integers) -> LabelledRows:
         codes = self._evaluator.codes[index]
         classes = self._evaluator.classes
-        weights = check_weights(None, index.size, self._model.class_weight, codes, classes)
+        weights = check_weights(None, index.size, self._class_weight, codes, classes)
         return LabelledRows(self._matrix[index], codes, weights, classes.size)
 
 

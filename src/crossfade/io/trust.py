@@ -31,6 +31,8 @@ TRUSTED: Final = (
     "crossfade.densities.poisson.Poisson",
     "crossfade.densities.product.Product",
     "crossfade.optim.newton.Solution",
+    "crossfade.tradeoff.fitting.Fitted",
+    "crossfade.tradeoff.fitting.Sums",
     "crossfade.tradeoff.objective.Parameters",
     "crossfade.tradeoff.scoring.Scorer",
     "crossfade.table.preparation.Preparation",

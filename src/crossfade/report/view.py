@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from crossfade.charts.theme import shown
-from crossfade.classifiers.naive_bayes import BY_TYPE
+from crossfade.choice import Reason
 from crossfade.report.figures import METRICS, bar_names
 from crossfade.report.numbers import decimals
 
@@ -294,14 +294,17 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
             "name": shown(name, 120),
             "kind": kind,
             "density": _DENSITIES.get(density, density),
-            "reason": _reason(kind, reason, missing == data["rows"]),
+            "reason": reason
+            if by != Reason.TYPE.value
+            else _by_type(kind, missing == data["rows"]),
             "missing": _count(missing),
             "share": f"{missing / data['rows']:.1%}" if missing else None,
         }
-        for (name, kind), density, reason, missing in zip(
+        for (name, kind), density, reason, by, missing in zip(
             data["column_kinds"].items(),
             data["column_densities"],
             data["density_reasons"],
+            data["densities_by"],
             data["missing_cells"],
             strict=True,
         )
@@ -326,10 +329,8 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _reason(kind: str, told: str, empty: bool) -> str:
-    """Return why a column has its density, in the reader's words where its kind decided."""
-    if told != BY_TYPE:
-        return told
+def _by_type(kind: str, empty: bool) -> str:
+    """Return why a column of this kind has its density, where that alone decided."""
     return "no cell to go by" if empty and kind == "continuous" else _REASONS[kind]
 
 

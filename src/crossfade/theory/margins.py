@@ -19,7 +19,7 @@ from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import DataError
-from crossfade.table import encode_labels
+from crossfade.table import encode_labels, read_features
 from crossfade.theory.parameters import (
     check_kind,
     check_probability,
@@ -392,7 +392,7 @@ def margin_growth(model: NaiveBayes, X: Any, y: Any, gamma: float = 0.1) -> Marg
         )
     check_number("gamma", gamma, above=0.0, remedy="a difference of class means that counts")
     signed, n = _signed_margins(model, X, y)
-    matrix = np.asarray(model._encoded(X), dtype=np.float64)
+    matrix = np.asarray(read_features(model, X, reset=False)[0], dtype=np.float64)
     if np.isnan(matrix).any():
         raise DataError("X: expected complete rows, got missing cells; drop those rows")
     _, codes = encode_labels(y, model.classes_, minimum=1, n_samples=signed.size)
@@ -425,8 +425,8 @@ def margin_growth(model: NaiveBayes, X: Any, y: Any, gamma: float = 0.1) -> Marg
 
 def _column_shares(model: NaiveBayes, matrix: Floats) -> Floats:
     """Return what each column adds to the log-odds of the second class, (n_rows, n_features)."""
-    model._check_density()
-    density, natural = model.density_, model.parameters_.natural
+    first, second = model.class_densities_.values()
+    density, natural = first.density, np.concatenate([first.natural, second.natural])
     partition = density.log_partition(natural)
     terms = density.sufficient_statistics(matrix) * (natural[1] - natural[0])
     by_factor = np.zeros((matrix.shape[0], density.n_factors))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["bind", "summarise"]
+__all__ = ["bind", "has_missing", "has_missing_cells", "summarise"]
 
 #: Doubles in a block: enough rows of each class for their products to be fast.
 _BLOCK_DOUBLES = 400_000
@@ -41,3 +43,19 @@ def bind(density: Density, rows: LabelledRows) -> Bound:
     """Return the density bound to the rows, with counts, sums and prior."""
     started, summary = summarise(density, rows)
     return started.bind(summary)
+
+
+def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
+    """Return whether a cell is missing: by the counts where they are exact, else by a look."""
+    if counts is not None and rows.weights is None:
+        return bool((counts < rows.class_weights[:, None]).any())
+    return has_missing_cells(rows.X)
+
+
+def has_missing_cells(X: NDArray[Any]) -> bool:
+    def block(rows: slice) -> float:
+        flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
+        return float(np.isnan(flat @ flat))
+
+    with np.errstate(over="ignore"):
+        return block_sum(block, X.shape[0]) > 0.0

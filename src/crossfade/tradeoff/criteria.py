@@ -11,7 +11,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.tradeoff.labelled_rows import log_normalise
 
-__all__ = ["CRITERIA", "Losses", "check_criterion", "losses", "row_losses"]
+__all__ = ["CRITERIA", "Losses", "check_criterion", "decisions", "losses", "row_losses"]
 
 CRITERIA = ("log_loss", "brier", "error")
 
@@ -79,3 +79,9 @@ def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Fl
             f"costs[true, decided], got shape {costs.shape}; give one row and one column a class"
         )
     return "cost", costs
+
+
+def decisions(posterior: Floats, selection: str | ArrayLike) -> Integers:
+    """Return the class of least expected cost, or the most probable one, by row."""
+    _, costs = check_criterion(selection, posterior.shape[1])
+    return posterior.argmax(axis=1) if costs is None else (posterior @ costs).argmin(axis=1)

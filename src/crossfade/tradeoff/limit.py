@@ -8,38 +8,13 @@ that posterior, those of the largest joint likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.optim.newton import newton
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = ["densities_wanted", "density_limit", "posteriors_only"]
-
-_wanted: ContextVar[bool] = ContextVar("crossfade_densities_wanted", default=True)
-
-
-@contextmanager
-def posteriors_only(only: bool = True) -> Iterator[None]:
-    """Leave out of fits, inside this context, what only the classes' densities need.
-
-    Finding the limit can take longer than the fit. A model fitted here is used for its posteriors
-    and then thrown away; only a row with missing cells makes it look for its density after all.
-    """
-    token = _wanted.set(not only)
-    try:
-        yield
-    finally:
-        _wanted.reset(token)
-
-
-def densities_wanted() -> bool:
-    """Return whether a fit is to find the limit."""
-    return _wanted.get()
+__all__ = ["density_limit"]
 
 
 class _Common:

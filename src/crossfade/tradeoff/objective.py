@@ -154,6 +154,13 @@ class TradeoffObjective(RowPasses):
         other.n_tied = 0
         return other
 
+    def without_rows(self) -> Self:
+        """Return the same objective without the rows: at λ = 1 it is a function of their sums."""
+        other = self.with_tradeoff(1.0)
+        other.rows = self.rows.take(np.zeros(0, dtype=np.int64))
+        other._kept = KeptStatistics(other.rows, self.density)
+        return other
+
     def _attainable(self, tradeoff: float) -> float:
         """Return λ, or the small one that stands for 0 where cells are missing.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from crossfade._typing import Floats
@@ -37,10 +35,6 @@ class Scorer:
         What stands for the logarithm of the class shares where there is no density; needed with
         another scale than 1.
     """
-
-    #: Makes the scorer of the whole density, where the fit left it for rows that need it: those
-    #: with missing cells.
-    postponed: Callable[[], Scorer] | None = None
 
     def __init__(
         self,
@@ -110,19 +104,15 @@ class Scorer:
         scores += self.density.log_base_measure(X).sum(axis=1, keepdims=True)
         return scores
 
-    def _for_rows(self, X: Floats) -> Scorer:
-        return self if self.postponed is None or not np.isnan(X).any() else self.postponed()
-
     def posterior(self, X: Floats, log: bool = False) -> Floats:
         """Return P(y = k | x), or its logarithm, for all rows on threads.
 
         Shapes: X (n_samples, n_features).
         """
-        scorer = self._for_rows(X)
         out = np.empty((X.shape[0], self.n_classes))
 
         def block(rows: slice) -> None:
-            scores = scorer.posterior_scores(np.ascontiguousarray(X[rows], dtype=np.float64))
+            scores = self.posterior_scores(np.ascontiguousarray(X[rows], dtype=np.float64))
             if log:
                 scores -= np.logaddexp.reduce(scores, axis=1)[:, None]
                 out[rows] = scores
@@ -134,9 +124,8 @@ class Scorer:
 
     def all_rows(self, X: Floats, *, joint: bool) -> Floats:
         """Return the joint log-likelihood, or the posterior scores, of all rows on threads."""
-        scorer = self._for_rows(X)
         out = np.empty((X.shape[0], self.n_classes))
-        of_block = scorer.joint_log_likelihood if joint else scorer.posterior_scores
+        of_block = self.joint_log_likelihood if joint else self.posterior_scores
 
         def block(rows: slice) -> None:
             out[rows] = of_block(np.ascontiguousarray(X[rows], dtype=np.float64))

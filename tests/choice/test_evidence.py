@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 
 from crossfade import NaiveBayes
-from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
-from crossfade.tradeoff.column_evidence import (
+from crossfade.choice.evidence import (
     column_evidence,
     is_candidate,
     near_zero_variance,
     tail_evidence,
 )
+from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 

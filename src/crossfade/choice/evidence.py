@@ -79,13 +79,6 @@ class ColumnEvidence:
     log_loss: dict[str, float]
     standard_error: float
 
-    @property
-    def reason(self) -> str:
-        """The choice in words."""
-        shown = ", ".join(f"{name} {loss:.4f}" for name, loss in self.log_loss.items())
-        gain = f"standard error of the difference {self.standard_error:.4f}"
-        return f"out-of-fold log-loss of the column alone: {shown}; {gain}"
-
 
 def is_candidate(x: Floats, weights: Floats | None) -> bool:
     """Return whether a column holds few whole numbers, each of them often, missing cells apart.

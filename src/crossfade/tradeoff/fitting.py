@@ -1,0 +1,398 @@
+"""The model core: labelled rows, densities and λ in, a frozen fit out, no estimator in sight.
+
+Of the rows it asks two things only: sums of functions over blocks, and samples of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import add_sums, single_threaded_blas
+from crossfade.densities.base import Bound, Density
+from crossfade.errors import (
+    ConvergenceWarning,
+    DomainError,
+    SeparationWarning,
+    TradeoffWarning,
+)
+from crossfade.optim.newton import Solution
+from crossfade.tradeoff.binding import bind, has_missing, summarise
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.limit import density_limit
+from crossfade.tradeoff.mixture import MixtureObjective
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
+from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
+from crossfade.tradeoff.scoring import Scorer
+from crossfade.tradeoff.selection import polish, select
+
+__all__ = ["Family", "Fitted", "Sums", "add_rows", "bound_rows", "choose_tradeoff", "fit_tradeoff"]
+
+
+def _no_shift(class_weights: Floats) -> None:
+    """Leave the class shares those of the rows."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is fitted, the density apart.
+
+    Attributes
+    ----------
+    l2 : float
+        Strength of the penalty on the discriminative weights.
+    prior_shift : callable
+        From the classes' weights to what is added to the log of their shares, None for nothing.
+    n_components : int
+        Mixture components of each class.
+    n_init, seed : int
+        EM runs of a mixture, and the seed of their starts.
+    """
+
+    l2: float = 1.0
+    prior_shift: Callable[[Floats], Floats | None] = _no_shift
+    n_components: int = 1
+    n_init: int = 5
+    seed: int = 0
+
+    def objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
+        """Return the objective at λ = 1 of rows and of the density bound to them."""
+        if self.n_components == 1:
+            return TradeoffObjective(rows, bound, 1.0, self.l2)
+        return MixtureObjective(
+            rows,
+            bound,
+            1.0,
+            self.l2,
+            n_components=self.n_components,
+            n_init=self.n_init,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A density that has begun, and its sums over rows: what more rows are added to."""
+
+    started: Density
+    summary: Any
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fit: everything that a prediction follows from, and how it was come by.
+
+    Attributes
+    ----------
+    density : Density
+        Bound to the rows.
+    optimum : Parameters
+        Where the solver stopped; of a pool, the weighted mean.
+    class_weights : ndarray of shape (n_classes,)
+    shift : ndarray of shape (n_classes,) or None
+        Added to the log of the class shares.
+    tradeoff : float
+        λ, of a pool the weighted mean.
+    solution : Solution
+    path : dict of str to ndarray
+        The grid that was tried, as arrays of equal length.
+    selection : str
+        How λ was chosen, in words.
+    scale : float
+        Power of the posterior relative to the class shares.
+    n_components : int
+    warnings : tuple of Warning
+    open : TradeoffObjective or None
+        Where λ = 0 leaves the classes' densities open: the joint likelihood, which settles them.
+    settled : Fitted or None
+        The same with these densities, where they are known already.
+    sums : Sums or None
+        Where more rows can be added.
+    """
+
+    density: Density
+    optimum: Parameters
+    class_weights: Floats
+    shift: Floats | None
+    tradeoff: float
+    solution: Solution
+    path: dict[str, Floats]
+    selection: str
+    scale: float = 1.0
+    n_components: int = 1
+    warnings: tuple[Warning, ...] = ()
+    open: TradeoffObjective | None = None
+    settled: Fitted | None = None
+    sums: Sums | None = None
+
+    @cached_property
+    def whole(self) -> Fitted:
+        """The same posterior, with the densities that the path's limit gives where λ = 0.
+
+        Finding them can take longer than the fit, and only what needs densities asks for them.
+        """
+        if self.open is None:
+            return self.settled or self
+        theta = self.open.theta(self.optimum)
+        with single_threaded_blas():
+            limit = density_limit(self.open, theta)
+        if limit is None or not _same_posterior(self.open, theta, limit):
+            return replace(self, open=None)
+        return replace(self, optimum=self.open.parameters(limit), open=None)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Natural parameters and offsets for the class shares where the model will be used."""
+        partition = self.density.log_partition(self.optimum.natural)
+        offset = self.optimum.offset
+        if self.shift is not None:
+            offset = offset + np.repeat(self.shift, self.n_components)
+        if np.isfinite(partition).all():
+            own = offset + partition.sum(axis=1)
+            if self.scale != 1.0:
+                # The pool's posterior is π (p f / π)^scale with the data's π. With these class
+                # shares in the density it is that relative to the density's own, too, which is
+                # what a row without any cell gets.
+                own = np.logaddexp.reduce(own.reshape(self.class_weights.size, -1), axis=1)
+                used = self.class_weights > 0.0
+                gap = np.subtract(self._log_prior, own, out=np.zeros_like(own), where=used)
+                offset = offset + np.repeat((1.0 - self.scale) * gap, self.n_components)
+                own = offset + partition.sum(axis=1)
+            # A shift, or points pooled, leave class shares that do not sum to 1.
+            offset = offset - np.logaddexp.reduce(own)
+        return Parameters(self.optimum.natural, offset)
+
+    @property
+    def _log_prior(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            log_prior: Floats = np.log(self.class_weights / self.class_weights.sum())
+        return log_prior if self.shift is None else log_prior + self.shift
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Class scores; of rows with missing cells, those of :attr:`whole` are right."""
+        partition = self.density.log_partition(self.optimum.natural)
+        return Scorer(
+            self.density,
+            self.parameters,
+            bool(np.isfinite(partition).all()),
+            self.n_components,
+            scale=self.scale,
+            log_prior=self._log_prior,
+        )
+
+    @property
+    def class_prior(self) -> Floats:
+        """p_k, shape (n_classes,)."""
+        if self.scorer.is_density:
+            return self.scorer.class_prior
+        return self.class_weights / self.class_weights.sum()
+
+    def posterior(self, X: Floats, log: bool = False) -> Floats:
+        """Return P(y = k | x), or its logarithm, shape (n_samples, n_classes)."""
+        return (self.whole if np.isnan(X).any() else self).scorer.posterior(X, log)
+
+    def without_search(self) -> Fitted:
+        """Return the same with its densities found, and without what is needed to find them."""
+        return self if self.open is None else replace(self, open=None, settled=self.whole)
+
+
+def fit_tradeoff(
+    rows: LabelledRows,
+    density: Density,
+    tradeoff: float,
+    family: Family,
+    start: Floats | None = None,
+) -> Fitted:
+    """Fit a density at one λ; `start` is the optimum of a neighbour, such as a few rows less.
+
+    Raises
+    ------
+    DomainError
+        If the density does not take the rows' cells.
+    """
+    rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
+    objective = family.objective(rows, bound).with_tradeoff(tradeoff)
+    begin = cold_start(objective)
+    # A neighbour's optimum serves where it fits and is better than knowing nothing.
+    cold = (
+        start is None
+        or start.shape != begin.shape
+        or objective.value(start) >= objective.value(begin)
+    )
+    solution = minimise(objective, begin if cold or start is None else start, cold=cold)
+    selection, warned = f"tradeoff={tradeoff:g} was given", _worries([(objective, solution)])
+    if objective.tradeoff != tradeoff:
+        selection += f"; with missing cells, {objective.tradeoff:g} stands for it"
+        message = (
+            f"tradeoff: expected at least {objective.tradeoff:g} where cells are missing, got "
+            f"{tradeoff:g}; the fit is that of {objective.tradeoff:g} (see tradeoff_); fill in "
+            "the missing cells first for a smaller tradeoff"
+        )
+        warned = (TradeoffWarning(message), *warned)
+    nothing = np.array([np.nan])
+    return Fitted(
+        density=objective.density,
+        optimum=objective.parameters(solution.theta),
+        class_weights=rows.class_weights,
+        shift=family.prior_shift(rows.class_weights),
+        tradeoff=objective.tradeoff,
+        solution=solution,
+        path={
+            "tradeoff": np.array([objective.tradeoff]),
+            "l2": np.array([objective.l2]),
+            "variant": np.zeros(1),
+            "weight": np.ones(1),
+            "log_loss": nothing,
+            "brier": nothing.copy(),
+            "error": nothing.copy(),
+            "objective": np.array([solution.value]),
+        },
+        selection=selection,
+        n_components=family.n_components,
+        warnings=warned,
+        open=_left_open(objective) if objective.tradeoff == 0.0 else None,
+        sums=sums if tradeoff == 1.0 and family.n_components == 1 else None,
+    )
+
+
+def choose_tradeoff(
+    rows: LabelledRows,
+    densities: Sequence[Density],
+    family: Family,
+    *,
+    pooled: bool,
+    selection: str | ArrayLike = "log_loss",
+    groups: Integers | None = None,
+) -> Fitted:
+    """Pool a grid of λ, penalties and these variants of the density, or fit its best point.
+
+    The variants have the same statistics; the widest comes first.
+
+    Raises
+    ------
+    DomainError
+        If the density does not take the rows' cells.
+    """
+    objectives = []
+    for density in densities:
+        rows, bound, _ = bound_rows(rows, density)
+        objectives.append(family.objective(rows, bound))
+    shift = family.prior_shift(rows.class_weights)
+    chosen = select(
+        objectives,
+        lambda variant, part: family.objective(part, bind(densities[variant], part)),
+        pooled=pooled,
+        selection=selection,
+        score_shift=shift,
+        groups=groups,
+    )
+    pool = polish(chosen)
+    # What all classes have in common, the points at λ = 0 leave open.
+    undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
+    return Fitted(
+        density=pool.objective.density,
+        optimum=pool.parameters,
+        class_weights=rows.class_weights,
+        shift=shift,
+        tradeoff=chosen.tradeoff,
+        solution=pool.solution,
+        path=chosen.path(),
+        selection=chosen.method,
+        scale=pool.scale,
+        n_components=family.n_components,
+        warnings=_worries([(m.objective, m.point.solution) for m in pool.members]),
+        open=_left_open(pool.objective) if undetermined else None,
+    )
+
+
+def add_rows(
+    rows: LabelledRows, density: Density, family: Family, before: Fitted | None = None
+) -> Fitted:
+    """Fit at λ = 1 to one more batch of rows; batches give what one fit on all rows gives.
+
+    Raises
+    ------
+    DomainError
+        If the density does not take the rows' cells.
+    """
+    class_weights = rows.class_weights
+    if before is None or before.sums is None:
+        started, summary = summarise(density, rows, scales=False)
+    else:
+        started = before.sums.started
+        # What was summed before is not written to: a refused batch leaves it whole.
+        summary = add_sums(summarise(started, rows, started=started)[1], before.sums.summary)
+        class_weights = class_weights + before.class_weights
+    _check_missing(has_missing(rows, None), started)
+    bound = started.bind(summary)
+    value = np.array([np.nan])
+    path = {"tradeoff": np.ones(1), "l2": np.array([family.l2]), "variant": np.zeros(1)}
+    path |= {"weight": np.ones(1)} | dict.fromkeys(("log_loss", "brier", "error"), value)
+    return Fitted(
+        density=bound.density,
+        optimum=generative(bound, class_weights),
+        class_weights=class_weights,
+        shift=family.prior_shift(class_weights),
+        tradeoff=1.0,
+        solution=Solution(np.zeros(0), np.nan, 0.0, 0, True, "closed form of the generative fit"),
+        path=path | {"objective": value},
+        selection="tradeoff=1 was given",
+        sums=Sums(started, summary),
+    )
+
+
+def bound_rows(
+    rows: LabelledRows, density: Density, *, scales: bool = True
+) -> tuple[LabelledRows, Bound, Sums]:
+    """Bind the density to the rows; the rows returned know whether a cell is missing."""
+    started, summary = summarise(density, rows, scales=scales)
+    bound = started.bind(summary)
+    missing = has_missing(rows, bound.counts)
+    _check_missing(missing, density)
+    return replace(rows, has_missing=missing), bound, Sums(started, summary)
+
+
+def _check_missing(missing: bool, density: Density) -> None:
+    if missing and not density.allows_missing:
+        raise DomainError((), "no missing cells", float("nan"), "impute the cells")
+
+
+def _left_open(objective: TradeoffObjective) -> TradeoffObjective | None:
+    """Return the joint likelihood that settles the densities at λ = 0, None where too large."""
+    return objective.with_tradeoff(1.0).without_rows() if is_dense(objective) else None
+
+
+def _same_posterior(objective: TradeoffObjective, one: Floats, other: Floats) -> bool:
+    """Return whether the differences of the scores survive what densities add to all of them."""
+    (weights, offsets, _), (others, other_offsets, _) = objective.split(one), objective.split(other)
+    gap = np.abs((weights - weights[0]) - (others - others[0])).sum(axis=1)
+    gap += np.abs((offsets - offsets[0]) - (other_offsets - other_offsets[0]))
+    rounding = np.finfo(np.float64).eps * np.abs(others).sum(axis=1)
+    return bool((gap + rounding).max() < 1e-6)
+
+
+def _worries(fits: Sequence[tuple[TradeoffObjective, Solution]]) -> tuple[Warning, ...]:
+    """Return warnings about fits that have no optimum, or did not reach it."""
+    if any(is_separated(objective, solution.theta) for objective, solution in fits):
+        return (
+            SeparationWarning(
+                "the columns separate the classes and l2=0: no finite maximum of the conditional "
+                "likelihood exists, the parameters are those where the solver stopped; set l2 > 0"
+            ),
+        )
+    worst = max((solution for _, solution in fits), key=lambda s: s.gradient_norm)
+    if worst.converged or worst.gradient_norm <= 1e-8:
+        return ()
+    return (
+        ConvergenceWarning(
+            f"the fit is not exact: {worst.message}; expected a gradient norm of 1e-8 per row, "
+            f"got {worst.gradient_norm:.1e}; raise l2, or the smoothing of the densities"
+        ),
+    )
