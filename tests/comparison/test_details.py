@@ -22,8 +22,8 @@ from crossfade.comparison.plane import (
     class_scores,
     discriminant_plane,
     posterior_surface,
-    quadratic,
 )
+from crossfade.report.surfaces import quadratic
 from crossfade.table import Schema
 
 

@@ -21,7 +21,7 @@ from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
 from crossfade.report.page import draw, render_page
-from crossfade.report.plane import boundary_lines, posterior_cells
+from crossfade.report.surfaces import boundary_lines, posterior_cells
 from crossfade.report.view import sections
 from tests.report.cases import HOSTILE
 

@@ -22,8 +22,8 @@ from crossfade.charts.theme import shown
 from crossfade.commands.output import console
 from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
-from crossfade.comparison.inputs import Problem, read_problem
 from crossfade.comparison.models import SHORT_NAMES
+from crossfade.comparison.problem import Problem, read_problem
 from crossfade.comparison.results import Status
 from crossfade.errors import DataError
 from crossfade.report.page import check_installed, render_message, render_page

@@ -65,7 +65,7 @@ def fit(
     """
     from crossfade.commands.output import check_writable, console, live_progress, plain
     from crossfade.commands.tables import open_table
-    from crossfade.comparison.inputs import read_problem
+    from crossfade.comparison.problem import read_problem
     from crossfade.evaluation.evaluation import fitted_tradeoff
     from crossfade.io import save_model
     from crossfade.io.saved import import_skops

@@ -9,8 +9,8 @@ from typing import Any
 
 from crossfade._typing import Progress
 from crossfade.blocks import single_threaded_blas
-from crossfade.comparison.inputs import check_settings, read_problem
 from crossfade.comparison.models import affordable, choose_models, default_models
+from crossfade.comparison.problem import check_settings, read_problem
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.comparison.run import Run, Settings
 from crossfade.errors import DataError

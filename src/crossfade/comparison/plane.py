@@ -8,8 +8,9 @@ import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats, Integers
+from crossfade.report.surfaces import quadratic
 
-__all__ = ["agreement", "class_scores", "discriminant_plane", "posterior_surface", "quadratic"]
+__all__ = ["agreement", "class_scores", "discriminant_plane", "posterior_surface"]
 
 #: Columns that the directions are found from; of wider tables those that separate classes most.
 _MOST_COLUMNS = 300
@@ -81,12 +82,6 @@ def class_scores(model: Any, X: Any, columns: Integers, n_classes: int) -> Float
     scores = np.repeat(found.min(axis=1, keepdims=True), n_classes, axis=1)
     scores[:, columns] = found
     return scores - scores.mean(axis=1, keepdims=True)
-
-
-def quadratic(plane: Floats) -> Floats:
-    """Return 1, u, v, u², uv and v² of points (u, v), shape (n_points, 6)."""
-    u, v = plane.T
-    return np.column_stack([np.ones_like(u), u, v, u * u, u * v, v * v])
 
 
 def posterior_surface(plane: Floats, scores: Floats) -> Floats:

@@ -14,7 +14,7 @@ from crossfade.charts.probabilities import rate_curves, reliability
 from crossfade.charts.scores import model_differences, path_losses
 from crossfade.charts.theme import LIGHT, Colours, labels, shown
 from crossfade.charts.tradeoff import posterior_view, weight_ends, weight_path
-from crossfade.report.plane import boundary_lines, posterior_cells
+from crossfade.report.surfaces import boundary_lines, posterior_cells
 
 __all__ = ["CHARTS", "METRICS", "Figures", "bar_names"]
 

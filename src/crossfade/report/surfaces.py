@@ -8,7 +8,7 @@ import numpy as np
 
 from crossfade._typing import Floats
 
-__all__ = ["boundary_lines", "posterior_cells"]
+__all__ = ["boundary_lines", "posterior_cells", "quadratic"]
 
 
 #: Cells an axis, and nodes an axis that boundaries are followed on.
@@ -93,5 +93,14 @@ def _share(a: Floats, b: Floats, first: int, second: int) -> float:
 def _scores(surfaces: Floats, xs: Floats, ys: Floats) -> Floats:
     """Return class scores at the nodes of a grid, shape (n_places, n_ys, n_xs, n_classes)."""
     u, v = np.meshgrid(xs, ys)
-    terms = np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], axis=-1)
+    terms = quadratic(np.stack([u, v], axis=-1))
     return np.einsum("yxt,ptk->pyxk", terms, surfaces)
+
+
+def quadratic(plane: Floats) -> Floats:
+    """Return 1, u, v, u², uv and v² of points (u, v).
+
+    Shapes: plane (..., 2); → (..., 6).
+    """
+    u, v = plane[..., 0], plane[..., 1]
+    return np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], axis=-1)

@@ -1,0 +1,281 @@
+"""Where the models of a comparison stand, from the splits that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.dummy import DummyClassifier
+
+from crossfade._typing import Floats, Progress
+from crossfade.choice import Reason, by_type, report_of
+from crossfade.comparison.details import (
+    Details,
+)
+from crossfade.comparison.models import Family, families, model_notes, tradeoff_parameter
+from crossfade.comparison.problem import Problem
+from crossfade.comparison.results import (
+    ComparisonResult,
+    EndsResult,
+    ModelResult,
+    Status,
+    TradeoffChoice,
+)
+from crossfade.errors import DataError
+from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
+from crossfade.evaluation.evaluation import Evaluation, Evaluator
+from crossfade.evaluation.result import LearningCurve
+from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
+from crossfade.evaluation.splits import Split
+
+__all__ = ["Settings", "Standings", "lambda_of", "n_chosen"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a comparison is run; see :func:`crossfade.compare`."""
+
+    criterion: str = "log_loss"
+    random_state: int = 0
+    stop_early: bool = True
+    time_limit: float | None = None
+    evidence: bool = True
+    progress: Progress | None = None
+    watch: Callable[[Status], None] | None = None
+
+
+@dataclass
+class Standings:
+    """Models, and what they came to on the splits that are done."""
+
+    problem: Problem
+    models: dict[str, Any]
+    splits: list[Split]
+    settings: Settings
+    started: float = field(default_factory=perf_counter)
+    results: dict[str, list[Evaluation]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    later_notes: list[str] = field(default_factory=list)
+    report: tuple[Mapping[str, str], ...] = ()
+    ended: str = "all splits"
+    finished_table: bool = False
+
+    def __post_init__(self) -> None:
+        self.groups = families(self.models)
+        self.results = {name: [] for name in self.models}
+
+    @property
+    def evaluator(self) -> Evaluator:
+        return self.problem.evaluator
+
+    @property
+    def criterion(self) -> str:
+        return self.settings.criterion
+
+    @property
+    def ratio(self) -> float:
+        """Test rows to training rows, for the corrected standard error."""
+        return self.splits[0].ratio
+
+    def _fitted(self) -> list[str]:
+        """Return the models that did not fail."""
+        return [name for name in self.models if name not in self.failures]
+
+    def _scores(self, name: str) -> dict[str, Floats]:
+        """Return the model's scores by metric, one value per finished split."""
+        return {
+            metric: np.array([one.scores[metric] for one in self.results[name]])
+            for metric in METRICS
+        }
+
+    def _common(self, name: str, other: str, metric: str) -> tuple[Floats, Floats]:
+        """Return the scores of two models on the splits that both have."""
+        first, second = self._scores(name)[metric], self._scores(other)[metric]
+        number = min(len(first), len(second))
+        return first[:number], second[:number]
+
+    def _ranked(self) -> list[str]:
+        """Return the models that have the criterion, best first.
+
+        Models with other splits than the one with most are placed by their paired differences.
+        """
+        known = {
+            name: self._scores(name)[self.criterion]
+            for name in self._fitted()
+            if self.results[name]
+        }
+        finite = {name: scores for name, scores in known.items() if np.isfinite(scores).all()}
+        if not finite:
+            raise DataError(
+                f"criterion: expected one that a model has, got {self.criterion!r}, but no model "
+                'gives probabilities; use criterion="error"'
+            )
+        most = max(map(len, finite.values()))
+        if most > 1 and self.finished_table:  # a single split tells no spread
+            finite = {name: scores for name, scores in finite.items() if len(scores) > 1}
+        front = [name for name in finite if len(finite[name]) == most]
+        anchor = min(front, key=lambda name: float(np.mean(finite[name])))
+        places = {
+            name: float(np.mean(scores - finite[anchor][: len(scores)]))
+            for name, scores in finite.items()
+        }
+        return sorted(places, key=lambda name: places[name])
+
+    def _best(self) -> str:
+        return self._ranked()[0]
+
+    def _best_family(self) -> Family | None:
+        """Return the family of the best model that has a tradeoff."""
+        for name in self._ranked():
+            for family in self.groups:
+                if name in family.members:
+                    return family
+        return None
+
+    def _assemble(
+        self,
+        best: str,
+        family: Family | None,
+        curve: LearningCurve | None,
+        details: Details | None,
+    ) -> ComparisonResult:
+        label = {
+            name: group.label
+            for group in self.groups
+            if len(group.members) > 1
+            for name in group.members
+        }
+        report = self.report or self._report_of_kinds()
+        return ComparisonResult(
+            models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
+            best=best,
+            criterion=self.criterion,
+            data=replace(self.problem.data, density_report=report),
+            n_splits=len(self.results[best]),
+            n_splits_asked=len(self.splits),
+            ended=self.ended,
+            n_train=len(self.splits[0].train),
+            n_test=len(self.splits[0].test),
+            random_state=self.settings.random_state,
+            curve=curve,
+            ends=None if family is None or curve is None else self._compare_ends(family, curve),
+            doubling={} if curve is None else self._doubling(best, curve),
+            details=details,
+            notes=tuple(self._notes()),
+            seconds=perf_counter() - self.started,
+        )
+
+    def _report_of_kinds(self) -> tuple[dict[str, str], ...]:
+        data = self.problem.data
+        return tuple(report_of(by_type(data.column_names, data.column_kinds, {})))
+
+    def _model_result(self, name: str, family: str | None, best: str) -> ModelResult:
+        asked = lambda_of(self.models[name])
+        fits = self.results[name]
+        if name in self.failures or not fits:
+            return ModelResult(name, family, asked, failure=self.failures.get(name))
+        scores, reference = self._scores(name), self._scores(best)
+        has = [metric for metric in METRICS if np.isfinite(scores[metric]).all()]
+        differences: dict[str, Estimate] = {}
+        if name != best and min(len(fits), len(self.results[best])) > 1:
+            differences = {m: difference(*self._common(name, best, m), self.ratio) for m in has}
+        estimates = {metric: estimate(scores[metric], self.ratio) for metric in has}
+        if len(fits) != len(self.results[best]):
+            # Means of other splits are not to be set beside each other; paired differences are.
+            for metric, gap in differences.items():
+                moved = float(np.mean(reference[metric])) + gap.mean - estimates[metric].mean
+                estimates[metric] = estimates[metric].shifted(moved)
+        return ModelResult(
+            name=name,
+            family=family,
+            tradeoff=asked,
+            n_splits=len(fits),
+            scores=scores,
+            estimates=estimates,
+            differences=differences,
+            # The first fit of a process compiles and loads; the median does not see it.
+            fit_seconds=float(np.median([fit.seconds for fit in fits])),
+            chosen=_choice(fits) if asked == "auto" else None,
+            guesses=isinstance(self.models[name], DummyClassifier),
+        )
+
+    def _ends(self, family: Family) -> dict[str, Any]:
+        """Return the family's generative and discriminative fit, in this order, by name."""
+        ends: dict[str, Any] = {}
+        for word, tradeoff in (("generative", 1.0), ("discriminative", 0.0)):
+            member = next(
+                (m for m in family.members if lambda_of(self.models[m]) == tradeoff), None
+            )
+            if member is not None and member in self._fitted():
+                ends[member] = self.models[member]
+            else:
+                ends[f"{family.label}, {word} end"] = family.at(tradeoff)
+        return ends
+
+    def _compare_ends(self, family: Family, curve: LearningCurve) -> EndsResult | None:
+        generative, discriminative = self._ends(family)
+        gaps: dict[str, Estimate] = {}
+        crossings = {}
+        for metric in METRICS:
+            sizes, (first, second) = curve.usable([generative, discriminative], metric)
+            if not sizes or sizes[-1] != curve.sizes[-1]:
+                continue
+            at_end = second[:, -1] - first[:, -1]
+            if all(name in self.models for name in (generative, discriminative)):
+                # Both are in the table, with all its splits.
+                at_end = np.subtract(*self._common(discriminative, generative, metric))
+            gaps[metric] = estimate(at_end, self.ratio)
+            crossings[metric] = find_crossing(first, second, sizes, self.settings.random_state)
+        if self.criterion not in gaps:
+            return None
+        return EndsResult(family.label, generative, discriminative, gaps, crossings)
+
+    def _doubling(self, best: str, curve: LearningCurve) -> dict[str, Estimate]:
+        gains = {}
+        for metric in METRICS:
+            sizes, (scores,) = curve.usable([best], metric)
+            gain = gain_per_doubling(scores, sizes, self.ratio)
+            if gain is not None:
+                gains[metric] = gain
+        return gains
+
+    def _notes(self) -> list[str]:
+        notes = list(self.problem.notes)
+        for name, reason in self.failures.items():
+            notes.append(f"{name} could not be fitted: {reason}")
+        for name in self._fitted():
+            if len(self.results[name]) < 2:
+                notes.append(
+                    f"{name} is not in the verdict: the run ended before its second split."
+                )
+        for (name, category), (times, message) in self.evaluator.counts.warnings.items():
+            if name not in self.failures and name in self.models:
+                fits = "1 fit" if times == 1 else f"{times} fits, the first"
+                notes.append(f"{name}: {category} in {fits}: {message}")
+        data = self.problem.data
+        mixed = "categorical" in data.column_kinds or any(data.column_missing)
+        fitted = {name: self.models[name] for name in self._fitted()}
+        return notes + model_notes(fitted, mixed=mixed) + self.later_notes
+
+
+def lambda_of(model: Any) -> float | str | None:
+    """Return the tradeoff that a model was constructed with, None for a model without one."""
+    parameter = tradeoff_parameter(model)
+    if parameter is None:
+        return None
+    value = model.get_params()[parameter]
+    return value if isinstance(value, str) else float(value)
+
+
+def _choice(fits: Sequence[Evaluation]) -> TradeoffChoice | None:
+    chosen = np.array([fit.tradeoff for fit in fits if fit.tradeoff is not None])
+    if not len(chosen):
+        return None
+    return TradeoffChoice(float(np.median(chosen)), float(chosen.min()), float(chosen.max()))
+
+
+def n_chosen(report: Sequence[Mapping[str, str]]) -> int:
+    return sum(one["by"] != Reason.TYPE.value for one in report)
