@@ -168,7 +168,7 @@ def test_other_models_are_refused():
 
 def test_input_is_refused_as_in_predict_proba():
     X, y = numbers()
-    model = GaussianDiscriminant(tradeoff=1).fit(X, y)
+    model = GaussianDiscriminant(tradeoff=1, components=2).fit(X, y)
     bad = X.copy()
     bad[0, 0] = np.nan
     with pytest.raises(DataError, match="expected no missing cells"):

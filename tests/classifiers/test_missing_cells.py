@@ -222,13 +222,13 @@ def test_a_category_not_seen_in_fit_is_left_out(tradeoff):
 
 
 @pytest.mark.parametrize("missing_in", ["fit", "predict"])
-def test_the_discriminant_names_the_columns_and_the_remedy(missing_in):
+def test_a_mixture_names_the_columns_and_the_remedy(missing_in):
     X, y = continuous()
     table = pd.DataFrame(X, columns=["height", "weight", "age"])
-    model = GaussianDiscriminant(tradeoff=1).fit(table, y)
+    model = GaussianDiscriminant(tradeoff=1, components=2).fit(table, y)
     table = table.copy()
     table.loc[4, "weight"] = table.loc[7, "age"] = np.nan
-    use = model.predict if missing_in == "predict" else lambda X: GaussianDiscriminant().fit(X, y)
+    use = model.predict if missing_in == "predict" else lambda X: model.fit(X, y)
     with pytest.raises(DataError, match=r"columns 'weight', 'age'.*use NaiveBayes"):
         use(table)
 

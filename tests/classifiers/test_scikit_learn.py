@@ -122,7 +122,8 @@ def test_tags():
     tags = NaiveBayes().__sklearn_tags__()
     assert tags.estimator_type == "classifier"
     assert tags.input_tags.allow_nan
-    assert not GaussianDiscriminant().__sklearn_tags__().input_tags.allow_nan
+    assert GaussianDiscriminant().__sklearn_tags__().input_tags.allow_nan
+    assert not GaussianDiscriminant(components=2).__sklearn_tags__().input_tags.allow_nan
 
 
 @pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])

@@ -14,13 +14,14 @@ from sklearn.utils.validation import _num_samples
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.decoding import table_library
 from crossfade.tradeoff.fitting import Sums, add_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["BatchClassifier"]
+__all__ = ["BatchClassifier", "levels_of"]
 
 
 def _only_generative(estimator: Any) -> bool:
@@ -119,4 +120,13 @@ class BatchClassifier(TradeoffClassifier, ABC):
 
     def _widened(self, sums: Sums, schema: Schema) -> Sums:
         """Return the density and its sums with room for the schema's new categories."""
-        return sums
+        if not isinstance(sums.started, Product):
+            return sums
+        columns = [j for j, kind in enumerate(schema.kinds) if kind == "categorical"]
+        levels = dict(zip(columns, levels_of(columns, schema), strict=True))
+        return Sums(*sums.started.widen(sums.summary, levels))
+
+
+def levels_of(columns: list[int], schema: Schema) -> list[int]:
+    """Return the numbers of levels of categorical columns."""
+    return [max(1, len(schema.categories[j] or ())) for j in columns]

@@ -205,15 +205,36 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
     contributions = density.scores_by_column(matrix, natural)
     partition = density.log_partition(natural)
     if density.allows_missing and np.isfinite(partition).all():
-        # Each column its own factor, with its own -A, which is left out with it.
-        baseline += partition.sum(axis=1)
-        present = ~np.isnan(matrix)[:, :, None]
-        contributions -= np.where(present, partition.T[density.feature_factors], 0.0)
+        # A column that is its own factor has its own -A, which is left out with it.
+        factors = density.feature_factors
+        single = np.bincount(factors, minlength=density.n_factors) == 1
+        baseline += partition[:, single].sum(axis=1)
+        missing = density.missing_factors(matrix)
+        present = np.ones(matrix.shape, bool) if missing is None else ~missing[:, factors]
+        present &= single[factors]
+        contributions -= np.where(present[:, :, None], partition.T[factors], 0.0)
+    _share_out(model, matrix, baseline, contributions)
     n_components = natural.shape[0] // model.classes_.size
     if n_components > 1:
         baseline, contributions = _averaged(baseline, contributions, n_components)
     scale, base = posterior_power(model)
     return scale * baseline + base, scale * contributions
+
+
+def _share_out(
+    model: TradeoffClassifier, matrix: NDArray[Any], baseline: Floats, contributions: Floats
+) -> None:
+    """Add to missing cells what the whole has more than the sum: their part in a marginal."""
+    absent = np.isnan(matrix)
+    rows, natural = np.flatnonzero(absent.any(axis=1)), model.parameters_.natural
+    partition = model.density_.log_partition(natural)
+    if not (rows.size and model.density_.fills_missing and np.isfinite(partition).all()):
+        return
+    scores = model.density_.relative_log_density(matrix[rows], natural)
+    scores += model.parameters_.offset + partition.sum(axis=1)
+    gap = scores - baseline[rows] - contributions[rows].sum(axis=1)
+    share = absent[rows] / absent[rows].sum(axis=1, keepdims=True)
+    contributions[rows] += share[:, :, None] * gap[:, None, :]
 
 
 def posterior_power(model: TradeoffClassifier) -> tuple[float, Floats]:

@@ -11,11 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade._checks import check_number
 from crossfade.choice import ColumnChoice
-from crossfade.classifiers.batches import BatchClassifier
+from crossfade.classifiers.batches import BatchClassifier, levels_of
 from crossfade.densities.base import Density
+from crossfade.densities.bernoulli import Bernoulli
+from crossfade.densities.categorical import Categorical
 from crossfade.densities.multivariate import COVARIANCES, MultivariateGaussian
+from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema
+from crossfade.table.columns import Columns
+from crossfade.table.decoding import table_library
 from crossfade.tradeoff.fitting import Family
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
@@ -65,17 +70,27 @@ posterior_scale_, schema_, \
 density_, parameters_, solution_, coef_, intercept_, class_densities_, n_features_in_, \
 feature_names_in_
         As in :class:`~crossfade.NaiveBayes`.
-    means_ : ndarray of shape (n_classes * components, n_features)
-        Means in the columns' own units.
-    covariances_ : ndarray of shape (n_classes * components, n_features, n_features)
+    means_ : ndarray of shape (n_classes * components, n_joint)
+        Means of the numeric columns in their own units.
+    covariances_ : ndarray of shape (n_classes * components, n_joint, n_joint)
 
     Notes
     -----
-    All columns are one factor of the density: a row with a missing cell has no part that could be
-    left out, so missing cells are refused, in fit and in predict.
+    The columns of numbers are one joint Gaussian; every column of text, categories or booleans is
+    an independent factor given the class, with Laplace's smoothing (the location model, Olkin &
+    Tate 1961). An array of numbers is one Gaussian, whatever its numbers.
+
+    A missing category is left out of the product. A missing number has, at tradeoff 1, no part
+    either: the row's density is that of its other numbers, exactly. At any other tradeoff it is
+    its mean given the row's other numbers, by the mean and covariance of all classes together
+    (found by EM). Rows to learn from are filled in that way, too, and at tradeoff 1 the variance
+    that such a mean leaves is added. Mixtures (components > 1) take no missing cells.
 
     References
     ----------
+    Olkin, I. and Tate, R. F. (1961). Multivariate correlation models with mixed discrete and
+    continuous variables. Annals of Mathematical Statistics 32.
+
     Bouchard, G. and Triggs, B. (2004). The tradeoff between generative and discriminative
     classifiers. COMPSTAT.
 
@@ -89,7 +104,7 @@ feature_names_in_
     0.98
     """
 
-    handle_unknown: Literal["ignore", "error"] = "error"
+    handle_unknown: Literal["ignore", "error"] = "ignore"
 
     def __init__(
         self,
@@ -150,10 +165,13 @@ feature_names_in_
             )
 
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
-        return "continuous"
+        # An array of numbers is as its author wrote it; a table has columns of several kinds.
+        if isinstance(X, Columns):
+            return "continuous" if X.matrix is not None else None
+        return "continuous" if table_library(X) is None and _is_numeric(X) else None
 
     def _density(self, schema: Schema, choices: Sequence[ColumnChoice] = ()) -> Density:
-        return self._gaussian(self.covariance, 0.0)
+        return self._product(schema, self.covariance, 0.0)
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice] = ()) -> list[Density]:
         if self.components > 1:
@@ -162,15 +180,36 @@ feature_names_in_
         one_for_all = self.covariance.startswith("shared")
         name = self.covariance if one_for_all else f"shared_{self.covariance}"
         # One covariance for all gets as many pseudo-rows in all as each class its own.
-        shared = self._gaussian(name, SHRINKAGE_ROWS / self.classes_.size)
-        if one_for_all:
+        shared = self._product(schema, name, SHRINKAGE_ROWS / self.classes_.size)
+        if one_for_all or not _joint_columns(schema):
             return [shared]
-        return [self._gaussian(self.covariance, SHRINKAGE_ROWS), shared]
+        return [self._product(schema, self.covariance, SHRINKAGE_ROWS), shared]
 
-    def _gaussian(self, covariance: str, shrinkage_rows: float) -> MultivariateGaussian:
-        return MultivariateGaussian(
-            covariance, self.shrinkage, shrinkage_rows, standardise=bool(self.standardise)
+    def _product(self, schema: Schema, covariance: str, shrinkage_rows: float) -> Density:
+        """Return one Gaussian over all numbers times a factor for each other column."""
+        joint = _joint_columns(schema)
+        missing = "refuse"
+        if self.components == 1:
+            missing = "marginal" if self.tradeoff == 1.0 else "mean"
+        gaussian = MultivariateGaussian(
+            covariance,
+            self.shrinkage,
+            shrinkage_rows,
+            standardise=bool(self.standardise),
+            missing=missing,
         )
+        if len(joint) == schema.n_features:
+            return gaussian
+        parts: list[tuple[Density, list[int]]] = [(gaussian, joint)] if joint else []
+        booleans, texts = (
+            [j for j, one in enumerate(schema.kinds) if one == kind]
+            for kind in ("boolean", "categorical")
+        )
+        if booleans:
+            parts.append((Bernoulli(), booleans))
+        if texts:
+            parts.append((Categorical(levels_of(texts, schema)), texts))
+        return Product(parts)
 
     def _family(self, classes: NDArray[Any]) -> Family:
         components, starts = int(self.components), int(self.n_init)
@@ -179,22 +218,37 @@ feature_names_in_
 
     @property
     def means_(self) -> Any:
-        """Means in the columns' own units, shape (n_classes * components, n_features)."""
+        """Means in the columns' own units, shape (n_classes * components, n_joint)."""
         return self._moments()[0]
 
     @property
     def covariances_(self) -> Any:
-        """Covariances in the columns' own units, (n_classes * components, d, d)."""
+        """Covariances in the columns' own units, (n_classes * components, n_joint, n_joint)."""
         return self._moments()[1]
 
     def _moments(self) -> Any:
         self._check_density()
-        assert isinstance(self.density_, MultivariateGaussian)
-        return self.density_.moments(self.parameters_.natural)
+        density, natural = self.density_, self.parameters_.natural
+        if isinstance(density, Product):
+            density = density.parts[0][0]
+            natural = natural[:, : density.n_statistics]
+        if not isinstance(density, MultivariateGaussian):
+            return np.zeros((len(natural), 0)), np.zeros((len(natural), 0, 0))
+        return density.moments(natural)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        tags.input_tags.categorical = False
-        tags.input_tags.string = False
+        tags.input_tags.allow_nan = self.components == 1
         return tags
+
+
+def _joint_columns(schema: Schema) -> list[int]:
+    """Return the columns of the joint Gaussian."""
+    return [j for j, kind in enumerate(schema.kinds) if kind in ("continuous", "count")]
+
+
+def _is_numeric(X: Any) -> bool:
+    try:
+        return np.asarray(X).dtype.kind in "fiu"
+    except ValueError:
+        return False  # ragged: refused in its turn

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from crossfade._checks import check_number, show
 from crossfade._typing import Integers
 from crossfade.choice import KIND_OF_DENSITY, ColumnChoice, by_evidence, by_type, report_of
-from crossfade.classifiers.batches import BatchClassifier
+from crossfade.classifiers.batches import BatchClassifier, levels_of
 from crossfade.densities import (
     DENSITIES,
     Bernoulli,
@@ -25,7 +25,6 @@ from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.columns import read_columns
 from crossfade.table.kinds import LARGEST_COUNT
-from crossfade.tradeoff.fitting import Sums
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
@@ -225,7 +224,7 @@ default="auto"
                 (
                     self._named(
                         [choices[j] for j in columns],
-                        _levels(columns, schema),
+                        levels_of(columns, schema),
                         one_variance if choices[columns[0]].one_variance else gaussian,
                     ),
                     columns,
@@ -276,21 +275,11 @@ default="auto"
                     f"batch on, for example density={{{schema.names[j]!r}: 'gaussian'}}"
                 )
 
-    def _widened(self, sums: Sums, schema: Schema) -> Sums:
-        assert isinstance(sums.started, Product)
-        columns = [j for j, kind in enumerate(schema.kinds) if kind == "categorical"]
-        levels = dict(zip(columns, _levels(columns, schema), strict=True))
-        return Sums(*sums.started.widen(sums.summary, levels))
-
 
 def _own_variances(product: Product) -> int:
     """Return how many parts have a variance of each class."""
     parts = [part for part, _ in product.parts if isinstance(part, Gaussian)]
     return sum(not part.shared_variance for part in parts)
-
-
-def _levels(columns: list[int], schema: Schema) -> list[int]:
-    return [max(1, len(schema.categories[j] or ())) for j in columns]
 
 
 def _is_auto(density: Any) -> bool:

@@ -84,6 +84,9 @@ class Density(ABC):
 
     allows_missing: bool = True
 
+    #: Whether a missing cell is filled from the row's others, so that its factor is never missing.
+    fills_missing: bool = False
+
     #: The kind of column the density takes (see :class:`~crossfade.table.schema.Schema`).
     kind: ClassVar[str] = "continuous"
 
@@ -100,6 +103,10 @@ class Density(ABC):
         return np.zeros(self.n_factors, dtype=bool)
 
     # -- from data to a bound density ------------------------------------------------------------
+
+    def informed(self, X: Floats, weights: Floats | None) -> Density:
+        """Return a copy that knows what it needs of all rows, whatever their classes."""
+        return self
 
     @abstractmethod
     def begin(self, head: Floats, *, scales: bool = True) -> Density:

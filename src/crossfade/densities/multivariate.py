@@ -14,6 +14,12 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
+from crossfade.densities.filling import (
+    class_free_moments,
+    conditional_means,
+    left_over,
+    missing_patterns,
+)
 from crossfade.densities.kernels import class_weights
 from crossfade.densities.univariate import safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
@@ -36,7 +42,7 @@ class MultivariateGaussian(Density):
     ``diagonal`` the squares z_j²; ``spherical`` their sum, one variance for all columns *in these
     standardised units* (or in the given ones, see `standardise`). With ``shared_`` in front the
     second moments are tied, and of their sums only the total over classes has a meaning (the
-    classes get equal shares a row). All columns are one factor, and none may be missing.
+    classes get equal shares a row). All columns are one factor.
 
     A column without variation has z = 0 whatever comes later: it is a point mass, has no part in A
     and says nothing about the class. A covariance that is
@@ -59,6 +65,13 @@ class MultivariateGaussian(Density):
         Whether each column has its own scale. If not, all have one, and ``spherical`` means equal
         variances of the columns as they are: for columns of one unit, where it matters which of
         them vary most. No other covariance depends on it.
+    missing : {"refuse", "mean", "marginal"}, default="refuse"
+        What a missing cell is: "mean", its mean given the row's other cells, by the mean and
+        covariance of all classes together; "marginal", nothing: the row's density is that of its
+        other cells. (Either way, rows to learn from are filled by those means; "marginal" adds the
+        variance that they leave.)
+    reference : pair of ndarray of shape (n_features,) and (n_features, n_features), optional
+        Mean and covariance of all rows, for tables to learn from that have missing cells.
 
     Raises
     ------
@@ -91,6 +104,7 @@ class MultivariateGaussian(Density):
     _inverse_scale: Floats
     _structure: Structure
     _varies: NDArray[np.bool_] | None
+    _total: tuple[Floats, Floats]
     _scales: bool
 
     def __init__(
@@ -100,6 +114,8 @@ class MultivariateGaussian(Density):
         shrinkage_rows: float = 0.0,
         *,
         standardise: bool = True,
+        missing: str = "refuse",
+        reference: tuple[Floats, Floats] | None = None,
     ):
         name = "shared_full" if covariance == "shared" else covariance
         if name not in COVARIANCES:
@@ -122,10 +138,24 @@ class MultivariateGaussian(Density):
         self.standardise = standardise
         self.shrinkage_rows = shrinkage_rows
         self.shared = name.startswith("shared_")
-        self.allows_missing = False
+        if missing not in ("refuse", "mean", "marginal"):
+            raise DataError(
+                f"missing: expected 'refuse', 'mean' or 'marginal', got {missing!r}; 'mean' fills "
+                "cells from the row's others"
+            )
+        self.missing, self.reference = missing, reference
+        self.allows_missing = self.fills_missing = missing != "refuse"
         self._kind = STRUCTURES[name.removeprefix("shared_")]
 
     # -- from data to a bound density ------------------------------------------------------------
+
+    def informed(self, X: Floats, weights: Floats | None) -> Self:
+        numbers = np.asarray(X, dtype=np.float64) if self.fills_missing else X
+        if not self.fills_missing or not np.isnan(numbers).any() or np.isinf(numbers).any():
+            return self
+        new = copy.copy(self)
+        new.reference = class_free_moments(numbers, weights)
+        return new
 
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         d = head.shape[1]
@@ -157,7 +187,7 @@ class MultivariateGaussian(Density):
         missing = np.isnan(X)
         refuse(
             X,
-            missing,
+            missing & (self.reference is None),
             expected="no missing cells",
             remedy="fill or drop them, or use NaiveBayes, which leaves missing cells out",
         )
@@ -165,7 +195,10 @@ class MultivariateGaussian(Density):
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = self._moments(X, codes, weights, n_classes)
+            if self.fills_missing and self.reference is not None and np.isnan(X).any():
+                sums = self._filled_moments(X, self.reference, codes, weights, n_classes)
+            else:
+                sums = self._moments(X, codes, weights, n_classes)
         # A value that is not finite, or too large to be squared, shows in its own column's square.
         squares = [self._structure.diagonal(sums[2])]
         if self._scales:
@@ -177,6 +210,24 @@ class MultivariateGaussian(Density):
             remedy = "change the column's unit, or take its logarithm"
             raise DomainError((column,), "numbers with finite fourth powers", largest, remedy)
         return sums
+
+    def _filled_moments(
+        self,
+        X: Floats,
+        reference: tuple[Floats, Floats],
+        codes: Integers,
+        weights: Floats | None,
+        n_classes: int,
+    ) -> tuple[Floats, ...]:
+        mean, C = reference
+        sums = self._moments(conditional_means(X, mean, C), codes, weights, n_classes)
+        if self.missing == "mean":
+            return sums
+        rest = left_over(X, C, class_weights(codes, weights, n_classes))
+        rest = rest.sum(axis=0, keepdims=True) if self.shared else rest
+        if sums[2].ndim == 2:
+            rest = np.diagonal(rest, axis1=1, axis2=2)
+        return (*sums[:2], sums[2] + rest, *sums[3:])
 
     def _moments(
         self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int
@@ -221,6 +272,7 @@ class MultivariateGaussian(Density):
         offset = new._location - self._shift
         new._inverse_scale = np.where(constant, 0.0, 1.0 / scale)
         sums, statistic_mean = new._standardised_sums(counts, first, second, offset)
+        new._total = new._class_free(statistic_mean)
         scales = np.ones(new.n_statistics)
         if self._scales:
             mean = statistic_mean[new.n_features :]
@@ -236,6 +288,16 @@ class MultivariateGaussian(Density):
             statistic_mean=statistic_mean,
             statistic_scale=scales,
         )
+
+    def _class_free(self, statistic_mean: Floats) -> tuple[Floats, Floats]:
+        """Return mean and covariance in z of all classes together."""
+        inverse = self._inverse_scale
+        if self.reference is not None:
+            mean, C = self.reference
+            return (mean - self._location) * inverse, C * np.outer(inverse, inverse)
+        mean, second = self._split(statistic_mean)
+        C = self._structure.covariance(mean[None], second[None])[0]
+        return mean, C if C.ndim == 2 else np.diag(C)
 
     def _standardised_sums(
         self, counts: Floats, first: Floats, second: Floats, offset: Floats
@@ -351,9 +413,32 @@ class MultivariateGaussian(Density):
         return np.hstack([z, self._structure.statistics(z)])
 
     def log_base_measure(self, X: Floats) -> Floats:
-        scale = self._scale[self._inverse_scale > 0]
-        value = -np.log(scale).sum() - 0.5 * scale.size * np.log(2.0 * np.pi)
-        return np.full((X.shape[0], 1), value)
+        active = self._inverse_scale > 0
+        of_column = -np.log(self._scale[active]) - 0.5 * np.log(2.0 * np.pi)
+        if self.missing == "marginal":
+            return ~np.isnan(X[:, active]) @ of_column[:, None]
+        return np.full((X.shape[0], 1), of_column.sum())
+
+    def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
+        return None if self.fills_missing else super().missing_factors(X)
+
+    def relative_log_density(
+        self, X: Floats, eta: Floats, partition: Floats | None = None
+    ) -> Floats:
+        values = super().relative_log_density(X, eta, partition)
+        if self.missing != "marginal" or not np.isnan(X).any():
+            return values
+        z = (X - self._location) * self._inverse_scale
+        m, C = self._moments_of(eta)
+        C = C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
+        active = self._inverse_scale > 0
+        for gone, rows in missing_patterns(X):
+            here = np.flatnonzero(~gone & active)
+            for k in range(eta.shape[0]):
+                root = np.linalg.cholesky(C[k][np.ix_(here, here)])
+                away = np.linalg.solve(root, (z[rows][:, here] - m[k, here]).T)
+                values[rows, k] = -0.5 * (away**2).sum(axis=0) - np.log(np.diagonal(root)).sum()
+        return values
 
     def log_partition(self, eta: Floats) -> Floats:
         eta = self._filled(eta, self._standard_natural)
@@ -472,6 +557,9 @@ class MultivariateGaussian(Density):
         """Return z, shape (n_rows, n_features)."""
         z = X - self._location
         z *= self._inverse_scale
+        if self.fills_missing and np.isnan(z).any():
+            mean, C = self._total
+            z = np.where(self._inverse_scale > 0, conditional_means(z, mean, C), 0.0)
         return z
 
     def scores(self, X: Floats, eta: Floats) -> Floats:

@@ -58,6 +58,7 @@ class Product(Density):
                 "leave each column to one density"
             )
         self.allows_missing = all(density.allows_missing for density, _ in self.parts)
+        self.fills_missing = any(density.fills_missing for density, _ in self.parts)
 
     def _columns_of(self, X: Floats, columns: Integers) -> Floats:
         """Return a part's columns, X itself where they are all of them in order."""
@@ -86,6 +87,13 @@ class Product(Density):
         return new
 
     # -- from data to a bound density ------------------------------------------------------------
+
+    def informed(self, X: Floats, weights: Floats | None) -> Self:
+        if not self.fills_missing:
+            return self
+        new = copy.copy(self)
+        new.parts = tuple((part.informed(X[:, c], weights), c) for part, c in self.parts)
+        return new
 
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         if set(self._all_columns.tolist()) != set(range(head.shape[1])):
@@ -232,6 +240,18 @@ class Product(Density):
         return np.hstack([p for p, _ in pieces]), np.sum([c for _, c in pieces], axis=0)
 
     # -- where rows meet parameters --------------------------------------------------------------
+
+    def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
+        if not self.fills_missing:
+            return super().missing_factors(X)
+        found = [part.missing_factors(self._columns_of(X, c)) for part, c in self.parts]
+        if all(one is None for one in found):
+            return None
+        absent = np.zeros((X.shape[0], self.n_factors), dtype=bool)
+        for one, factors in zip(found, self._factors, strict=True):
+            if one is not None:
+                absent[:, factors] = one
+        return absent
 
     def scores(self, X: Floats, eta: Floats) -> Floats:
         values = np.zeros((X.shape[0], eta.shape[0]))

@@ -72,8 +72,9 @@ def coefficients(estimator: Any) -> dict[str, Any]:
         )
 
     centres, factors, drawn_in = _units(model, preparation)
-    may_miss = preparation is not None or model.density_.allows_missing
-    neutral = np.full(schema.n_features, np.nan) if may_miss else np.array(centres)
+    may_miss = [preparation is not None or one for one in _left_out(model.density_)]
+    may_miss = may_miss if preparation is None else [True] * schema.n_features
+    neutral = np.where(may_miss, np.nan, centres)
 
     def added(codes: Floats, column: int) -> Floats:
         """Return what cells of one column add, (n_rows, n_classes)."""
@@ -90,7 +91,7 @@ def coefficients(estimator: Any) -> dict[str, Any]:
         zip(schema.names, schema.kinds, schema.categories, strict=True)
     ):
         one: dict[str, Any] = {"name": name, "kind": kind}
-        absent = added(np.array([np.nan]), j)[0].tolist() if may_miss else None
+        absent = added(np.array([np.nan]), j)[0].tolist() if may_miss[j] else None
         if known is not None:
             values = added(np.arange(len(known), dtype=np.float64), j)
             one["categories"] = [
@@ -117,13 +118,31 @@ def coefficients(estimator: Any) -> dict[str, Any]:
 
 
 def _is_sum(model: TradeoffClassifier) -> bool:
-    natural, density = model.parameters_.natural, model.density_
-    if natural.shape[0] != model.classes_.size:
-        return False
+    natural = model.parameters_.natural
+    return natural.shape[0] == model.classes_.size and _adds_up(model.density_, natural)
+
+
+def _adds_up(density: Density, natural: Floats) -> bool:
+    """Return whether scores are a sum over columns: no products of two."""
+    if isinstance(density, Product):
+        ends = np.cumsum([part.n_statistics for part, _ in density.parts])[:-1]
+        own = np.split(natural, ends, axis=1)
+        return all(_adds_up(part, eta) for (part, _), eta in zip(density.parts, own, strict=True))
     if not isinstance(density, MultivariateGaussian) or density.shared:
         return True
     form = density.quadratic_form(natural)
     return not np.any(form * ~np.eye(density.n_features, dtype=bool))
+
+
+def _left_out(density: Density) -> list[bool]:
+    """Return for each column whether a missing cell of it is left out of the sum."""
+    if not isinstance(density, Product):
+        alone = density.allows_missing and not density.fills_missing
+        return [alone] * density.n_features
+    found = np.zeros(density.n_features, dtype=bool)
+    for part, columns in density.parts:
+        found[columns] = _left_out(part)
+    return found.tolist()
 
 
 def _covariance(model: Any) -> str:

@@ -28,6 +28,7 @@ def summarise(
     """Sum the rows by class in one pass."""
     begun = started
     if begun is None:
+        density = density.informed(rows.X, rows.weights)
         begun = density.begin(reference_rows(rows.X).astype(float), scales=scales)
 
     def block(span: slice) -> Any:

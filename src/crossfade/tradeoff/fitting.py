@@ -354,7 +354,7 @@ def bound_rows(
     """Bind the density to the rows; the rows returned know whether a cell is missing."""
     started, summary = summarise(density, rows, scales=scales)
     bound = started.bind(summary)
-    missing = has_missing(rows, bound.counts)
+    missing = has_missing(rows, None if density.fills_missing else bound.counts)
     _check_missing(missing, density)
     return replace(rows, has_missing=missing), bound, Sums(started, summary)
 

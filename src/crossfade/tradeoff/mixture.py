@@ -70,7 +70,7 @@ class MixtureObjective(TradeoffObjective):
         prior_counts, prior_sums = _component_prior(bound, n_components)
         states = replace(
             bound,
-            counts=counts,
+            counts=np.repeat(counts, bound.density.n_factors, axis=1),
             sums=sums,
             prior_counts=prior_counts,
             prior_sums=prior_sums,
