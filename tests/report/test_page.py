@@ -20,7 +20,7 @@ from crossfade.charts.tradeoff import weight_ends, weight_path
 from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
-from crossfade.report.page import draw, render_page
+from crossfade.report.page import draw, render_message, render_page
 from crossfade.report.surfaces import boundary_lines, posterior_cells
 from crossfade.report.view import sections
 from tests.report.cases import HOSTILE
@@ -133,6 +133,27 @@ def test_an_interrupted_run_still_has_a_page(result):
     page = stopped.to_html()
     assert "stopped early" in page
     assert page.count("data-chart=") == 1
+
+
+def test_a_run_under_way_shows_the_table_so_far():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.tile([0, 1], 20)
+    models = {"<b>one</b>": DummyClassifier(strategy="prior"), "two": DummyClassifier()}
+    pages = []
+
+    def watch(status):
+        if (found := status.partial()) is not None:
+            so_far, steps = found.to_dict(), (status.done, status.total)
+            pages.append((status.done, render_message("Now", status.doing, steps, so_far), so_far))
+
+    compare(X, y, models=models, n_splits=3, evidence=False, watch=watch)
+    for done, page, content in pages:
+        assert "The table so far" in page
+        assert "<b>one</b>" not in page
+        assert "None" not in page
+        assert "nan" not in page
+        assert {float(value) for value, _ in Figures(page).found} <= numbers(content)
+        # One split has no spread.
+        assert ("±" in page) == (done > 2)
 
 
 @pytest.mark.parametrize("name", CHARTS)
