@@ -137,6 +137,7 @@ def test_the_default_line_up_is_what_people_would_pick():
     }
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("name", list(all_models()))
 def test_every_model_of_the_line_up_takes_text_and_missing_cells(name):
     X, y = _mixed()
