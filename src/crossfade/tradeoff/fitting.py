@@ -131,14 +131,18 @@ class Fitted:
     settled: Fitted | None = None
     sums: Sums | None = None
 
-    @cached_property
+    @property
     def whole(self) -> Fitted:
         """The same posterior, with the densities that the path's limit gives where λ = 0.
 
         Finding them can take longer than the fit, and only what needs densities asks for them.
         """
-        if self.open is None:
-            return self.settled or self
+        # Not kept where it is this very object: one that holds itself cannot be saved.
+        return (self.settled or self) if self.open is None else self._limit
+
+    @cached_property
+    def _limit(self) -> Fitted:
+        assert self.open is not None
         theta = self.open.theta(self.optimum)
         with single_threaded_blas():
             limit = density_limit(self.open, theta)
