@@ -56,6 +56,26 @@ def test_rosenbrock(size):
     assert problem.calls <= 1.5 * theirs.nfev
 
 
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_diagonal_is_the_operator_that_divides_by_it(size):
+    # Of many parameters NumPy would reuse the memory of what it takes for temporary.
+    curvature = np.geomspace(1e-2, 1e2, size)
+    goal = np.random.default_rng(0).normal(size=size)
+
+    def run(**first):
+        problem = Function(
+            lambda w: curvature @ np.log(np.cosh(w - goal)), lambda w: curvature * np.tanh(w - goal)
+        )
+        return lbfgs(problem, np.zeros(size), tol=1e-9, **first)
+
+    one = run(diagonal=lambda w: curvature / np.cosh(w - goal))
+    other = run(inverse=lambda w: lambda v: np.cosh(w - goal) / curvature * v)
+    assert one.converged
+    assert one.n_iter > 3
+    np.testing.assert_allclose(one.history, other.history, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(one.theta, goal, atol=1e-5)
+
+
 def test_logistic_regression_is_scipys_and_values_never_rise():
     problem, diagonal = logistic()
     theirs = scipy.optimize.minimize(

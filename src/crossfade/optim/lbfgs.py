@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -142,7 +143,8 @@ def lbfgs(
             break
         if n_iter == refresh:
             if diagonal is not None:
-                memories.first = (1.0 / diagonal(at.theta)).__mul__
+                # No bound `__mul__`: holding the only reference, NumPy would multiply in place.
+                memories.first = partial(np.multiply, 1.0 / diagonal(at.theta))
             elif inverse is not None:
                 memories.first = inverse(at.theta)
             refresh = 4 * refresh if refresh else 5
