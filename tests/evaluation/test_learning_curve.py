@@ -191,7 +191,7 @@ def test_one_split_has_a_mean_and_no_interval():
     assert at.mean == curve.scores["g"]["error"][0, 1]
     assert np.isnan([at.standard_error, at.low, at.high]).all()
     assert np.isnan(curve.difference("g", "nb")[0].low)
-    assert "a curve of 2 sizes cannot tell" in curve.extrapolate(400)["g"].statement
+    assert "a curve of 2 sizes is too short" in curve.extrapolate(400)["g"].statement
     assert curve.plot().to_dict()
 
 

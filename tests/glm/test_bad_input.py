@@ -50,7 +50,7 @@ REFUSED = [
         POISSON,
         ["a", "b", "a", "b", "c"],
         {},
-        "y: expected numbers, got ['a', 'b', 'a', 'b', 'c']; give one number a row",
+        "y: expected numbers, got ['a', 'b', 'a', 'b', 'c']; give one number per row",
     ),
     (
         POISSON,

@@ -122,7 +122,7 @@ def test_cells_are_values():
         ("cbind(dead) ~ dose", "formula: expected cbind(successes, failures), got 'cbind(dead)'"),
         ("cbind(n, dead - n) ~ dose", "more successes than trials; check which column is which"),
         ("kind + 1 ~ dose", "formula: expected numbers in 'kind + 1', got text"),
-        ("dead ~ dose:offset(n)", "formula: expected offset(expression) as a term of its own"),
+        ("dead ~ dose:offset(n)", "formula: expected offset(expression) as a separate term"),
         ("dead ~ (dose", "formula: cannot read '(dose'"),
         ("`dead ~ dose", "formula: expected closed backticks"),
         ("log( ~ dose", "formula: cannot read 'log('"),

@@ -114,7 +114,7 @@ def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
     assert shown_["size"]["density"] == "Johnson's S_U"
     assert shown_["size"]["reason"].startswith("out-of-fold log-loss of the column alone: johnson")
     assert "poisson 0." in shown_["visits"]["reason"]
-    assert shown_["nothing"]["reason"] == "no cell to go by"
+    assert shown_["nothing"]["reason"] == "no cell with a value"
 
 
 def test_it_is_safe_json_inside_html(hostile_result):

@@ -125,7 +125,10 @@ MISSING = "y: expected a label in every row, got {} missing labels in {} rows (I
         ("ab", "y: y should be a 1d array, got an array of shape () instead"),
         ([[1, 2], [2, 1]], "y: y should be a 1d array, got an array of shape (2, 2) instead"),
         (pl.DataFrame({"a": [1], "b": [2]}), "y: y should be a 1d array, got an array of shape "),
-        ([[1], [1, 2]], "y: expected one label a row, got rows of different lengths in [[1], [1,"),
+        (
+            [[1], [1, 2]],
+            "y: expected one label per row, got rows of different lengths in [[1], [1,",
+        ),
         (scipy.sparse.csr_array([[1, 0]]), "y: expected dense labels, got sparse csr_array"),
         (["a", None, "b"], MISSING.format(1, 3)),
         (["a", np.nan], MISSING.format(1, 2)),

@@ -45,14 +45,14 @@ def test_no_weights_and_weights_of_one_are_none() -> None:
 @pytest.mark.parametrize(
     ("sample_weight", "sentence"),
     [
-        ([1, 2], "sample_weight: expected shape (4,), one weight a row, got shape (2,); select"),
-        ([[1.0]] * 4, "sample_weight: expected shape (4,), one weight a row, got shape (4, 1)"),
+        ([1, 2], "sample_weight: expected shape (4,), one weight per row, got shape (2,); select"),
+        ([[1.0]] * 4, "sample_weight: expected shape (4,), one weight per row, got shape (4, 1)"),
         ([1, 1, -0.5, 1], "sample_weight: expected weights of at least 0, got -0.5; use 0 for a"),
         ([1, np.nan, 1, 1], "sample_weight: expected finite weights, got nan in 1 rows; use 0"),
         ([1, np.inf, np.inf, 1], "sample_weight: expected finite weights, got inf in 2 rows"),
         ([0, 0, 0, 0], "sample_weight: expected some weight above 0, got 4 zeros; drop the para"),
         (0, "sample_weight: expected some weight above 0, got 4 zeros"),
-        ("heavy", "sample_weight: expected numbers, got 'heavy'; give one number a row"),
+        ("heavy", "sample_weight: expected numbers, got 'heavy'; give one number per row"),
         (["1", "2", "3", "4"], "sample_weight: expected numbers, got ['1', '2', '3', '4']; give"),
         ([1, None, 1, 1], "sample_weight: expected finite weights, got nan in 1 rows"),
         ([1j] * 4, "sample_weight: expected numbers, got "),

@@ -353,7 +353,7 @@ def test_a_column_of_many_levels_is_selected_without_forming_its_statistics():
     assert not model.density_.forms_statistics
     assert model.selection_.startswith("refits on 3 folds of ")
     assert ": best of 5 points is " in model.selection_
-    assert model.selection_.endswith("chosen on these rows of all 1100, since a fit is dear")
+    assert model.selection_.endswith("chosen on these rows of all 1100, because each fit is slow")
     # The chosen point is then fitted on all rows.
     given = NaiveBayes("categorical", tradeoff=model.tradeoff_).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), given.predict_proba(X), atol=1e-6)

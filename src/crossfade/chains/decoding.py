@@ -73,7 +73,7 @@ class ChainDecoding:
             )
 
     def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:
-        """Return the posterior of each state at each step, (n_steps, n_states) a sequence."""
+        """Return the posterior of each state at each step, (n_steps, n_states) per sequence."""
         layout, scorer, chain = self._steps(X, lengths)
         return layout.restore(self._posteriors(layout, scorer, chain))
 

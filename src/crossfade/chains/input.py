@@ -219,7 +219,7 @@ def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any] |
         if type(symbol).__hash__ is None:
             number = int(np.searchsorted(layout.offsets, step, side="right")) - 1
             raise DataError(
-                f"X: expected one symbol a step, got {symbol!r} at step "
+                f"X: expected one symbol per step, got {symbol!r} at step "
                 f"{step - int(layout.offsets[number])} of sequence {number}; use a density over "
                 "several columns, or a random field for features"
             )

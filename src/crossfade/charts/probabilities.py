@@ -52,7 +52,7 @@ def reliability(
         height=300,
         title="Reliability",
         description="Observed frequency against predicted probability, in ten bins with 95 % "
-        "intervals; on the diagonal probabilities can be taken at their word.",
+        "intervals; on the diagonal the two agree.",
     )
 
 

@@ -113,7 +113,7 @@ def in_words(choice: ColumnChoice) -> str:
     if choice.reason is Reason.GIVEN:
         return "given"
     if choice.reason is Reason.NEAR_ZERO_VARIANCE:
-        return "hardly a row differs from the commonest value: one variance for all classes"
+        return "almost all rows have the most common value: one variance for all classes"
     shown = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.log_loss.items())
     gain = f"standard error of the difference {choice.standard_error:.4f}"
     return f"out-of-fold log-loss of the column alone: {shown}; {gain}"

@@ -32,7 +32,7 @@ _MOST_VALUES = 12
 #: Fewest: of two values every family makes the same classifier, but for smoothing.
 _FEWEST_VALUES = 3
 
-#: Rows a value, by weight: a few rows of a column of many whole numbers show few of them.
+#: Rows per value, by weight: a few rows of a column of many whole numbers show few of them.
 _ROWS_PER_VALUE = 20
 
 #: The same, the commonest value apart: where nearly all rows are zero, each other value is rare.
@@ -51,7 +51,7 @@ _PSEUDO_ROWS = 1.0
 #: Standard errors by which a Gaussian must beat Johnson's S_U, which loses less where it is wrong.
 _ERRORS_AGAINST_TAILS = 2.0
 
-#: Pseudo-rows a class with the variance of all classes, as the fits have.
+#: Pseudo-rows per class with the variance of all classes, as the fits have.
 _VARIANCE_ROWS = 2.0
 
 #: Cells times classes that are scored at once: 16 MB.
@@ -69,7 +69,7 @@ class ColumnEvidence:
         error of the difference (two of them against Johnson's S_U).
     default : str
     log_loss : dict of str to float
-        Out-of-fold log-loss of the column alone, in nats a row, by family.
+        Out-of-fold log-loss of the column alone, in nats per row, by family.
     standard_error : float
         Of the difference between the default and the best of the others.
     """

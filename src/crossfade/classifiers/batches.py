@@ -73,7 +73,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         ------
         AttributeError
             If `tradeoff` is not 1, or classes are mixtures: only the generative fit of one density
-            a class is a sum over rows.
+            per class is a sum over rows.
         DataError
             If a parameter, the columns or the labels cannot be used as given.
         """

@@ -34,7 +34,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     column_classifiers : classifier, sequence of classifiers, or sequence of (classifier, columns)
-        One classifier is cloned for every column; a sequence of them gives one a column; pairs
+        One classifier is cloned for every column; a sequence of them gives one per column; pairs
         give each the columns it sees, by position or name (a group of columns is one factor).
         Each needs ``predict_proba``.
     prefit : bool, default=False
@@ -82,7 +82,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
 
     @whole_or_not_at_all
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit one classifier a column, and the class prior.
+        """Fit one classifier per column, and the class prior.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ class GaussianDiscriminant(BatchClassifier):
         "shared" is linear discriminant analysis, "full" quadratic. Spherical means equal variances
         of the standardised columns, so that units do not matter.
     components : int, default=1
-        Gaussians a class; with more than one the fit starts from the best of `n_init` EM runs and
+        Gaussians per class; with more than one the fit starts from the best of `n_init` EM runs and
         the objective is not convex.
     tradeoff : float, "auto" or "best", default="auto"
         λ: 1 fits the joint likelihood, 0 the conditional likelihood (logistic regression on the

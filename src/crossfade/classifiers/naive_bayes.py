@@ -32,7 +32,7 @@ __all__ = ["NaiveBayes"]
 
 
 class NaiveBayes(BatchClassifier):
-    """Naive Bayes with any density a column, fitted generatively, discriminatively or between.
+    """Naive Bayes with any density per column, fitted generatively, discriminatively or between.
 
     Parameters
     ----------

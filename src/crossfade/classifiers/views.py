@@ -116,7 +116,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         return self.classes_[codes]
 
     def decision_function(self, X: Any) -> Floats:
-        """Return log-odds of the second class (two classes), else log-posteriors a class.
+        """Return log-odds of the second class (two classes), else log-posteriors per class.
 
         Returns
         -------

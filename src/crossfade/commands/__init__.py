@@ -1,1 +1,1 @@
-"""The commands of the command line, one a file, each with a ``register(app)``."""
+"""The commands of the command line, one per file, each with a ``register(app)``."""

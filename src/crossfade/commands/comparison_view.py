@@ -337,9 +337,9 @@ def _seconds(value: float | None, unit: str, scale: float) -> Text:
 def _legend(result: ComparisonResult, left_out: Sequence[str]) -> Padding:
     label = METRIC_LABELS[result.criterion]
     lines = [
-        "* lowest of its column; ± one standard error, corrected for splits sharing rows",
+        "* lowest in its column; ± one standard error, corrected for splits sharing rows",
         f"Δ {label} above the best, paired over splits, ± half its 95 % interval",
-        "≈ not to be told apart from the best: that interval holds 0",
+        "≈ cannot be told apart from the best: that interval contains 0",
     ]
     if _differ(result):
         lines.append("n: splits; a model gets fewer where more would hardly change its place")

@@ -36,7 +36,9 @@ def curve(
     metric: Annotated[str, typer.Option(help="What is shown: error, log_loss or brier.")] = "error",
     extrapolate: Annotated[
         int | None,
-        typer.Option(metavar="M", help="Training size to look ahead to.  [default: twice as many]"),
+        typer.Option(
+            metavar="M", help="Training size to extrapolate to.  [default: twice as many]"
+        ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
@@ -51,7 +53,7 @@ def curve(
     separator: options.Separator = None,
     csv: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write every score, a row per split and size."),
+        typer.Option(metavar="FILE", help="Also write every score, one row per split and size."),
     ] = None,
     chart: Annotated[
         Path | None,

@@ -42,7 +42,8 @@ def tag(
     train: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="Sentences to learn from: a token a line, the last column its tag."
+            metavar="FILE",
+            help="Sentences to learn from: one token per line, its tag in the last column.",
         ),
     ],
     test: Annotated[

@@ -91,7 +91,7 @@ class Weights:
     bars : tuple of Bar
     path : ndarray of shape (n_path, n_bars, n_scores)
         Log-odds a standard deviation (or a change of category) at each λ; one score for two
-        classes, else one a class. The first is the generative end, the last the discriminative.
+        classes, else one per class. The first is the generative end, the last the discriminative.
     generative_error, discriminative_error, change_error : ndarray of shape (n_bars, n_scores)
         Standard errors of the two ends and of their difference (delete-d jackknife).
     half : float

@@ -112,7 +112,7 @@ class Run(Standings):
             except KeyboardInterrupt as stop:
                 if isinstance(stop, TimeOver):
                     what = "the evidence" if curve is not None else "the learning curve"
-                    self.later_notes.append(f"The time was over before {what} was finished.")
+                    self.later_notes.append(f"The time ran out before {what} was finished.")
                 else:
                     self.ended = "keyboard"
         return self._assemble(best, family if curve is not None else None, curve, details)

@@ -148,7 +148,7 @@ def _choice(result: ComparisonResult, ends: EndsResult) -> str:
     for model in result.models:
         if model.family == ends.family and model.chosen is not None:
             chosen = model.chosen.median
-            return f"; left to choose, it takes λ = {chosen:.2f} (median over splits)"
+            return f"; auto takes λ = {chosen:.2f} (median over splits)"
     return ""
 
 

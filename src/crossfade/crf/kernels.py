@@ -97,7 +97,7 @@ def _scatter(
     pair_sums: Floats,
     squared: bool,
 ) -> None:
-    """Add ``sums`` (padded, one number a label) to every attribute of a token."""
+    """Add ``sums`` (padded, one number per label) to every attribute of a token."""
     n_dense, width = dense_sums.shape
     plain = values.shape[0] == 0
     for e in range(begin, end):
@@ -297,7 +297,7 @@ def _descend_token(
     dense_mask: Floats,
     weights: Floats,
 ) -> None:
-    """Add ``change`` (padded, one number a label) to the weights of a token's attributes."""
+    """Add ``change`` (padded, one number per label) to the weights of a token's attributes."""
     n_dense, width = dense.shape
     plain = values.shape[0] == 0
     for e in range(begin, end):
@@ -365,7 +365,7 @@ def stochastic_pass(
     rates: Floats,
     shrinkage: float,
 ) -> None:
-    """Take one gradient step a sentence, in this order, each of its own length.
+    """Take one gradient step per sentence, in this order, each of its own length.
 
     Changes ``dense``, ``weights`` and the chain's weights in place. ``dense_mask`` is 1 where a
     dense row has a weight, ``chosen`` (K + 2, K) where a transition, a start, a stop has one.

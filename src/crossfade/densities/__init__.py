@@ -1,4 +1,4 @@
-"""What a class looks like: p(x | y), one exponential family a file, one small interface."""
+"""What a class looks like: p(x | y), one exponential family per file, one small interface."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Density(ABC):
     feature_factors : ndarray of shape (n_features,), int
         The factor each column belongs to (bound).
     n_factors : int
-        Number of factors, m (bound): as many values of A(η), one a factor.
+        Number of factors, m (bound): as many values of A(η), one per factor.
     tied : ndarray of shape (n_statistics,), bool
         Statistics whose natural parameter is the same in every class (a shared variance) (bound).
     allows_missing : bool

@@ -18,7 +18,7 @@ __all__ = ["Gaussian"]
 
 
 class Gaussian(Univariate):
-    """Independent Gaussians, one a column, with a variance per class or one shared by all.
+    """Independent Gaussians, one per column, with a variance per class or one shared by all.
 
     The statistics are z and z² with z = (x - location) / scale, location and scale being the mean
     and maximum-likelihood standard deviation of the whole column, so that nothing depends on its
@@ -33,11 +33,11 @@ class Gaussian(Univariate):
     Parameters
     ----------
     shared_variance : bool, default=False
-        One variance a column for all classes: the posterior is then linear in x.
+        One variance per column for all classes: the posterior is then linear in x.
     var_smoothing : float, default=1e-9
         Added to each variance, as a fraction of the column's own overall variance.
     shrinkage_rows : float, default=0.0
-        Pseudo-rows a class with its mean and the variance within all classes together: a class
+        Pseudo-rows per class with its mean and the variance within all classes together: a class
         of m rows has the variance (m v + r v̄) / (m + r).
 
     Examples

@@ -42,7 +42,7 @@ class MultivariateGaussian(Density):
     ``diagonal`` the squares z_j²; ``spherical`` their sum, one variance for all columns *in these
     standardised units* (or in the given ones, see `standardise`). With ``shared_`` in front the
     second moments are tied, and of their sums only the total over classes has a meaning (the
-    classes get equal shares a row). All columns are one factor.
+    classes get equal shares per row). All columns are one factor.
 
     A column without variation has z = 0 whatever comes later: it is a point mass, has no part in A
     and says nothing about the class. A covariance that is
@@ -58,9 +58,9 @@ class MultivariateGaussian(Density):
         "shared_spherical".
     shrinkage : float, default=0.0
         s in [0, 1): the covariance is (1 - s) Σ + s D, D the diagonal of pooled within-class
-        variances, by a conjugate prior of s/(1 - s) pseudo-rows a row at the class's mean.
+        variances, by a conjugate prior of s/(1 - s) pseudo-rows per row at the class's mean.
     shrinkage_rows : float, default=0.0
-        So many pseudo-rows a class in addition, however many rows the class has.
+        So many pseudo-rows per class in addition, however many rows the class has.
     standardise : bool, default=True
         Whether each column has its own scale. If not, all have one, and ``spherical`` means equal
         variances of the columns as they are: for columns of one unit, where it matters which of

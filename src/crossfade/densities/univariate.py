@@ -1,7 +1,7 @@
 """One column at a time: the base of univariate families.
 
 A family writes how one column behaves, as elementwise functions of arrays; :class:`Univariate`
-makes of it a density for a block of columns, one factor a column. Every tradeoff, learning curve
+makes of it a density for a block of columns, one factor per column. Every tradeoff, learning curve
 and comparison then works for it.
 """
 

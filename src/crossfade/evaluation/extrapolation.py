@@ -190,10 +190,10 @@ def extrapolate(
 def _point_words(point: float, low: float, high: float, largest: int, unit: str) -> str:
     farthest = _FARTHEST * largest
     if not np.isfinite(point):
-        return f"no number of {unit} makes it one hundredth lower, as far as can be told."
+        return f"no number of {unit} is expected to make it one hundredth lower."
     if point > farthest:
-        return f"one hundredth lower takes more than {farthest:,.0f} {unit}, too far to be told."
-    upper = f"{high - largest:,.0f}" if high <= farthest else "more than can be told"
+        return f"one hundredth lower takes more than {farthest:,.0f} {unit}, too many to estimate."
+    upper = f"{high - largest:,.0f}" if high <= farthest else "too many to estimate"
     return (
         f"one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} "
         f"({max(low - largest, 1):,.0f} to {upper})."
@@ -214,14 +214,16 @@ def _fits(scores: Floats, at: Floats, random_state: int) -> tuple[PowerLaw, list
 
 def _too_little(scores: Floats, at: Floats, m: int, unit: str) -> str:
     if at.size < _FEWEST_SIZES:
-        return f"a curve of {at.size} sizes cannot tell a power law; take at least {_FEWEST_SIZES}"
+        return (
+            f"a curve of {at.size} sizes is too short for a power law; take {_FEWEST_SIZES} or more"
+        )
     if scores.shape[0] < 5:
         splits = "1 split" if scores.shape[0] == 1 else f"{scores.shape[0]} splits"
-        return f"{splits} cannot tell the uncertainty; take at least 5"
+        return f"{splits} can give no uncertainty; take at least 5"
     if m > _FARTHEST * at[-1]:
         return (
             f"{m:,} {unit} is more than ten times the largest training set, {int(at[-1]):,}: "
-            "nothing observed says whether the curve goes on in the same way"
+            "nothing observed shows whether the curve continues in the same way"
         )
     return ""
 
@@ -234,8 +236,8 @@ def _misfit(scores: Floats, at: Floats, law: PowerLaw, unit: str) -> str:
     error = float(fall.std(ddof=1)) / np.sqrt(n_splits)
     if fall.mean() <= 2.0 * error:
         return (
-            f"from {int(at[n_sizes // 2]):,} to {int(at[-1]):,} {unit} the curve no longer falls "
-            "beyond chance, so how it goes on cannot be told from it"
+            f"from {int(at[n_sizes // 2]):,} to {int(at[-1]):,} {unit} the curve does not fall by "
+            "more than chance, so it does not show how it continues"
         )
     tail = slice(-max(2, n_sizes // 3), None)
     means = scores.mean(axis=0)[tail]

@@ -65,7 +65,7 @@ def learning_curve(
         notes tell why.
     train_sizes : "log", or numbers, default="log"
         Counts of training rows; or, as in scikit-learn, fractions of the training part, numbers in
-        (0, 1], 1.0 being all of it; "log" is 12 sizes from about 5 rows a class to the whole
+        (0, 1], 1.0 being all of it; "log" is 12 sizes from about 5 rows per class to the whole
         training part, evenly spaced in their logarithm.
     n_splits : int, default=100
     train_size : float or int, default=0.8
@@ -148,7 +148,7 @@ def _refuse_hopeless(curve: LearningCurve, run: CurveRun) -> None:
     raise DataError(
         f"models: expected one that fits some training set, but all {times} fits of "
         f"{curve.models[0]!r} failed{' as all others did' * (len(curve.models) > 1)}: {reason}; "
-        "mend the table or the models' parameters"
+        "correct the table or the models' parameters"
     )
 
 
@@ -255,9 +255,9 @@ def _sizes(train_sizes: Any, n_train: int, n_classes: int) -> tuple[int, ...]:
 
 def _bad_sizes(got: Any, n_train: int, n_classes: int) -> DataError:
     return DataError(
-        f"train_sizes: expected 'log', counts from {n_classes} (one row a class) to {n_train} (the "
-        f"training part), or fractions of it in (0, 1], got {got!r}; raise train_size for more "
-        "training rows"
+        f"train_sizes: expected 'log', counts from {n_classes} (one row per class) to {n_train} "
+        f"(the training part), or fractions of it in (0, 1], got {got!r}; raise train_size for "
+        "more training rows"
     )
 
 

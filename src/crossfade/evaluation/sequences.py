@@ -18,7 +18,7 @@ __all__ = ["SequenceEvaluator", "are_sequences", "read_sequences"]
 
 
 def are_sequences(y: Any) -> bool:
-    """Return whether labels are lists of labels, one a sequence."""
+    """Return whether labels are lists of labels, one per sequence."""
     if not isinstance(y, (list, tuple)) or not y:
         return False
     return all(isinstance(labels, (list, tuple, np.ndarray)) for labels in y)

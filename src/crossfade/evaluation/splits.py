@@ -80,7 +80,7 @@ def _rows_per_class(counts: Integers, n_train: int) -> Integers:
 
 def _nested(rows_by_class: list[Integers], rng: np.random.Generator) -> Integers:
     """Interleave the classes' rows so that every prefix is stratified."""
-    # Row r of a class of c rows stands at (r + u)/c of the way, u one random offset a class; the
+    # Row r of a class of c rows stands at (r + u)/c of the way, u one random offset per class; the
     # first row of each class stands in front of everything.
     positions = []
     for rows in rows_by_class:
@@ -124,7 +124,7 @@ def random_splits(
 def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ...]:
     """Return training sizes for a learning curve, evenly spaced in their logarithm.
 
-    The smallest holds about five rows a class (fewer where there are few), the largest is all
+    The smallest holds about five rows per class (fewer where there are few), the largest is all
     training rows.
     """
     smallest = min(5 * n_classes, max(n_classes, n_train // 4))

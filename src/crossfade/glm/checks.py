@@ -27,7 +27,7 @@ _MOST = 2.0**53
 
 
 def numbers(name: str, values: Any, n_rows: int) -> Floats:
-    """Return one finite number a row, never writing to the argument."""
+    """Return one finite number per row, never writing to the argument."""
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":
@@ -35,7 +35,7 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
         array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise DataError(
-            f"{name}: expected numbers, got {_show(values)}; give one number a row"
+            f"{name}: expected numbers, got {_show(values)}; give one number per row"
         ) from None
     if array.ndim == 2 and array.shape[1] == 1:
         if name == "y":
@@ -51,7 +51,7 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
     if array.ndim != 1:
         raise DataError(
             f"{name}: y should be a 1d array, got an array of shape {array.shape} instead; give "
-            "one number a row"
+            "one number per row"
         )
     if len(array) != n_rows:
         raise DataError(
@@ -136,7 +136,7 @@ def check_successes(y: Any, trials: Floats) -> Floats:
     """Return successes of each row, given as counts or as proportions of the trials.
 
     Whole numbers are counts. Numbers from 0 to 1, some of them not whole, are proportions. Floats
-    that are all 0 or 1 while there are several trials a row could be either, and are refused.
+    that are all 0 or 1 while there are several trials per row could be either, and are refused.
     """
     given = numbers("y", y, len(trials))
     negative = given < 0.0

@@ -386,7 +386,7 @@ history_, link_
         if y is None:
             raise DataError(
                 "y: this estimator requires y to be passed, but the target y is None; give one "
-                "count a row"
+                "count per row"
             )
         used = self._kept_rows(n_given, weights)
         counts = check_counts(y, n_given)

@@ -276,7 +276,7 @@ def _offset_of(term: Any) -> tuple[ast.expr, dict[str, str]] | None:
     tree, names = _parse(factors[0].expr)
     if len(factors) != 1 or not isinstance(tree, ast.Call) or len(tree.args) != 1:
         raise DataError(
-            f"formula: expected offset(expression) as a term of its own, got {str(term)!r}; "
+            f"formula: expected offset(expression) as a separate term, got {str(term)!r}; "
             "write '+ offset(log(hours))'"
         )
     return tree.args[0], names

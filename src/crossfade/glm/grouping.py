@@ -3,7 +3,7 @@
 Observations that share their covariates are one row (m_i trials, y_i successes) as far as the
 coefficients are concerned: the two log-likelihoods differ by Σ log C(m_i, y_i), which has no β in
 it, so estimate and covariance are the same (Sarkar, Lecture 14, table 14.1). The deviance is not:
-it compares with a model that has one parameter a row, and there are fewer rows.
+it compares with a model that has one parameter per row, and there are fewer rows.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ __all__ = [
 #: A comparison of this weight, of 1, says nothing that rounding would not.
 FAINT = 1e-7
 
-#: Largest gradient entry a row from which the curvature is kept: a tenth of the rows is wrong in
+#: Largest gradient entry per row from which the curvature is kept: a tenth of the rows is wrong in
 #: its second digit anyway, which is what is lost by keeping it from there.
 _NEAR = 3e-3
 

@@ -69,11 +69,11 @@ class MultinomialProblem:
         return self.data.total_weight
 
     def matrix(self) -> Floats:
-        """Return T with β = T θ, one block a class."""
+        """Return T with β = T θ, one block per class."""
         return np.asarray(np.kron(np.eye(self.n_classes - 1), self.design.matrix()))
 
     def coefficients(self, theta: Floats) -> Floats:
-        """Return β of θ, one block a class."""
+        """Return β of θ, one block per class."""
         blocks = theta.reshape(self.n_classes - 1, -1) @ self.design.matrix().T
         return blocks.ravel()
 

@@ -128,7 +128,7 @@ def _definite(matrix: Floats) -> bool:
 
 
 def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
-    """Return one residual a row of the data that the model was fitted to."""
+    """Return one residual per row of the data that the model was fitted to."""
     if kind not in RESIDUALS:
         choices = ", ".join(repr(choice) for choice in RESIDUALS)
         raise DataError(f"kind: expected one of {choices}, got {kind!r}; use one of these")

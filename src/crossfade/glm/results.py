@@ -191,7 +191,7 @@ class Results(BaseEstimator):
         kind : {"wald", "profile"}, default="wald"
             Estimate ± normal quantile × standard error, or all values that a likelihood-ratio
             test does not reject (for Firth's fit, by the penalised likelihood). Profiles refit
-            the model some ten times a coefficient.
+            the model some ten times per coefficient.
         columns : names or positions, optional
             Only these coefficients; all by default.
         covariance : {"model", "HC0", "HC1"} or ndarray, default="model"

@@ -109,7 +109,7 @@ def expectation_maximisation(
     max_iter: int,
     tol: float,
 ) -> Training:
-    """Improve `start` until the objective gains no more than `tol` a step.
+    """Improve `start` until the objective gains no more than `tol` per step.
 
     Shapes: codes (n_steps,).
     """
@@ -140,7 +140,7 @@ def expectation_maximisation(
             break
         history.append(value)
         if gain <= tol * max(layout.n_steps, 1):
-            message = f"the objective gained {gain:.1e}, within tol={tol:g} a step"
+            message = f"the objective gained {gain:.1e}, within tol={tol:g} per step"
             converged = True
             break
         before = parameters

@@ -45,7 +45,7 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
     n_states : int, optional
         Number of hidden states K; needed without labels, and else their number.
     emission : {"categorical", "gaussian", "poisson"} or Density, default="categorical"
-        What a state emits: one symbol a step (words, tags, codes), independent Gaussian or
+        What a state emits: one symbol per step (words, tags, codes), independent Gaussian or
         Poisson columns, or any density of :mod:`crossfade.densities`. Where the tradeoff is chosen
         the variances of "gaussian" get two pseudo-rows with that of all states.
     tradeoff : float in [0, 1], "auto" or "best", default=1.0

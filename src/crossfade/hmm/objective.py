@@ -81,7 +81,7 @@ class LabelledChain:
 
     @property
     def mean_length(self) -> float:
-        """Steps a sequence."""
+        """Steps per sequence."""
         return self.layout.n_steps / max(float(self.counts.initial.sum()), 1.0)
 
     def from_counts(self, *, stop: bool) -> ChainParameters:

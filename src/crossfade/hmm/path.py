@@ -23,7 +23,7 @@ may; then it need not be.) What makes the ends meet:
   of start_k = exp(u_k + b_k) h_k / Z, transition M_ij h_j / h_i and end exp(v_i) / h_i. Nothing is
   lost by leaving the rows free, so λ=1 is the count estimate exactly, in closed form.
 - λ=0 is the random field with features T(x), start, end and transition weights. Its weights may
-  be shifted by a constant a step without changing it, so that Z is finite, and it too is read as
+  be shifted by a constant per step without changing it, so that Z is finite, and it too is read as
   a hidden Markov model (compare Heigold, Lehnen, Schlüter & Ney 2008, "On the equivalence of
   Gaussian and log-linear HMMs"), except where a θ has left the density's domain.
 
@@ -74,7 +74,7 @@ __all__ = [
     "refuse_without_density",
 ]
 
-#: Nats a step within which the constant that gives sequences their mean length is sought.
+#: Nats per step within which the constant that gives sequences their mean length is sought.
 _WIDEST = 1e7
 
 
@@ -136,7 +136,7 @@ def read_as_model(
 
 
 def _shift_to(start: Floats, transitions: Floats, stop: Floats, mean_length: float) -> float:
-    """Return the constant a step with which sequences have this mean length, by bisection."""
+    """Return the constant per step with which sequences have this mean length, by bisection."""
 
     def too_long(constant: float) -> bool:
         found = everything(start, transitions + constant, stop)

@@ -183,7 +183,7 @@ def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: StopRule
 
     Its weights are the pool's. Its parameters are those of the weighted mean of the points' chains,
     with weights that sum to one: a density of the observations, since log Z is convex. A mean of
-    logarithms leaves less of every step, so that sequences would be short: a constant a step, which
+    logarithms leaves less of every step, so sequences would be short: a constant per step, which
     no posterior notices, gives them the mean length of those that were seen. What is missing is
     integrated out of this density, and only then is the posterior raised to the pool's power.
     """
@@ -364,7 +364,7 @@ class _SequencesLoss:
         return value, gradient
 
     def mean(self, w: Floats) -> float:
-        """Return the log-loss a step, without ridge and pseudo-rows."""
+        """Return the log-loss per step, without ridge and pseudo-rows."""
         own = float(w @ self.own) + (1.0 - w.sum()) * self.own_prior
         return (self._log_partition(w)[0] - own) / self.n_steps
 

@@ -28,7 +28,7 @@ def _looked_up(theta: Floats, missing: Floats) -> TableScorer:
 
 @dataclass(frozen=True)
 class SymbolEmission(Emission):
-    """One symbol a step: words, tags, codes. The last column of θ is the cell of unseen symbols.
+    """One symbol per step: words, tags, codes. The last column of θ is the cell of unseen symbols.
 
     Attributes
     ----------

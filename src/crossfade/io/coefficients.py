@@ -39,8 +39,8 @@ def coefficients(estimator: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``how`` says how to predict with it: ``classes``, ``intercept`` (one number a class), and
-        ``columns`` with the numbers that each adds, one a class.
+        ``how`` says how to predict with it: ``classes``, ``intercept`` (one number per class), and
+        ``columns`` with the numbers that each adds, one per class.
 
     Raises
     ------

@@ -43,7 +43,7 @@ _OUTPUTS: Final = ("label", "probabilities")
 def to_onnx(estimator: Any) -> Any:
     """Return a fitted model as an ONNX graph with the same posterior.
 
-    The graph has one input a column, named as the column (``X`` for models fitted on arrays
+    The graph has one input per column, named as the column (``X`` for models fitted on arrays
     without names): doubles of shape (n_rows, 1), NaN where missing, or text, "" where missing. A
     column named "label" or "probabilities", as the outputs are, or "" has another input's name,
     to be found in the graph's metadata under "columns". Outputs are the predicted ``label`` and

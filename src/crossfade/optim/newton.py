@@ -70,7 +70,7 @@ class Solution:
     converged : bool
     message : str
         Why it stopped, in words.
-    history : tuple of (value, gradient_norm) pairs, one a step, the start included.
+    history : tuple of (value, gradient_norm) pairs, one per step, the start included.
     """
 
     theta: Floats
@@ -111,7 +111,7 @@ Foresight = Callable[[Iterate, Floats], str | None]
 
 Factor = tuple[Floats, bool]
 
-#: Nats a row that a step may still promise where none is found that gains anything.
+#: Nats per row that a step may still promise where none is found that gains anything.
 _NEGLIGIBLE = 1e-6
 
 

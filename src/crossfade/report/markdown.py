@@ -28,7 +28,10 @@ def to_markdown(content: Mapping[str, Any]) -> str:
         cells.append(row["splits"].text)
         cells.append(row["seconds"].text if row["seconds"] else "")
         lines.append(_row(cells))
-    lines += ["", "≈ cannot be told apart from the best: the interval of the difference holds 0."]
+    lines += [
+        "",
+        "≈ cannot be told apart from the best: the interval of the difference contains 0.",
+    ]
     lines += ["", *(f"- {escaped(note)}" for note in page["notes"])]
     return "\n".join(lines).rstrip() + "\n"
 

@@ -331,7 +331,7 @@ def _data(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def _by_type(kind: str, empty: bool) -> str:
     """Return why a column of this kind has its density, where that alone decided."""
-    return "no cell to go by" if empty and kind == "continuous" else _REASONS[kind]
+    return "no cell with a value" if empty and kind == "continuous" else _REASONS[kind]
 
 
 def _made(content: Mapping[str, Any]) -> dict[str, Any]:

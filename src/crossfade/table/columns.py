@@ -216,7 +216,7 @@ def _of_array(X: Any) -> Columns:
     if array.dtype.kind == "c":
         raise DataError(
             f"X: Complex data not supported, got an array of dtype {array.dtype}; use X.real and "
-            "X.imag as columns of their own"
+            "X.imag as separate columns"
         )
     _check_shape(array.shape)
     n_rows, n_columns = array.shape
@@ -351,7 +351,7 @@ def _of_unknown(series: nw.Series[Any], native_dtype: Any, place: str) -> Column
     if name.startswith("complex"):
         raise DataError(
             f"{place}: Complex data not supported, got dtype {name}; use its real and its "
-            "imaginary part as columns of their own"
+            "imaginary part as separate columns"
         )
     if name.startswith("Sparse"):
         raise DataError(
@@ -361,6 +361,6 @@ def _of_unknown(series: nw.Series[Any], native_dtype: Any, place: str) -> Column
     if series.dtype.is_temporal() or "period" in name:
         raise DataError(f"{place}: expected numbers or text, got dtype {name}; {_TIME_REMEDY}")
     raise DataError(
-        f"{place}: expected numbers or text, got dtype {name}; give each part a column of its "
-        "own, or turn the cells into text"
+        f"{place}: expected numbers or text, got dtype {name}; give each part a separate "
+        "column, or turn the cells into text"
     )

@@ -32,7 +32,7 @@ def encode_groups(groups: Any, n_samples: int) -> NDArray[np.int64]:
     if n_absent:
         raise DataError(
             f"groups: expected a group for every row, got {n_absent} missing ones in {n_samples} "
-            "rows; give each of these rows a group of its own, or leave the rows out"
+            "rows; give each of these rows its own group, or leave the rows out"
         )
     numbers: dict[Any, int] = {}
     try:

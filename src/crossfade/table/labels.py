@@ -71,7 +71,7 @@ def _factorised(y: Any, place: str) -> Coded:
     if y is None:
         raise DataError(
             f"{place}: this estimator requires y to be passed, but the target y is None; give one "
-            "label a row"
+            "label per row"
         )
     if scipy.sparse.issparse(y):
         raise DataError(
@@ -124,7 +124,7 @@ def _as_array(y: Any, place: str) -> NDArray[Any]:
             array = np.asarray(y, dtype=object)  # NumPy would turn [1, "a"] into words
     except ValueError:
         raise DataError(
-            f"{place}: expected one label a row, got rows of different lengths in "
+            f"{place}: expected one label per row, got rows of different lengths in "
             f"{show(y)}; y should be a 1d array"
         ) from None
     if array.ndim == 2 and array.shape[1] == 1:
@@ -175,7 +175,7 @@ def _of_array(labels: NDArray[Any], place: str) -> Coded:
         return _of_objects(labels.tolist(), place)
     if kind == "c":
         raise DataError(
-            f"{place}: Complex data not supported, got dtype {labels.dtype}; give one label a row"
+            f"{place}: Complex data not supported, got dtype {labels.dtype}; give one label per row"
         )
     remedy = "decode them with y.astype(str)" if kind == "S" else "turn them into text"
     raise DataError(

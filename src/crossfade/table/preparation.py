@@ -32,7 +32,7 @@ class Preparation(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     max_levels : int, default=50
-        Most categories of one column that get a column of their own.
+        Most categories of one column that get a separate column.
     drop_first : bool, default=False
         Leave out each text column's most frequent category, whose column is otherwise one minus
         the sum of the others: wanted by models that invert a covariance.

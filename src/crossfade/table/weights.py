@@ -49,13 +49,13 @@ def _row_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
         weights = weights.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise DataError(
-            f"sample_weight: expected numbers, got {show(sample_weight)}; give one number a row"
+            f"sample_weight: expected numbers, got {show(sample_weight)}; give one number per row"
         ) from None
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise DataError(
-            f"sample_weight: expected shape ({n},), one weight a row, got shape {weights.shape}; "
+            f"sample_weight: expected shape ({n},), one weight per row, got shape {weights.shape}; "
             "select the weights of the same rows as X"
         )
     lowest, total = float(weights.min(initial=0.0)), float(weights.sum())
@@ -63,12 +63,12 @@ def _row_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
         bad = ~np.isfinite(weights)
         raise DataError(
             f"sample_weight: expected finite weights, got {show(weights[bad][0])} in "
-            f"{int(bad.sum())} rows; use 0 for a row that shall not count"
+            f"{int(bad.sum())} rows; use 0 for a row that should not count"
         )
     if lowest < 0:
         raise DataError(
             f"sample_weight: expected weights of at least 0, got {lowest!r}; use 0 for a row that "
-            "shall not count"
+            "should not count"
         )
     return weights
 

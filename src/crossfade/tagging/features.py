@@ -27,7 +27,7 @@ def window_features(
     """Return the usual features of chunking: words and tags in a window of two, and their pairs.
 
     Words at -2 to 2 and the pairs of adjacent words that touch the token; with `tags` (parts of
-    speech), the same of tags with all pairs and triples in the window: 19 features a token with
+    speech), the same of tags with all pairs and triples in the window: 19 features per token with
     tags, 7 without; fewer at the ends of a sentence.
 
     Parameters
@@ -43,7 +43,7 @@ def window_features(
     Returns
     -------
     list of list of str
-        One list a token.
+        One list per token.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def shape_features(words: Sequence[str], *, affix: int = 4) -> list[list[str]]:
     Returns
     -------
     list of list of str
-        One list a token.
+        One list per token.
 
     Examples
     --------

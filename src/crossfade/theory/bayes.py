@@ -92,7 +92,7 @@ class BayesClassifier(ClassifierMixin, BaseEstimator):
         if not usable or (shares <= 0.0).any() or abs(shares.sum() - 1.0) > 1e-9:
             raise DataError(
                 f"class_prior: expected a positive share for each of {k} densities (2 or more), "
-                f"summing to 1, got {self.class_prior!r}; give one share a class"
+                f"summing to 1, got {self.class_prior!r}; give one share per class"
             )
         for density in self.densities:
             if not any(hasattr(density, name) for name in ("log_density", "logpdf", "logpmf")):
@@ -103,7 +103,7 @@ class BayesClassifier(ClassifierMixin, BaseEstimator):
         labels = np.arange(k) if self.classes is None else np.asarray(self.classes)
         if labels.shape != (k,) or np.unique(labels).size != k:
             raise DataError(
-                f"classes: expected {k} different labels, got {self.classes!r}; one a density"
+                f"classes: expected {k} different labels, got {self.classes!r}; one per density"
             )
         self._log_prior = np.log(shares)
         self.classes_ = labels

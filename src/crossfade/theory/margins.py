@@ -89,7 +89,7 @@ def margin_mass(
     X : data frame or array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     tau : float or array-like
-        Margins a column, at least 0.
+        Margins per column, at least 0.
     confidence : float, default=0.95
 
     Returns

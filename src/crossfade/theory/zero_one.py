@@ -105,7 +105,7 @@ class ZeroOneLinearClassifier(ClassifierMixin, BaseEstimator):
         if self.classes_.size != 2:
             raise DataError(
                 f"y: expected two classes, got {self.classes_.size}; Only binary classification is "
-                "supported. Fit one classifier a pair of classes"
+                "supported. Fit one classifier per pair of classes"
             )
         centre = matrix.mean(axis=0)
         scale = matrix.std(axis=0)

@@ -23,7 +23,7 @@ class Losses:
     Attributes
     ----------
     log_loss : float
-        Nats a row.
+        Nats per row.
     brier : float
         Squared distance of the posterior from the label's indicator, summed over classes.
     error : float
@@ -76,7 +76,7 @@ def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Fl
     if costs.shape != (n_classes, n_classes) or not np.isfinite(costs).all():
         raise DataError(
             f"selection: expected a matrix of finite costs of shape ({n_classes}, {n_classes}), "
-            f"costs[true, decided], got shape {costs.shape}; give one row and one column a class"
+            f"costs[true, decided], got shape {costs.shape}; give one row and one column per class"
         )
     return "cost", costs
 

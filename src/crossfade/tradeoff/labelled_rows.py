@@ -78,7 +78,7 @@ def log_normalise(scores: Floats) -> tuple[Floats, Floats]:
 def normalise_differences(differences: Floats) -> tuple[Floats, Floats]:
     """Like :func:`log_normalise` for scores minus the last class's, which is left out.
 
-    One exponential a row and class less: for two classes half of the work.
+    One exponential per row and class less: for two classes half of the work.
     """
     log_sum = np.empty(differences.shape[0])
     if differences.shape[1] == 1:

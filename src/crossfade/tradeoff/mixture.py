@@ -24,7 +24,7 @@ from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
 __all__ = ["MixtureObjective", "expectation_maximisation"]
 
-#: EM stops when the mean log-likelihood rises by less than this, in nats a row.
+#: EM stops when the mean log-likelihood rises by less than this, in nats per row.
 _EM_TOL = 1e-9
 
 #: Pseudo-rows at a component's mean with the class's own spread: keeps a component that has

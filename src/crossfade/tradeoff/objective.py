@@ -73,7 +73,7 @@ class TradeoffObjective(RowPasses):
     ----------
     rows : LabelledRows
     bound : Bound
-        Density with counts, sums and prior; one row of each a class.
+        Density with counts, sums and prior; one row of each per class.
     tradeoff : float
         λ in [0, 1].
     l2 : float

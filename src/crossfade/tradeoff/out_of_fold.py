@@ -1,7 +1,7 @@
 """Class scores that each row's own label did not touch, for every point of a grid of fits.
 
 They come from one of two sources, by a stated rule. Approximate leave-one-out costs one
-factorisation a point. It is used where there are at least 400 rows and 10 rows a parameter that
+factorisation per point. It is used where there are at least 400 rows and 10 rows per parameter that
 differs between classes, and where it is seen to be true: either it corrects the mean log-loss of
 the fitted rows by no more than 2 %, or the most influential rows are refitted without themselves
 and what that shows of its error amounts to no more than 2 %. Everything else, and all rows in
@@ -28,7 +28,7 @@ from crossfade.tradeoff.scoring import held_out_scores
 
 __all__ = ["Member", "OutOfFold", "out_of_fold"]
 
-#: Rows a parameter that varies between classes must have for the approximation to be used.
+#: Rows per parameter that varies between classes must have for the approximation to be used.
 _ROWS_PER_PARAMETER = 10
 
 #: Fewest rows for the approximation.
@@ -43,7 +43,7 @@ _TOLERANCE = 0.02
 #: Most influential rows that are refitted to see whether it does.
 _CHECKED_ROWS = 3
 
-#: Folds, and folds where a refit is dear.
+#: Folds, and folds where refits are slow.
 _N_FOLDS = 5
 _N_FOLDS_WIDE = 3
 

@@ -36,8 +36,8 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
 _ALL_PENALTIES = (0.5, 0.0)
 
-#: Pseudo-rows a class with the variance of all classes, where the tradeoff is chosen: of few rows a
-#: class's own variance may be nothing, and its posterior then certainty.
+#: Pseudo-rows per class with the variance of all classes, where the tradeoff is chosen: of few rows
+#: a class's own variance may be nothing, and its posterior then certainty.
 SHRINKAGE_ROWS = 2.0
 
 #: The last λ of the grid where cells are missing: further down the function is hardly convex.
@@ -49,7 +49,7 @@ _DENSE = 1_500
 #: Free statistics up to which each class's own block of the Hessian is formed.
 _LARGEST_CLASS = 500
 
-#: Number of parameters from which fits are so dear that fewer folds must do.
+#: Number of parameters from which fits are so slow that fewer folds must do.
 _WIDE = 150
 
 #: Parameters from which a Hessian costs several gradients, and is kept for some steps.
@@ -89,7 +89,7 @@ def is_dense(objective: TradeoffObjective) -> bool:
 
 
 def is_wide(objective: TradeoffObjective) -> bool:
-    """Return whether fits are so dear that fewer folds must do."""
+    """Return whether fits are so slow that fewer folds must do."""
     return objective.n_parameters > _WIDE
 
 
@@ -236,7 +236,7 @@ def cold_start(objective: TradeoffObjective) -> Floats:
 def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
     """Return the points (λ, l2) that are tried, in the order in which they are fitted.
 
-    At λ = 1 the penalty has no part. Where fits are dear (mixtures, a Hessian too large to be
+    At λ = 1 the penalty has no part. Where fits are slow (mixtures, a Hessian too large to be
     formed) it is not varied.
     """
     cheap = objective.exact_labels and is_dense(objective)

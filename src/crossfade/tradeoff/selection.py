@@ -32,7 +32,7 @@ __all__ = ["Pool", "Selection", "polish", "select"]
 
 #: Most rows on which a choice is made among fits whose Hessian is too large to be formed, and
 #: fewest of each class among them.
-_MOST_ROWS_DEAR = 1_000
+_MOST_ROWS_SLOW = 1_000
 _FEWEST_OF_A_CLASS = 10
 
 #: Gradient norm (a row) of a pool's members times their share of it.
@@ -98,8 +98,8 @@ def select(
 
     Shapes: selection (n_classes, n_classes); score_shift (n_classes,); groups (n_samples,).
     """
-    dear = not all(is_dense(each) for each in objectives)
-    if dear and objectives[0].rows.n_samples > _MOST_ROWS_DEAR:
+    slow = not all(is_dense(each) for each in objectives)
+    if slow and objectives[0].rows.n_samples > _MOST_ROWS_SLOW:
         return _chosen_on_some_rows(objectives, refit, selection, score_shift, groups)
     return _choose(objectives, refit, pooled, selection, score_shift, groups)
 
@@ -159,7 +159,7 @@ def _chosen_on_some_rows(
 ) -> Selection:
     """Pick the best point on a sample of the rows; it alone is then fitted on all of them."""
     rows = objectives[0].rows
-    share, parts = _MOST_ROWS_DEAR / rows.n_samples, []
+    share, parts = _MOST_ROWS_SLOW / rows.n_samples, []
     for code in range(rows.n_classes):
         own = np.flatnonzero(rows.codes == code)
         enough = min(1.0, max(share, _FEWEST_OF_A_CLASS / max(own.size, 1)))
@@ -183,7 +183,9 @@ def _chosen_on_some_rows(
         start = cold_start(objective)
     solution = replace(point.solution, theta=start)
     members[g] = Member(member.variant, objective, replace(point, solution=solution))
-    method = f"{chosen.method}; chosen on these rows of all {rows.n_samples}, since a fit is dear"
+    method = (
+        f"{chosen.method}; chosen on these rows of all {rows.n_samples}, because each fit is slow"
+    )
     return replace(chosen, members=tuple(members), method=method)
 
 

@@ -59,7 +59,7 @@ class Full(Structure):
             # A shared covariance: the same quadratic form for all classes.
             return np.repeat(self.scores(Z, b[:1]), b.shape[0], axis=1)
         n_classes = b.shape[0]
-        # All classes' matrices side by side: one wide product is faster than one a class. They
+        # All classes' matrices side by side: one wide product is faster than one per class. They
         # are triangular, so that a panel of their columns needs the later rows only.
         triangles = self._triangular(b).swapaxes(0, 1)
         width = -(-self.d // _PANELS)
@@ -186,7 +186,7 @@ class Full(Structure):
 
 
 def _strips(n_rows: int, width: int, doubles: int) -> list[slice]:
-    """Cut rows into strips of equal length whose `width` values a row stay in cache."""
+    """Cut rows into strips of equal length whose `width` values per row stay in cache."""
     longest = max(32, doubles // width)
     step = -(-n_rows // max(1, -(-n_rows // longest))) or longest
     return [slice(start, start + step) for start in range(0, n_rows, step)]
