@@ -74,8 +74,8 @@ def compare(name: str, n: int, n_refits: int) -> list[dict[str, Any]]:
                 "variances": "shared" if member.variant == len(densities) - 1 else "a class's own",
                 "tradeoff": member.point.tradeoff,
                 "l2": member.point.l2,
-                "approximate": losses(near, codes, None).log_loss,
-                "exact": losses(exact, codes, None).log_loss,
+                "approximate": losses(near, codes, None)["log_loss"],
+                "exact": losses(exact, codes, None)["log_loss"],
                 "rule": "reliable" if reliable else "refit on folds",
             }
         )

@@ -12,8 +12,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import NaiveBayes
-from crossfade.densities import Univariate
+from crossfade.densities import DENSITIES, Univariate
 from crossfade.errors import DataError
+from crossfade.io import load_model, save_model
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.criteria import losses
 from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
@@ -154,7 +155,7 @@ def test_leave_one_out_equals_refits():
         kept = np.arange(len(y)) != i
         part = NaiveBayes(Geometric(), tradeoff=0.5).fit(X[kept], y[kept])
         exact[i] = part.predict_log_proba(X[i : i + 1])[0]
-    assert approximate.log_loss == pytest.approx(losses(exact, y, None).log_loss, rel=0.002)
+    assert approximate["log_loss"] == pytest.approx(losses(exact, y, None)["log_loss"], rel=0.002)
 
 
 @pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
@@ -210,3 +211,14 @@ def test_it_is_cloned_with_its_model():
     np.testing.assert_array_equal(
         clone(model).fit(X, y).predict_proba(X), model.fit(X, y).predict_proba(X)
     )
+
+
+@pytest.mark.parametrize(("name", "kind"), DENSITIES.items())
+def test_a_name_stands_for_one_density_everywhere(name, kind, tmp_path):
+    X, y = np.array([[0], [1], [1], [0], [1], [1]]), np.array([0, 0, 0, 1, 1, 1])
+    model = NaiveBayes(name).fit(X, y)
+    ((density, _),) = model.density_.parts
+    assert type(density) is kind
+    save_model(model, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops").estimator
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))

@@ -330,6 +330,19 @@ def test_labels_that_contradict_the_model_are_refused():
 
 
 @pytest.mark.parametrize(
+    "emission", ["poisson", Poisson(0.0), "bernoulli", Bernoulli(0.0), "gaussian"], ids=str
+)
+def test_means_are_those_of_each_states_rows(emission):
+    rng = np.random.default_rng(8)
+    y = [np.repeat([0, 1, 0], [8, 12, 5]) for _ in range(4)]
+    X = [rng.integers(0, 2, size=(len(states), 2)).astype(float) for states in y]
+    model = HiddenMarkovModel(emission=emission, alpha=0.0).fit(X, y)
+    rows, states = np.concatenate(X), np.concatenate(y)
+    means = [rows[states == k].mean(axis=0) for k in (0, 1)]
+    np.testing.assert_allclose(model.means_, means, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
     ("density", "draw"),
     [
         (Poisson(), lambda rng, k: rng.poisson([2.0 + 6 * k, 5.0 - 2 * k])),
@@ -461,7 +474,8 @@ def test_conventions_of_scikit_learn():
         ({"max_iter": 0}, "max_iter: expected a whole number of at least 1, got 0"),
         (
             {"emission": "gauss"},
-            "emission: expected 'categorical', 'gaussian', 'poisson' or a density",
+            "emission: expected one of 'bernoulli', 'categorical', 'gaussian', 'poisson' or a "
+            "density, got 'gauss'",
         ),
         *(
             ({name: bad}, f"{name}: expected a .* number of at least .*, got {bad!r}")

@@ -61,13 +61,13 @@ def test_mean_losses_equal_refits(name, columns, every, density, tradeoff):
     exact = refitted_scores(density, rows, objective)
     inside = losses(objective.scores(fit.theta), rows.codes, None)
     one, other = losses(left_out.scores, rows.codes, None), losses(exact, rows.codes, None)
-    assert one.log_loss == pytest.approx(other.log_loss, rel=0.02)
-    assert one.brier == pytest.approx(other.brier, rel=0.02)
-    assert abs(one.error - other.error) <= 1.01 / rows.n_samples
+    assert one["log_loss"] == pytest.approx(other["log_loss"], rel=0.02)
+    assert one["brier"] == pytest.approx(other["brier"], rel=0.02)
+    assert abs(one["error"] - other["error"]) <= 1.01 / rows.n_samples
     # The correction is what it is about: most of the optimism of the fit's own rows is gone.
-    optimism = other.log_loss - inside.log_loss
+    optimism = other["log_loss"] - inside["log_loss"]
     assert optimism > 0
-    assert abs(one.log_loss - other.log_loss) < 0.3 * optimism
+    assert abs(one["log_loss"] - other["log_loss"]) < 0.3 * optimism
 
 
 @pytest.mark.parametrize("tradeoff", [1.0, 0.6, 0.0])
@@ -139,8 +139,8 @@ def test_a_missing_cell_does_not_spoil_it():
     objective = make("product", 2, tradeoff=0.5, missing=True, n=400)
     fit = minimise(objective, cold_start(objective))
     left_out = approximate_leave_one_out(objective, fit.theta)
-    inside = losses(objective.scores(fit.theta), objective.rows.codes, None).log_loss
-    outside = losses(left_out.scores, objective.rows.codes, None).log_loss
+    inside = losses(objective.scores(fit.theta), objective.rows.codes, None)["log_loss"]
+    outside = losses(left_out.scores, objective.rows.codes, None)["log_loss"]
     assert inside < outside < 1.1 * inside
 
 

@@ -41,11 +41,11 @@ def test_leave_one_out_on_sampled_curvature(tradeoff, order):
     trained = losses(objective.scores(theta), objective.rows.codes, None)
     # What leaving a row out costs is proportional to the inverse curvature, whose relative error
     # over m sampled rows is about the root of parameters/m: a fifth here.
-    optimism = exact.log_loss - trained.log_loss
+    optimism = exact["log_loss"] - trained["log_loss"]
     assert optimism > 0.0
     error = np.sqrt(objective.n_parameters / (share * objective.n_rows))
     assert error < 0.25
-    assert abs(sampled.log_loss - exact.log_loss) < error * optimism
+    assert abs(sampled.log_loss - exact["log_loss"]) < error * optimism
 
 
 @pytest.mark.parametrize("order", ["drawn", "sorted"])

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
-from crossfade.tradeoff.criteria import losses
+from crossfade.tradeoff.criteria import LOSSES, Loss, losses
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import TRADEOFFS
@@ -275,12 +275,26 @@ def test_losses_by_hand():
     codes, weights = np.array([0, 0, 2]), np.array([1.0, 2.0, 1.0])
     costs = np.array([[0.0, 1.0, 4.0], [1.0, 0.0, 1.0], [9.0, 9.0, 0.0]])
     found = losses(scores.copy(), codes, weights, costs)
-    assert found.log_loss == pytest.approx(-(np.log(0.7) + 2 * np.log(0.3) + np.log(0.5)) / 4)
+    assert found["log_loss"] == pytest.approx(-(np.log(0.7) + 2 * np.log(0.3) + np.log(0.5)) / 4)
     brier = [0.09 + 0.04 + 0.01, 0.49 + 0.16 + 0.09, 0.04 + 0.09 + 0.25]
-    assert found.brier == pytest.approx((brier[0] + 2 * brier[1] + brier[2]) / 4)
-    assert found.error == pytest.approx(2 / 4)
+    assert found["brier"] == pytest.approx((brier[0] + 2 * brier[1] + brier[2]) / 4)
+    assert found["error"] == pytest.approx(2 / 4)
     # Expected costs of deciding 0, 1, 2: (1.1, 1.6, 3.0), (3.1, 3.0, 1.6), (4.8, 4.7, 1.1).
-    assert found.cost == pytest.approx((0.0 + 2 * 4.0 + 0.0) / 4)
+    assert found["cost"] == pytest.approx((0.0 + 2 * 4.0 + 0.0) / 4)
+
+
+def test_a_loss_needs_one_entry_in_the_table_to_choose_by(monkeypatch):
+    bits = Loss("bits", lambda log_truth, posterior, codes: -log_truth / np.log(2.0))
+    monkeypatch.setitem(LOSSES, "bits", bits)
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, [0, 1, 4, 8]]
+    nats = NaiveBayes("gaussian", tradeoff="best").fit(X, y)
+    found = NaiveBayes("gaussian", tradeoff="best", selection="bits").fit(X, y)
+    assert found.tradeoff_ == nats.tradeoff_
+    path = found.tradeoff_path_
+    np.testing.assert_allclose(path["bits"], path["log_loss"] / np.log(2.0), rtol=1e-14)
+    chosen = found.tradeoff_path_["weight"].argmax()
+    assert f"bits {path['bits'][chosen]:.4g}" in found.selection_
 
 
 def test_a_cost_matrix_decides_and_predicts():

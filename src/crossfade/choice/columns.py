@@ -16,6 +16,7 @@ from crossfade.choice.evidence import (
     near_zero_variance,
     tail_evidence,
 )
+from crossfade.densities import DENSITIES
 from crossfade.densities.base import Density
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.folds import folds
@@ -33,14 +34,14 @@ __all__ = [
     "report_of",
 ]
 
-#: The density of a column of each kind, and the kind of column each named density takes.
+#: The density that a column of each kind gets, and the kind of column each named density takes.
 DENSITY_OF_KIND = {
     "continuous": "gaussian",
     "count": "poisson",
     "boolean": "bernoulli",
     "categorical": "categorical",
 }
-KIND_OF_DENSITY = {density: kind for kind, density in DENSITY_OF_KIND.items()}
+KIND_OF_DENSITY = {name: density.kind for name, density in DENSITIES.items()}
 
 #: Folds for the evidence on columns, and most rows that it is taken from.
 _FOLDS = 5

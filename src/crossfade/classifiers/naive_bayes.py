@@ -13,12 +13,10 @@ from crossfade.choice import KIND_OF_DENSITY, ColumnChoice, by_evidence, by_type
 from crossfade.classifiers.batches import BatchClassifier, levels_of
 from crossfade.densities import (
     DENSITIES,
-    Bernoulli,
     Categorical,
     Density,
     Gaussian,
     JohnsonSU,
-    Poisson,
     Product,
 )
 from crossfade.errors import DataError
@@ -250,11 +248,11 @@ default="auto"
                 gaussian.var_smoothing,
                 gaussian.shrinkage_rows,
             )
-        if one == "bernoulli":
-            return Bernoulli(self.alpha)
-        if one == "poisson":
-            return Poisson(self.alpha)
-        return Categorical(levels, self.alpha)
+        if one == "categorical":
+            return Categorical(levels, self.alpha)
+        kind: Any = DENSITIES[one]
+        density: Density = kind(self.alpha)
+        return density
 
     def _check_batch(self, X: Any, schema: Schema) -> None:
         columns = read_columns(X).columns

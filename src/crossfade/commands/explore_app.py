@@ -26,11 +26,10 @@ from crossfade.comparison.models import SHORT_NAMES
 from crossfade.comparison.problem import Problem, read_problem
 from crossfade.comparison.results import Status
 from crossfade.errors import DataError
+from crossfade.report.figures import METRICS
 from crossfade.report.page import check_installed, render_message, render_page
 
 __all__ = ["Choice", "Explorer", "serve"]
-
-CRITERIA: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "error"}
 
 _FIRST_MODELS: Final = ("nb", "majority")
 _FIRST_SPLITS: Final = 5
@@ -85,7 +84,7 @@ class Choice:
         """Return the choice that the address's query spells."""
         models = tuple(dict.fromkeys(query.getlist("model"))) or _FIRST_MODELS
         criterion = query.get("criterion", "log_loss")
-        for name, known in [*((m, SHORT_NAMES) for m in models), (criterion, CRITERIA)]:
+        for name, known in [*((m, SHORT_NAMES) for m in models), (criterion, METRICS)]:
             if name not in known:
                 raise DataError(f"expected one of {', '.join(known)}, got {shown(name)!r}")
         splits = _whole("splits", query.get("splits", str(_FIRST_SPLITS)))
@@ -203,7 +202,7 @@ class Explorer:
             "columns": _options(data.column_names, choice.columns),
             "classes": _options(data.classes, choice.classes),
             "models": [(key, name, key in choice.models) for key, name in SHORT_NAMES.items()],
-            "criteria": [(key, name, key == choice.criterion) for key, name in CRITERIA.items()],
+            "criteria": [(key, name, key == choice.criterion) for key, name in METRICS.items()],
             "splits": choice.splits,
             "most_splits": _MOST_SPLITS,
         }

@@ -13,7 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from crossfade.comparison.references import references
+from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
 from crossfade.table.preparation import Preparation
 
@@ -46,12 +46,7 @@ SHORT_NAMES: Final = {
     "nb": "naive Bayes",
     "shared": "shared Gaussian",
     "full": "full Gaussian",
-    "logistic": "logistic regression",
-    "forest": "random forest",
-    "boosting": "gradient boosting",
-    "knn": "k-nearest neighbours",
-    "svm": "linear SVM",
-    "majority": "majority class",
+    **{one.short: name for name, one in REFERENCES.items()},
 }
 
 #: What may be asked for: short names, and those that ``crossfade fit`` takes.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from inspect import signature
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from crossfade._typing import Floats
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
 
-__all__ = ["Boosting", "Indicators", "mean_log_probability", "references"]
+__all__ = ["REFERENCES", "Boosting", "Indicators", "mean_log_probability", "references"]
 
 #: Levels of a categorical column that histogram gradient boosting has bins for; one bin is for
 #: missing cells.
@@ -118,20 +119,36 @@ def _logistic() -> Any:
     return make_pipeline(Preparation(drop_first=True), LogisticRegressionCV(**settings))
 
 
+def _support_vectors() -> Any:
+    # One SVM on all training rows; only its sigmoid comes from the folds.
+    return CalibratedClassifierCV(LinearSVC(random_state=0), cv=3, ensemble=False)
+
+
+class Reference(NamedTuple):
+    """A short name, what makes the model, and whether it is compared unless asked for."""
+
+    short: str
+    make: Callable[[], Any]
+    by_default: bool = True
+
+
+#: The models from scikit-learn that ours are compared with, in the order of the tables.
+REFERENCES: Final = {
+    "logistic regression": Reference("logistic", _logistic),
+    "random forest": Reference(
+        "forest", lambda: make_pipeline(Indicators(), RandomForestClassifier(random_state=0))
+    ),
+    "gradient boosting": Reference("boosting", Boosting),
+    "k-nearest neighbours": Reference(
+        "knn", lambda: make_pipeline(Preparation(), KNeighborsClassifier()), by_default=False
+    ),
+    "linear SVM": Reference(
+        "svm", lambda: make_pipeline(Preparation(), _support_vectors()), by_default=False
+    ),
+    "majority class": Reference("majority", lambda: DummyClassifier(strategy="prior")),
+}
+
+
 def references(*, everything: bool = False) -> dict[str, Any]:
-    """Return the models from scikit-learn that ours are compared with, unfitted, by name."""
-    found: dict[str, Any] = {
-        "logistic regression": _logistic(),
-        "random forest": make_pipeline(Indicators(), RandomForestClassifier(random_state=0)),
-        "gradient boosting": Boosting(),
-    }
-    if everything:
-        found |= {
-            "k-nearest neighbours": make_pipeline(Preparation(), KNeighborsClassifier()),
-            "linear SVM": make_pipeline(
-                Preparation(),
-                # One SVM on all training rows; only its sigmoid comes from the folds.
-                CalibratedClassifierCV(LinearSVC(random_state=0), cv=3, ensemble=False),
-            ),
-        }
-    return found | {"majority class": DummyClassifier(strategy="prior")}
+    """Return the models of :data:`REFERENCES`, unfitted, by name."""
+    return {name: one.make() for name, one in REFERENCES.items() if everything or one.by_default}

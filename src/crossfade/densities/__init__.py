@@ -27,7 +27,8 @@ __all__ = [
     "reference_rows",
 ]
 
-#: Densities of single columns by the name a user writes.
+#: Densities of single columns by the name a user writes; each may be made with the pseudo-count
+#: ``alpha`` alone, but for Gaussians and categories, of which more must be known.
 DENSITIES: dict[str, type[Density]] = {
     "bernoulli": Bernoulli,
     "categorical": Categorical,

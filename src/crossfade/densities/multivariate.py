@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
-from crossfade.densities.covariance import STRUCTURES, Diagonal, PowerSums, Spherical, Structure
+from crossfade.densities.covariance import STRUCTURES, PowerSums, Structure
 from crossfade.densities.filling import (
     class_free_moments,
     conditional_means,
@@ -548,7 +548,7 @@ class MultivariateGaussian(Density):
     @property
     def _unscaled(self) -> Structure:
         """The second statistics of columns in their own units (those of a sphere are single)."""
-        kind = Diagonal if self._kind is Spherical else self._kind
+        kind = self._kind.of_single_columns()
         return kind(self.n_features, np.ones(self.n_features, dtype=bool))
 
     # -- where rows meet parameters --------------------------------------------------------------

@@ -16,6 +16,10 @@ from crossfade.blocks import block_sum, for_each_block
 from crossfade.chains.input import Layout, stack_numbers
 from crossfade.densities import (
     Density,
+    Gaussian,
+    JohnsonSU,
+    MultivariateGaussian,
+    Univariate,
     reference_rows,
 )
 from crossfade.densities.base import Bound
@@ -212,6 +216,23 @@ class DensityEmission(Emission):
     def order(self, theta: Floats) -> Integers:
         means = self._ready.density.mean(theta)
         return np.lexsort(means.T[::-1])
+
+    def in_usual_terms(self, theta: Floats) -> dict[str, Any]:
+        density = self._ready.density
+        if not np.isfinite(density.log_partition(theta)).all():
+            return {}
+        if isinstance(density, MultivariateGaussian):
+            means, covariances = density.moments(theta)
+            return {"means_": means, "covars_": covariances}
+        if isinstance(density, Gaussian) and not isinstance(density, JohnsonSU):
+            d = density.n_features
+            first, second = density.mean(theta)[:, :d], density.mean(theta)[:, d:]
+            scale = np.where(density._inverse_scale > 0, density._scale, 0.0)
+            variances = scale**2 * (second - first**2)
+            return {"means_": density._location + scale * first, "covars_": variances}
+        if isinstance(density, Univariate) and density.linear_in_columns:
+            return {"means_": density.column_mean(theta[..., None])[..., 0]}
+        return {}
 
     def sample(self, theta: Floats, codes: Integers, rng: np.random.Generator) -> Floats:
         density = self._ready.density

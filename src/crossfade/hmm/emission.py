@@ -129,6 +129,10 @@ class Emission(ABC):
     def tied(self, n_parameters: int) -> Any:
         """Return which columns of θ are equal in all states, (n_parameters,) bool."""
 
+    @abstractmethod
+    def in_usual_terms(self, theta: Floats) -> dict[str, Any]:
+        """Return the model's attributes that show θ: ``means_``, ``emissionprob_`` and the like."""
+
     def normalised(self, theta: Floats) -> Floats:
         """Return the parameters of the same distributions with log-likelihoods read off them."""
         return theta

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats
 from crossfade.densities import (
+    DENSITIES,
     Density,
     Gaussian,
-    JohnsonSU,
     MultivariateGaussian,
     Poisson,
 )
@@ -23,7 +23,7 @@ from crossfade.hmm.density_emission import DensityEmission
 from crossfade.hmm.emission import Emission
 from crossfade.hmm.symbol_emission import SymbolEmission
 
-__all__ = ["emission_for", "emission_from", "gaussian_moments"]
+__all__ = ["emission_for", "emission_from"]
 
 
 def emission_for(emission: Any, alpha: float, shrinkage_rows: float = 0.0) -> Emission:
@@ -34,12 +34,13 @@ def emission_for(emission: Any, alpha: float, shrinkage_rows: float = 0.0) -> Em
         return SymbolEmission(alpha)
     if emission == "gaussian":
         return DensityEmission(Gaussian(shrinkage_rows=shrinkage_rows))
-    if emission == "poisson":
-        return DensityEmission(Poisson(alpha))
-    raise DataError(
-        "emission: expected 'categorical', 'gaussian', 'poisson' or a density, got "
-        f"{emission!r}; densities are in crossfade.densities"
-    )
+    if not isinstance(emission, str) or emission not in DENSITIES:
+        raise DataError(
+            f"emission: expected one of {', '.join(map(repr, DENSITIES))} or a density, got "
+            f"{emission!r}; densities are in crossfade.densities"
+        )
+    kind: Any = DENSITIES[emission]
+    return DensityEmission(kind(alpha))
 
 
 def _unit_bound(density: Density, n_features: int, n_states: int) -> Bound:
@@ -90,22 +91,6 @@ def poisson_emission(rates: Floats, alpha: float) -> tuple[DensityEmission, Floa
     codes = np.arange(n_states, dtype=np.int64)
     bound = begun.bind(begun.summary(np.ones((n_states, d)), codes, None, n_states))
     return DensityEmission(density, bound), np.log(rates)
-
-
-def gaussian_moments(emission: DensityEmission, theta: Floats) -> tuple[Floats, Floats] | None:
-    """Return means and (co)variances in the columns' units; None if it is no Gaussian density."""
-    density = emission.bound.density if emission.bound is not None else None
-    if not isinstance(density, Gaussian | MultivariateGaussian) or isinstance(density, JohnsonSU):
-        return None
-    if not np.isfinite(density.log_partition(theta)).all():
-        return None
-    if isinstance(density, MultivariateGaussian):
-        means, covariances = density.moments(theta)
-        return means, covariances
-    d = density.n_features
-    first, second = density.mean(theta)[:, :d], density.mean(theta)[:, d:]
-    scale = np.where(density._inverse_scale > 0, density._scale, 0.0)
-    return density._location + scale * first, scale**2 * (second - first**2)
 
 
 def emission_from(

@@ -20,11 +20,9 @@ from crossfade.chains.input import Layout, layout_of, names_array, read_labels
 from crossfade.chains.markov import ChainParameters, probabilities, sampled_path, stationary
 from crossfade.densities import Density
 from crossfade.errors import DataError
-from crossfade.hmm.density_emission import DensityEmission
 from crossfade.hmm.emission import by_step, score_steps
-from crossfade.hmm.emissions import emission_for, emission_from, gaussian_moments
+from crossfade.hmm.emissions import emission_for, emission_from
 from crossfade.hmm.path import refuse_without_density
-from crossfade.hmm.symbol_emission import SymbolEmission
 from crossfade.hmm.training import HiddenMarkovTraining
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
@@ -44,10 +42,11 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
     ----------
     n_states : int, optional
         Number of hidden states K; needed without labels, and else their number.
-    emission : {"categorical", "gaussian", "poisson"} or Density, default="categorical"
-        What a state emits: one symbol per step (words, tags, codes), independent Gaussian or
-        Poisson columns, or any density of :mod:`crossfade.densities`. Where the tradeoff is chosen
-        the variances of "gaussian" get two pseudo-rows with that of all states.
+    emission : {"categorical", "gaussian", "poisson", "bernoulli"} or Density, \
+default="categorical"
+        What a state emits: one symbol per step (words, tags, codes), independent columns of one
+        of these distributions, or any density of :mod:`crossfade.densities`. Where the tradeoff is
+        chosen the variances of "gaussian" get two pseudo-rows with that of all states.
     tradeoff : float in [0, 1], "auto" or "best", default=1.0
         λ, the weight of the joint likelihood. "auto" pools a grid of λ and penalties by their
         conditional likelihood on held-out sequences, "best" picks one point of it (as "auto" does
@@ -87,9 +86,9 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
     unseenprob_ : ndarray of shape (n_states,)
     symbols_ : ndarray of shape (n_symbols,)
     means_, covars_ : ndarray
-        Gaussian emissions only: (n_states, n_features), and variances of the same shape or
-        covariances (n_states, n_features, n_features). Poisson emission: ``means_``. There are
-        none where a discriminative fit left no density.
+        Gaussian emissions: (n_states, n_features), and variances of the same shape or
+        covariances (n_states, n_features, n_features). Poisson and Bernoulli: ``means_``. There
+        are none where a discriminative fit left no density.
     log_likelihood_history_ : ndarray of shape (n_iter_,)
         Log-likelihood at each iteration, plus the log prior density of the smoothing, which
         together never fall. With all labels known: one entry, λ joint + (1 - λ) conditional
@@ -236,16 +235,7 @@ class HiddenMarkovModel(HiddenMarkovTraining, ChainDecoding, BaseEstimator):
             self.__dict__.pop(name, None)  # an earlier fit's, of another emission
         self.startprob_, self.transmat_ = parameters.start, parameters.transitions
         self.stopprob_ = parameters.stop
-        if isinstance(self.emission_, SymbolEmission):
-            table = np.exp(parameters.theta)
-            self.emissionprob_, self.unseenprob_ = table[:, :-1], table[:, -1]
-            self.symbols_ = names_array(self.emission_.symbols)
-        elif isinstance(self.emission_, DensityEmission):
-            moments = gaussian_moments(self.emission_, parameters.theta)
-            if moments is not None:
-                self.means_, self.covars_ = moments
-            elif self.emission == "poisson":
-                self.means_ = np.exp(parameters.theta)
+        self.__dict__.update(self.emission_.in_usual_terms(parameters.theta))
 
     @classmethod
     def from_parameters(

@@ -131,6 +131,14 @@ class SymbolEmission(Emission):
     def order(self, theta: Floats) -> Integers:
         return np.lexsort(-theta.T[::-1])
 
+    def in_usual_terms(self, theta: Floats) -> dict[str, Any]:
+        table = np.exp(theta)
+        return {
+            "emissionprob_": table[:, :-1],
+            "unseenprob_": table[:, -1],
+            "symbols_": names_array(self.symbols),
+        }
+
     def sample(self, theta: Floats, codes: Integers, rng: np.random.Generator) -> Any:
         share = np.exp(theta[:, :-1])
         running = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)

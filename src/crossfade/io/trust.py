@@ -10,26 +10,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
+from crossfade.densities import DENSITIES, JohnsonSU, MultivariateGaussian, Product
+from crossfade.densities.covariance import STRUCTURES
 from crossfade.errors import DataError
 
 __all__ = ["TRUSTED", "check_types"]
+
+_DENSITIES: Final[tuple[type, ...]] = (
+    *DENSITIES.values(),
+    *STRUCTURES.values(),
+    JohnsonSU,
+    MultivariateGaussian,
+    Product,
+)
 
 #: What Crossfade's own estimators, fitted in any way, are made of.
 TRUSTED: Final = (
     "crossfade.classifiers.entropic_naive_bayes.EntropicNaiveBayes",
     "crossfade.classifiers.gaussian_discriminant.GaussianDiscriminant",
     "crossfade.classifiers.naive_bayes.NaiveBayes",
-    "crossfade.densities.bernoulli.Bernoulli",
-    "crossfade.densities.categorical.Categorical",
+    *(f"{kind.__module__}.{kind.__qualname__}" for kind in _DENSITIES),
     "crossfade.densities.categorical.Tally",
-    "crossfade.densities.covariance.diagonal.Diagonal",
-    "crossfade.densities.covariance.full.Full",
-    "crossfade.densities.covariance.diagonal.Spherical",
-    "crossfade.densities.gaussian.Gaussian",
-    "crossfade.densities.johnson_su.JohnsonSU",
-    "crossfade.densities.multivariate.MultivariateGaussian",
-    "crossfade.densities.poisson.Poisson",
-    "crossfade.densities.product.Product",
     "crossfade.optim.newton.Solution",
     "crossfade.tradeoff.fitting.Fitted",
     "crossfade.tradeoff.fitting.Sums",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -353,9 +353,7 @@ class Figures:
 CHARTS: Final[dict[str, Callable[[Figures], Any]]] = {
     "differences": Figures.differences,
     "learning": Figures.learning,
-    "log_loss": lambda figures: figures.losses("log_loss"),
-    "brier": lambda figures: figures.losses("brier"),
-    "error": lambda figures: figures.losses("error"),
+    **{metric: partial(Figures.losses, metric=metric) for metric in METRICS},
     "view": Figures.view,
     "weights": Figures.weights_now,
     "reliability": Figures.reliability,

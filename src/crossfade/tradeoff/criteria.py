@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,64 +12,71 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.tradeoff.labelled_rows import log_normalise
 
-__all__ = ["CRITERIA", "Losses", "check_criterion", "decisions", "losses", "row_losses"]
-
-CRITERIA = ("log_loss", "brier", "error")
+__all__ = ["LOSSES", "Loss", "check_criterion", "decisions", "losses", "row_losses"]
 
 
-@dataclass(frozen=True)
-class Losses:
-    """Weighted mean losses of a set of scores.
+class Loss(NamedTuple):
+    """A loss of rows, from the log-posterior of their own class, all posteriors and the codes.
 
-    Attributes
-    ----------
-    log_loss : float
-        Nats per row.
-    brier : float
-        Squared distance of the posterior from the label's indicator, summed over classes.
-    error : float
-        Share of rows whose most probable class is not theirs.
-    cost : float
-        Mean cost of the decision of least expected cost; the error where no costs are given.
+    A pool's weights minimise it themselves where it is a sum of squares, else the log-loss.
+
+    Shapes: of_rows takes (n_rows,), (n_rows, n_classes), (n_rows,) and returns (n_rows,).
     """
 
-    log_loss: float
-    brier: float
-    error: float
-    cost: float
+    title: str
+    of_rows: Callable[[Floats, Floats, Integers], Floats]
+    sum_of_squares: bool = False
 
 
-def row_losses(scores: Floats, codes: Integers, costs: Floats | None = None) -> Floats:
-    """Return log-loss, Brier loss, error and cost of every row, shape (4, n_rows)."""
+def _brier(log_truth: Floats, posterior: Floats, codes: Integers) -> Floats:
+    """Return squared distances of posteriors from the labels' indicators, summed over classes."""
+    truth = posterior[np.arange(codes.size), codes]
+    loss: Floats = (posterior**2).sum(axis=1) - 2.0 * truth + 1.0
+    return loss
+
+
+#: What λ may be chosen by: the one list of losses, by the names that users write.
+LOSSES = {
+    "log_loss": Loss("log-loss", lambda log_truth, posterior, codes: -log_truth),
+    "brier": Loss("Brier score", _brier, sum_of_squares=True),
+    "error": Loss(
+        "error", lambda log_truth, posterior, codes: 1.0 * (posterior.argmax(axis=1) != codes)
+    ),
+}
+
+
+def row_losses(scores: Floats, codes: Integers, costs: Floats | None = None) -> dict[str, Floats]:
+    """Return every loss of every row, and the cost of the decision of least expected cost.
+
+    The cost is the error where no costs are given.
+    """
     log_sum, posterior = log_normalise(scores.copy())
-    rows = np.arange(codes.size)
-    log_loss = log_sum - scores[rows, codes]
-    brier = (posterior**2).sum(axis=1) - 2.0 * posterior[rows, codes] + 1.0
-    error = (posterior.argmax(axis=1) != codes).astype(np.float64)
-    cost = error
+    log_truth = scores[np.arange(codes.size), codes] - log_sum
+    found = {name: loss.of_rows(log_truth, posterior, codes) for name, loss in LOSSES.items()}
+    cost = found["error"]
     if costs is not None:
         cost = costs[codes, (posterior @ costs).argmin(axis=1)]
-    return np.stack([log_loss, brier, error, cost])
+    return found | {"cost": cost}
 
 
 def losses(
     scores: Floats, codes: Integers, weights: Floats | None, costs: Floats | None = None
-) -> Losses:
-    """Return the losses of class scores.
+) -> dict[str, float]:
+    """Return the weighted mean of each of :func:`row_losses`.
 
     Shapes: scores (n_rows, n_classes); codes (n_rows,); weights (n_rows,); costs (n_classes,
     n_classes).
     """
-    means = np.average(row_losses(scores, codes, costs), axis=1, weights=weights)
-    return Losses(*means.tolist())
+    found = row_losses(scores, codes, costs)
+    return {name: float(np.average(each, weights=weights)) for name, each in found.items()}
 
 
 def check_criterion(selection: str | ArrayLike, n_classes: int) -> tuple[str, Floats | None]:
     """Return the criterion's name and the cost matrix, if that is what was given."""
     if isinstance(selection, str):
-        if selection not in CRITERIA:
+        if selection not in LOSSES:
             raise DataError(
-                f"selection: expected one of {', '.join(map(repr, CRITERIA))} or a cost matrix, "
+                f"selection: expected one of {', '.join(map(repr, LOSSES))} or a cost matrix, "
                 f"got {selection!r}; name one of these"
             )
         return selection, None

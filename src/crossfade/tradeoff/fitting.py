@@ -24,6 +24,7 @@ from crossfade.errors import (
 )
 from crossfade.optim.newton import Solution
 from crossfade.tradeoff.binding import bind, has_missing, summarise
+from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
@@ -253,9 +254,7 @@ def fit_tradeoff(
             "l2": np.array([objective.l2]),
             "variant": np.zeros(1),
             "weight": np.ones(1),
-            "log_loss": nothing,
-            "brier": nothing.copy(),
-            "error": nothing.copy(),
+            **{name: nothing.copy() for name in LOSSES},
             "objective": np.array([solution.value]),
         },
         selection=selection,
@@ -338,7 +337,7 @@ def add_rows(
     bound = started.bind(summary)
     value = np.array([np.nan])
     path = {"tradeoff": np.ones(1), "l2": np.array([family.l2]), "variant": np.zeros(1)}
-    path |= {"weight": np.ones(1)} | dict.fromkeys(("log_loss", "brier", "error"), value)
+    path |= {"weight": np.ones(1)} | dict.fromkeys(LOSSES, value)
     return Fitted(
         density=bound.density,
         optimum=generative(bound, class_weights),

@@ -177,7 +177,7 @@ def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
 
 
 def _mean_log_loss(scores: Floats, rows: LabelledRows) -> float:
-    return float(np.average(row_losses(scores, rows.codes)[0], weights=rows.weights))
+    return float(np.average(row_losses(scores, rows.codes)["log_loss"], weights=rows.weights))
 
 
 def _error_seen(
@@ -193,8 +193,8 @@ def _error_seen(
     Their share of the correction that was wrong is taken for every row's, which is cautious: the
     rest of the rows move the fit less, and one step is the better for them.
     """
-    before = row_losses(fitted, scored.codes)[0]
-    after = row_losses(scores, scored.codes)[0]
+    before = row_losses(fitted, scored.codes)["log_loss"]
+    after = row_losses(scores, scored.codes)["log_loss"]
     influence = np.abs(after - before)
     order = np.argsort(-influence, kind="stable")
     # Copies of a row tell nothing new.
@@ -221,4 +221,4 @@ def _refitted_loss(member: Member, i: int, refit: Refit) -> float:
     objective = refit(member.variant, rest).with_tradeoff(point.tradeoff).with_penalty(point.l2)
     theta = minimise(objective, point.solution.theta, tol=1e-6).theta
     own = rows.take(np.array([i]))
-    return float(row_losses(held_out_scores(objective, theta, own), own.codes)[0, 0])
+    return float(row_losses(held_out_scores(objective, theta, own), own.codes)["log_loss"][0])

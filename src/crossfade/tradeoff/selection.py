@@ -22,7 +22,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.optim.newton import Solution, sample_rows
 from crossfade.tradeoff.choice import choose
-from crossfade.tradeoff.criteria import Losses, check_criterion, losses, row_losses
+from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, grid, is_dense, minimise
@@ -47,7 +47,7 @@ class Selection:
     ----------
     members : tuple of Member
         The fits on all rows.
-    losses : tuple of Losses
+    losses : tuple of dict
         Out of fold.
     shares : ndarray of shape (n_members,)
         Weights that sum to one; a single one is above zero where one point was picked.
@@ -59,7 +59,7 @@ class Selection:
     """
 
     members: tuple[Member, ...]
-    losses: tuple[Losses, ...]
+    losses: tuple[dict[str, float], ...]
     shares: Floats
     scale: float
     method: str
@@ -78,9 +78,7 @@ class Selection:
             "l2": np.array([point.l2 for point in points]),
             "variant": np.array([float(member.variant) for member in self.members]),
             "weight": self.scale * self.shares,
-            "log_loss": np.array([at.log_loss for at in self.losses]),
-            "brier": np.array([at.brier for at in self.losses]),
-            "error": np.array([at.error for at in self.losses]),
+            **{name: np.array([at[name] for at in self.losses]) for name in LOSSES},
             "objective": np.array([point.solution.value for point in points]),
         }
 
@@ -126,25 +124,26 @@ def _choose(
         weights = ratio if weights is None else weights * ratio
         scores, log_prior = scores + score_shift, log_prior + score_shift
     each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
-    place = ("log_loss", "brier", "error", "cost").index(criterion)
+    loss = LOSSES.get(criterion)
 
     def by_row(joint: Floats) -> Floats:
-        return row_losses(joint, scored.codes, costs)[place]
+        return row_losses(joint, scored.codes, costs)[criterion]
 
     def pool() -> tuple[Floats, float]:
-        found = pool_weights(scores, scored.codes, weights, log_prior, brier=criterion == "brier")
+        brier = loss is not None and loss.sum_of_squares
+        found = pool_weights(scores, scored.codes, weights, log_prior, brier=brier)
         joint = log_prior + np.tensordot(found, scores - log_prior, axes=1)
         return found, float(np.average(by_row(joint), weights=weights))
 
     chosen = choose(
         found.method,
         [(member.point.tradeoff, member.point.l2) for member in members],
-        {"log_loss": "log-loss", "brier": "Brier score"}.get(criterion, criterion),
-        np.array([getattr(at, criterion) for at in each]),
+        criterion if loss is None else loss.title,
+        np.array([at[criterion] for at in each]),
         np.stack([by_row(s) for s in scores]),
         weights,
         # Among equals (errors often are) the smaller log-loss decides.
-        ties=np.array([at.log_loss for at in each]),
+        ties=np.array([at["log_loss"] for at in each]),
         pool=pool if pooled and objectives[0].exact_labels else None,
     )
     return Selection(members, each, chosen.shares, chosen.scale, chosen.method)
@@ -203,7 +202,7 @@ def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[Member, ...]:
 
 def _unscored(members: tuple[Member, ...]) -> Selection:
     """Return the generative end: no class can spare a row, and it needs the fewest."""
-    nothing = Losses(np.nan, np.nan, np.nan, np.nan)
+    nothing = dict.fromkeys((*LOSSES, "cost"), np.nan)
     shares = np.zeros(len(members))
     shares[0] = 1.0
     method = "no class has two different rows: the first tradeoff, unscored"

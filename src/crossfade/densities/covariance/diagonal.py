@@ -123,6 +123,10 @@ class Spherical(Diagonal):
     def size(self) -> int:
         return 1
 
+    @classmethod
+    def of_single_columns(cls) -> type[Structure]:
+        return Diagonal
+
     def spread(self, b: Floats) -> Floats:
         return np.where(self.active, b, -0.5)
 

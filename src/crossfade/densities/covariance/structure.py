@@ -28,6 +28,11 @@ class Structure(ABC):
     def size(self) -> int:
         """Number of second statistics."""
 
+    @classmethod
+    def of_single_columns(cls) -> type[Structure]:
+        """Return the structure whose second statistics are each of one column, or of one pair."""
+        return cls
+
     # -- rows ------------------------------------------------------------------------------------
 
     @abstractmethod
