@@ -43,9 +43,11 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
 
     Shapes: groups (n_samples,); → (n_samples,).
     """
-    first, which = _distinct(rows)
+    cells = np.asarray(rows.X, dtype=np.float64)
+    cells = cells[:, ~np.isnan(cells).all(axis=0)]  # a column without any cell has no part
+    first, which = _distinct(cells, rows.codes)
     codes = rows.codes[first]
-    keys = _row_keys(np.asarray(rows.X[first], dtype=np.float64))
+    keys = _row_keys(cells[first])
     if groups is not None:
         return _group_folds(rows, n_folds, groups, keys, which)
     sizes = np.bincount(codes, minlength=rows.n_classes)
@@ -69,13 +71,13 @@ def _mixed(values: Any) -> Hashes:
     return np.asarray(x ^ (x >> np.uint64(31)))
 
 
-def _distinct(rows: LabelledRows) -> tuple[Integers, Integers]:
+def _distinct(X: Floats, codes: Integers) -> tuple[Integers, Integers]:
     """Return the position of one of each set of equal rows, and each row's set, by contents."""
-    cells = np.array(rows.X, dtype=np.float64) + 0.0  # no -0.0
+    cells = X + 0.0  # no -0.0
     cells[np.isnan(cells)] = np.nan  # of one bit pattern
     place = _mixed(np.arange(cells.shape[1]))
     contents = _mixed(cells.view(np.uint64) ^ place).sum(axis=1, dtype=np.uint64)
-    contents ^= _mixed(rows.codes)
+    contents ^= _mixed(codes)
     _, first, which = np.unique(contents, return_index=True, return_inverse=True)
     return first, which.ravel()
 
