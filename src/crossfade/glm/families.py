@@ -19,7 +19,8 @@ import numpy as np
 import scipy.special
 
 from crossfade._typing import Floats
-from crossfade.glm.links import Link, ProbabilityLink, RateLink, times
+from crossfade.glm.links import Link, Log, Logit, ProbabilityLink, RateLink, times
+from crossfade.rowwise import Pass, logistic_pass, poisson_pass
 
 __all__ = ["Binomial", "Family", "Poisson"]
 
@@ -34,11 +35,17 @@ class Family(ABC):
         Names of the links it has; the first is the canonical one.
     size_name : str
         What `size` is called.
+    size_is_trials : bool
+        Whether a row is as many observations as its size.
+    whole_numbers : bool
+        Whether all responses are.
     """
 
     name: ClassVar[str]
     links: ClassVar[tuple[str, ...]]
     size_name: ClassVar[str]
+    size_is_trials: ClassVar[bool] = False
+    whole_numbers: ClassVar[bool] = False
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -85,6 +92,17 @@ class Family(ABC):
         exists must leave its η unchanged.
         """
 
+    @abstractmethod
+    def excess_variance(
+        self, y: Floats, mean: Floats, size: Floats, weights: Floats
+    ) -> tuple[float, str]:
+        """Return a statistic, N(0, 1) if the variance is the family's, and what to do if not."""
+
+    @property
+    def whole_pass(self) -> Pass | None:
+        """Return a solver's pass over a block of rows in one compiled loop, if there is one."""
+        return None
+
     def deviance(self, eta: Floats, y: Floats, size: Floats) -> Floats:
         """Return twice the loss beyond the saturated one, never below zero."""
         loss, _ = self.loss(eta, y, size)
@@ -97,8 +115,14 @@ class Binomial(Family):
     name: ClassVar[str] = "binomial"
     links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog")
     size_name: ClassVar[str] = "trials"
+    size_is_trials: ClassVar[bool] = True
+    whole_numbers: ClassVar[bool] = True
 
     link: ProbabilityLink
+
+    @property
+    def whole_pass(self) -> Pass | None:
+        return logistic_pass if isinstance(self.link, Logit) else None
 
     def loss(self, eta: Floats, y: Floats, size: Floats) -> tuple[Floats, Floats]:
         return self.link.loss(eta, y, size)
@@ -133,6 +157,17 @@ class Binomial(Family):
     def recession_signs(self, y: Floats, size: Floats) -> Floats:
         return (y == size).astype(np.float64) - (y == 0.0)
 
+    def excess_variance(
+        self, y: Floats, mean: Floats, size: Floats, weights: Floats
+    ) -> tuple[float, str]:
+        share = mean / size
+        variance = share * (1.0 - share)
+        excess = np.square(y - mean) / variance - size
+        excess = excess + (y - mean) * (2.0 * share - 1.0) / variance
+        pairs = size * (size - 1.0)
+        statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ pairs))
+        return statistic, "use summary(dispersion='pearson') (quasi-binomial errors)"
+
 
 class Poisson(Family):
     """Counts with mean `size` times the rate λ(η)."""
@@ -140,8 +175,13 @@ class Poisson(Family):
     name: ClassVar[str] = "poisson"
     links: ClassVar[tuple[str, ...]] = ("log", "identity", "sqrt")
     size_name: ClassVar[str] = "exposure"
+    whole_numbers: ClassVar[bool] = True
 
     link: RateLink
+
+    @property
+    def whole_pass(self) -> Pass | None:
+        return poisson_pass if isinstance(self.link, Log) else None
 
     def loss(self, eta: Floats, y: Floats, size: Floats) -> tuple[Floats, Floats]:
         link = self.link
@@ -183,3 +223,29 @@ class Poisson(Family):
         if self.link.lowest_eta > -np.inf:
             return np.zeros_like(y)
         return -(y == 0.0).astype(np.float64)
+
+    def excess_variance(
+        self, y: Floats, mean: Floats, size: Floats, weights: Floats
+    ) -> tuple[float, str]:
+        excess = np.square(y - mean) - y
+        statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ np.square(mean)))
+        return statistic, _count_remedy(excess, mean, weights)
+
+
+def _count_remedy(excess: Floats, mean: Floats, weights: Floats) -> str:
+    """Return whether the variance grows like φμ (quasi-Poisson) or μ + αμ² (negative binomial).
+
+    Cameron & Trivedi's regressions of the excess variance, each judged by how much of it explains.
+    """
+    scaled = excess / mean
+
+    def left_over(shape: Floats) -> float:
+        slope = float(weights @ (scaled * shape)) / float(weights @ np.square(shape))
+        return float(weights @ np.square(scaled - slope * shape))
+
+    if left_over(mean) < left_over(np.ones_like(mean)):
+        return (
+            "the variance grows faster than the mean: a negative binomial model describes it; "
+            "summary(dispersion='pearson') at least widens the errors (quasi-Poisson)"
+        )
+    return "use summary(dispersion='pearson') (quasi-Poisson errors)"

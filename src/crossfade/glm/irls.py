@@ -137,7 +137,7 @@ class GlmProblem:
     def n_rows(self) -> float:
         """Return the number of observations: rows by weight, and by trials where there are any."""
         data = self.data
-        if self.family.name != "binomial":
+        if not self.family.size_is_trials:
             return data.total_weight
         if data.weights is None:
             return float(data.size.sum())
@@ -200,7 +200,7 @@ class GlmProblem:
         def sums(rows: slice) -> tuple[float, Floats]:
             # Set here and not around the sum: threads do not inherit it.
             with np.errstate(invalid="ignore", over="ignore"):
-                whole_pass = self.family.link.whole_pass
+                whole_pass = self.family.whole_pass
                 if whole_pass is not None:
                     slopes, constant = self.design.own_units(theta)
                     offset = None if data.offset is None else data.offset[rows]

@@ -20,7 +20,7 @@ import scipy.special
 
 from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.rowwise import Pass, logistic_information, logistic_loss, logistic_pass, poisson_pass
+from crossfade.rowwise import logistic_information, logistic_loss
 
 __all__ = [
     "LINKS",
@@ -74,11 +74,6 @@ class Link(ABC):
     name: ClassVar[str]
     lowest_eta: ClassVar[float] = -np.inf
     mean_range: ClassVar[tuple[float, float]]
-
-    @property
-    def whole_pass(self) -> Pass | None:
-        """Return a solver's pass over a block of rows in one compiled loop, if there is one."""
-        return None
 
     @abstractmethod
     def link(self, mean: Floats) -> Floats:
@@ -145,10 +140,6 @@ class Logit(ProbabilityLink):
     """log π/(1-π): the canonical link, with coefficients that are log odds ratios."""
 
     name: ClassVar[str] = "logit"
-
-    @property
-    def whole_pass(self) -> Pass | None:
-        return logistic_pass
 
     def link(self, mean: Floats) -> Floats:
         return scipy.special.logit(mean)
@@ -258,10 +249,6 @@ class Log(RateLink):
     """log λ: the canonical link, with coefficients that are log rate ratios."""
 
     name: ClassVar[str] = "log"
-
-    @property
-    def whole_pass(self) -> Pass | None:
-        return poisson_pass
 
     def link(self, mean: Floats) -> Floats:
         return np.log(mean)

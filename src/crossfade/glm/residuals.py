@@ -191,7 +191,7 @@ def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
     """Test for more variance than the family's, and say what would describe it."""
     problem, eta = _rowwise(fit)
     data, family = problem.data, problem.family
-    if family.name == "binomial" and not (data.size > 1.0).any():
+    if family.size_is_trials and not (data.size > 1.0).any():
         raise DataError(
             "y: expected grouped trials (some row with more than one), got single trials, whose "
             "variance their mean determines; group the rows by collapse first"
@@ -204,37 +204,7 @@ def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
     weights = np.ones(len(eta)) if data.weights is None else data.weights
     mean = family.mean(eta, data.size)
     dispersion = pearson_statistic(fit) / df_residual
-    if family.name == "poisson":
-        excess = np.square(data.y - mean) - data.y
-        statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ np.square(mean)))
-        remedy = _count_remedy(excess, mean, weights)
-    else:
-        share = mean / data.size
-        variance = share * (1.0 - share)
-        excess = np.square(data.y - mean) / variance - data.size
-        excess = excess + (data.y - mean) * (2.0 * share - 1.0) / variance
-        pairs = data.size * (data.size - 1.0)
-        statistic = float(weights @ excess) / np.sqrt(2.0 * float(weights @ pairs))
-        remedy = "use summary(dispersion='pearson') (quasi-binomial errors)"
+    statistic, remedy = family.excess_variance(data.y, mean, data.size, weights)
     p_value = float(scipy.stats.norm.sf(statistic))
     suggestion = "no sign of overdispersion" if p_value > 0.05 else remedy
     return DispersionTest(float(dispersion), float(statistic), p_value, suggestion)
-
-
-def _count_remedy(excess: Floats, mean: Floats, weights: Floats) -> str:
-    """Return whether the variance grows like φμ (quasi-Poisson) or μ + αμ² (negative binomial).
-
-    Cameron & Trivedi's regressions of the excess variance, each judged by how much of it explains.
-    """
-    scaled = excess / mean
-
-    def left_over(shape: Floats) -> float:
-        slope = float(weights @ (scaled * shape)) / float(weights @ np.square(shape))
-        return float(weights @ np.square(scaled - slope * shape))
-
-    if left_over(mean) < left_over(np.ones_like(mean)):
-        return (
-            "the variance grows faster than the mean: a negative binomial model describes it; "
-            "summary(dispersion='pearson') at least widens the errors (quasi-Poisson)"
-        )
-    return "use summary(dispersion='pearson') (quasi-Poisson errors)"

@@ -166,7 +166,7 @@ class SingleResponse(Regression):
         high = np.where(np.isinf(error), np.inf, eta + quantile * error)
         inverse, size = self.link_.inverse, 1.0
         if exposure is not None:
-            if self._family.name != "poisson":
+            if self._family.size_is_trials:
                 raise DataError(
                     "exposure: expected none for a binomial model, got some; multiply the mean "
                     "by the trials"
@@ -242,10 +242,15 @@ class SingleResponse(Regression):
 
 def normalisers(data: Data, family: Family) -> tuple[float, float]:
     """Return the log-likelihood's constant and the saturated loss, summed."""
-    if family.name == "binomial" and data.size.max() == 1.0:
+    if family.size_is_trials and data.size.max() == 1.0:
         return 0.0, 0.0
 
-    if data.size.strides == (0,) and data.weights is None and data.y.max(initial=0.0) < 1e5:
+    if (
+        family.whole_numbers
+        and data.size.strides == (0,)
+        and data.weights is None
+        and data.y.max(initial=0.0) < 1e5
+    ):
         # Counts repeat: the functions are taken once for each value that occurs.
         often = np.bincount(data.y.astype(np.int64)).astype(np.float64)
         values, one = np.arange(len(often), dtype=np.float64), np.ones(len(often))
