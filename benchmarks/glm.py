@@ -19,7 +19,7 @@ from benchmarks.harness import Case
 from crossfade.blocks import block_sum
 from crossfade.glm import BinomialRegression, PoissonRegression, collapse
 from crossfade.glm.design import Data, measure
-from crossfade.glm.families import Binomial, Poisson
+from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.irls import GlmProblem, solve
 from crossfade.glm.links import Log, Logit
 
@@ -91,7 +91,7 @@ def _ours(rows: Rows) -> Callable[[], NDArray[np.float64]]:
 
 def _without_errors(rows: Rows) -> Callable[[], NDArray[np.float64]]:
     """Fit without standard errors: solver only."""
-    family = Binomial(Logit()) if rows.family == "binomial" else Poisson(Log())
+    family = BinomialFamily(Logit()) if rows.family == "binomial" else PoissonFamily(Log())
 
     def call() -> NDArray[np.float64]:
         n, d = rows.X.shape

@@ -21,7 +21,7 @@ from crossfade import NaiveBayes
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.criteria import losses
-from crossfade.tradeoff.fitting import Family, bound_rows
+from crossfade.tradeoff.fitting import FitOptions, bound_rows
 from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
 from crossfade.tradeoff.out_of_fold import Member, out_of_fold
 from crossfade.tradeoff.path import follow, minimise
@@ -41,15 +41,15 @@ def compare(name: str, n: int, n_refits: int) -> list[dict[str, Any]]:
     index = sample_rows(len(y), min(1.0, n / len(y)))
     model = NaiveBayes()
     rows, schema, choices, _ = model._read(X[index], y[index], None)
-    densities, family = model._densities(schema, choices), Family(model.l2)
+    densities, options = model._densities(schema, choices), FitOptions(model.l2)
 
     def refit(variant: int, part: Any) -> Any:
-        return family.objective(part, bind(densities[variant], part))
+        return options.objective(part, bind(densities[variant], part))
 
     members = []
     for variant, density in enumerate(densities):
         rows, bound, _ = bound_rows(rows, density)
-        objective = family.objective(rows, bound)
+        objective = options.objective(rows, bound)
         for point in follow(objective, _POINTS, tol=1e-8):
             at = objective.with_tradeoff(point.tradeoff).with_penalty(point.l2)
             members.append(Member(variant, at, point))

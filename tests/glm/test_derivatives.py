@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from crossfade.glm.design import Data, measure
-from crossfade.glm.families import Binomial, Poisson
+from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.firth import FirthProblem
 from crossfade.glm.irls import GlmProblem, Restricted
 from crossfade.glm.links import LINKS, get_link
@@ -19,7 +19,9 @@ POSITIVE = np.array([0.05, 0.4, 1.0, 2.5, 9.0])
 
 
 def family(name, link):
-    return (Binomial if name == "binomial" else Poisson)(get_link(link, BINOMIAL + POISSON))
+    return (BinomialFamily if name == "binomial" else PoissonFamily)(
+        get_link(link, BINOMIAL + POISSON)
+    )
 
 
 def points(link):

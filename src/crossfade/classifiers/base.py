@@ -33,7 +33,7 @@ from crossfade.table.decoding import table_library
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
-from crossfade.tradeoff.fitting import Family, Fitted, choose_tradeoff, fit_tradeoff
+from crossfade.tradeoff.fitting import FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = ["Specification", "TradeoffClassifier"]
@@ -46,7 +46,7 @@ class Specification:
     schema: Schema
     density: Density
     tradeoff: float
-    family: Family
+    options: FitOptions
 
 
 class TradeoffClassifier(FittedViews, ABC):
@@ -80,9 +80,9 @@ class TradeoffClassifier(FittedViews, ABC):
         """Return what a choice is made among: variants with the same statistics, widest first."""
         return [self._density(schema, choices)]
 
-    def _family(self, classes: NDArray[Any]) -> Family:
+    def _fit_options(self, classes: NDArray[Any]) -> FitOptions:
         """Return what is fitted, the density apart."""
-        return Family(self.l2, partial(prior_shift, self.class_prior, classes=classes))
+        return FitOptions(self.l2, partial(prior_shift, self.class_prior, classes=classes))
 
     def _check_parameters(self) -> None:
         """Refuse constructor arguments that no data could make sense of."""
@@ -142,14 +142,14 @@ class TradeoffClassifier(FittedViews, ABC):
         """
         self._check_parameters()
         rows, schema, choices, numbers = self._read(X, y, sample_weight, groups)
-        family = self._family(self.classes_)
+        options = self._fit_options(self.classes_)
         if isinstance(self.tradeoff, str):
             densities = self._densities(schema, choices)
             with self._renamed(rows, densities[0]):
                 fitted = choose_tradeoff(
                     rows,
                     densities,
-                    family,
+                    options,
                     pooled=self.tradeoff == "auto",
                     selection=self.selection,
                     groups=numbers,
@@ -157,7 +157,7 @@ class TradeoffClassifier(FittedViews, ABC):
         else:
             density = self._density(schema, choices)
             with self._renamed(rows, density):
-                fitted = fit_tradeoff(rows, density, float(self.tradeoff), family)
+                fitted = fit_tradeoff(rows, density, float(self.tradeoff), options)
         self._set_fitted(fitted)
         return self
 
@@ -170,7 +170,7 @@ class TradeoffClassifier(FittedViews, ABC):
         declared = self._declared_kinds(columns)
         schema = schema if declared is None else Schema.learn(columns, declared)
         density = self._density(schema, self._choices(schema))
-        return Specification(schema, density, float(self.tradeoff), self._family(classes))
+        return Specification(schema, density, float(self.tradeoff), self._fit_options(classes))
 
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None

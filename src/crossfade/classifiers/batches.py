@@ -112,7 +112,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             before = replace(before, sums=self._widened(before.sums, schema))
             density = before.density
         with self._renamed(rows, density):
-            self._set_fitted(add_rows(rows, density, self._family(self.classes_), before))
+            self._set_fitted(add_rows(rows, density, self._fit_options(self.classes_), before))
         return self
 
     def _check_batch(self, X: Any, schema: Schema) -> None:

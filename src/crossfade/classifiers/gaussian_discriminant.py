@@ -21,7 +21,7 @@ from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
-from crossfade.tradeoff.fitting import Family
+from crossfade.tradeoff.fitting import FitOptions
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["GaussianDiscriminant"]
@@ -211,10 +211,10 @@ feature_names_in_
             parts.append((Categorical(levels_of(texts, schema)), texts))
         return Product(parts)
 
-    def _family(self, classes: NDArray[Any]) -> Family:
+    def _fit_options(self, classes: NDArray[Any]) -> FitOptions:
         components, starts = int(self.components), int(self.n_init)
-        family, seed = super()._family(classes), int(self.random_state)
-        return replace(family, n_components=components, n_init=starts, seed=seed)
+        options, seed = super()._fit_options(classes), int(self.random_state)
+        return replace(options, n_components=components, n_init=starts, seed=seed)
 
     @property
     def means_(self) -> Any:

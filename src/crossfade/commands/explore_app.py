@@ -23,13 +23,13 @@ from crossfade.commands.output import console
 from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
 from crossfade.comparison.models import SHORT_NAMES
-from crossfade.comparison.problem import Problem, read_problem
+from crossfade.comparison.problem import ComparisonTask, read_problem
 from crossfade.comparison.results import Status
 from crossfade.errors import DataError
 from crossfade.report.figures import METRICS
 from crossfade.report.page import check_installed, render_message, render_page
 
-__all__ = ["Choice", "Explorer", "serve"]
+__all__ = ["PageChoice", "Explorer", "serve"]
 
 _FIRST_MODELS: Final = ("nb", "majority")
 _FIRST_SPLITS: Final = 5
@@ -60,7 +60,7 @@ _HEADERS: Final = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class PageChoice:
     """What a person asked to see.
 
     Attributes
@@ -80,7 +80,7 @@ class Choice:
     splits: int
 
     @classmethod
-    def read(cls, query: Any) -> Choice:
+    def read(cls, query: Any) -> PageChoice:
         """Return the choice that the address's query spells."""
         models = tuple(dict.fromkeys(query.getlist("model"))) or _FIRST_MODELS
         criterion = query.get("criterion", "log_loss")
@@ -113,9 +113,9 @@ class Explorer:
     ----------
     table : OpenTable
     random_state : int
-    problem : Problem
+    problem : ComparisonTask
         The table, checked.
-    doing : tuple of (Choice, int, int, str), or None
+    doing : tuple of (PageChoice, int, int, str), or None
         Which page is being made: steps done, steps in all, what comes now.
     so_far : tuple of (float, dict), or None
         When its table was last taken down, and that table.
@@ -123,14 +123,14 @@ class Explorer:
 
     table: OpenTable
     random_state: int
-    problem: Problem = field(init=False)
-    doing: tuple[Choice, int, int, str] | None = None
+    problem: ComparisonTask = field(init=False)
+    doing: tuple[PageChoice, int, int, str] | None = None
     so_far: tuple[float, dict[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         self.problem = read_problem(self.table.X, self.table.y)
 
-    def page(self, choice: Choice, is_wanted: Callable[[], bool] = lambda: True) -> str:
+    def page(self, choice: PageChoice, is_wanted: Callable[[], bool] = lambda: True) -> str:
         """Return the page of a choice; Abandoned where it is not wanted any longer."""
 
         def watch(status: Status) -> None:
@@ -163,7 +163,7 @@ class Explorer:
         finally:
             self.doing = self.so_far = None
 
-    def waiting(self, choice: Choice) -> str:
+    def waiting(self, choice: PageChoice) -> str:
         """Return the page that is shown until that of a choice is made."""
         of, done, total, text = self.doing or (None, 0, 1, "")
         so_far = self.so_far
@@ -175,7 +175,7 @@ class Explorer:
         table = None if so_far is None else so_far[1]
         return render_message(heading, f"{text}.", progress=(done, total), so_far=table)
 
-    def _part(self, choice: Choice) -> tuple[Any, Any]:
+    def _part(self, choice: PageChoice) -> tuple[Any, Any]:
         """Return the chosen rows and columns of the table, and their labels."""
         evaluator = self.problem.evaluator
         X, y = evaluator.X, evaluator.y
@@ -195,7 +195,7 @@ class Explorer:
                 X = nw.from_native(X, eager_only=True).select(names).to_native()
         return X, y
 
-    def _controls(self, choice: Choice) -> dict[str, Any]:
+    def _controls(self, choice: PageChoice) -> dict[str, Any]:
         """Return what the page's form offers, and what of it is chosen."""
         data = self.problem.data
         return {
@@ -217,12 +217,12 @@ class Pages:
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer = explorer
-        self._pages: dict[Choice, asyncio.Future[str]] = {}
-        self._asked: dict[Choice, float] = {}
-        self._queue: list[Choice] = []  # the latest last
+        self._pages: dict[PageChoice, asyncio.Future[str]] = {}
+        self._asked: dict[PageChoice, float] = {}
+        self._queue: list[PageChoice] = []  # the latest last
         self._woken = asyncio.Event()
 
-    def asked_for(self, choice: Choice) -> asyncio.Future[str]:
+    def asked_for(self, choice: PageChoice) -> asyncio.Future[str]:
         """Return the page of a choice, which will be made where it is not."""
         self._asked[choice] = monotonic()
         if choice not in self._pages:
@@ -253,7 +253,7 @@ class Pages:
                 for one in made[: max(0, len(made) - _MOST_PAGES)]:
                     self.forget(one)
 
-    def _next(self) -> Choice | None:
+    def _next(self) -> PageChoice | None:
         """Return the latest choice that somebody waits for; the others are forgotten."""
         while self._queue:
             choice = self._queue.pop()
@@ -262,11 +262,11 @@ class Pages:
             self.forget(choice)
         return None
 
-    def _is_wanted(self, choice: Choice) -> bool:
+    def _is_wanted(self, choice: PageChoice) -> bool:
         """Return whether a page under way is to be made to its end."""
         return not self._queue or monotonic() - self._asked[choice] < _UNREAD
 
-    def forget(self, choice: Choice) -> None:
+    def forget(self, choice: PageChoice) -> None:
         """Make the page of a choice anew when it is next asked for."""
         if (page := self._pages.pop(choice, None)) is not None:
             page.cancel()
@@ -292,7 +292,7 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        pages.asked_for(Choice.read(QueryParams()))  # what is asked for first
+        pages.asked_for(PageChoice.read(QueryParams()))  # what is asked for first
         work = asyncio.create_task(pages.work())
         announce()
         yield
@@ -305,7 +305,7 @@ def application(
         if not secrets.compare_digest(request.path_params["token"].encode(), token.encode()):
             return answer(render_message("There is nothing here", _WRONG_TOKEN), 404)
         try:
-            choice = Choice.read(request.query_params)
+            choice = PageChoice.read(request.query_params)
             made = pages.asked_for(choice)
             if not (await asyncio.wait([made], timeout=_PATIENCE))[0] or made.cancelled():
                 return answer(explorer.waiting(choice), 202)

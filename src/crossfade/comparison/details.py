@@ -15,7 +15,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
 from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
 from crossfade.comparison.effects import Bar, Probes, jackknife, make_probes, weights
-from crossfade.comparison.models import Family
+from crossfade.comparison.models import ModelFamily
 from crossfade.comparison.plane import (
     agreement,
     class_scores,
@@ -203,7 +203,7 @@ class Subject:
         The best model's name, and itself, unfitted.
     ends : mapping of str to estimator
         The family's generative and discriminative end, in this order; empty without a family.
-    family : Family or None
+    family : ModelFamily or None
     automatic : estimator or None
         The family's member that chose its λ, fitted on all rows; None where there is none.
     n_splits, n_train, random_state : int
@@ -216,7 +216,7 @@ class Subject:
     schema: Schema
     best: tuple[str, Any]
     ends: Mapping[str, Any]
-    family: Family | None
+    family: ModelFamily | None
     automatic: Any
     n_splits: int
     n_train: int
@@ -338,7 +338,7 @@ def _fitted_path(model: Any) -> tuple[Mapping[str, Any], float, str] | None:
     return path, chosen, str(getattr(last, "selection_", ""))
 
 
-def _assumption(family: Family | None) -> str | None:
+def _assumption(family: ModelFamily | None) -> str | None:
     if family is None:
         return None
     return "independent" if type(family.model).__name__ == "NaiveBayes" else "density"

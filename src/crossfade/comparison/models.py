@@ -19,7 +19,7 @@ from crossfade.table.preparation import Preparation
 
 __all__ = [
     "SHORT_NAMES",
-    "Family",
+    "ModelFamily",
     "affordable",
     "all_models",
     "choose_model",
@@ -281,7 +281,7 @@ def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, A
 
 
 @dataclass(frozen=True)
-class Family:
+class ModelFamily:
     """Models of a comparison that differ in their tradeoff only.
 
     Attributes
@@ -313,7 +313,7 @@ def tradeoff_parameter(model: Any) -> str | None:
     return min(found, key=len) if found else None
 
 
-def families(models: Mapping[str, Any]) -> list[Family]:
+def families(models: Mapping[str, Any]) -> list[ModelFamily]:
     """Group models that differ in their tradeoff only."""
     groups: dict[str, list[str]] = {}
     for name, model in models.items():
@@ -325,7 +325,7 @@ def families(models: Mapping[str, Any]) -> list[Family]:
         model = models[members[0]]
         parameter = tradeoff_parameter(model)
         assert parameter is not None  # it is why the model is in a group
-        result.append(Family(_common_words(members), tuple(members), parameter, model))
+        result.append(ModelFamily(_common_words(members), tuple(members), parameter, model))
     return result
 
 

@@ -14,11 +14,11 @@ from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
 
-__all__ = ["Problem", "check_settings", "read_problem"]
+__all__ = ["ComparisonTask", "check_settings", "read_problem"]
 
 
 @dataclass(frozen=True)
-class Problem:
+class ComparisonTask:
     """A checked table with labels.
 
     Attributes
@@ -56,7 +56,7 @@ def check_settings(
         )
 
 
-def read_problem(X: Any, y: Any) -> Problem:
+def read_problem(X: Any, y: Any) -> ComparisonTask:
     """Check a table and its labels, and leave out the rows that have no label.
 
     Shapes: X (n_rows, n_columns); y (n_rows,).
@@ -78,4 +78,4 @@ def read_problem(X: Any, y: Any) -> Problem:
         column_kinds=table.schema.kinds,
         column_missing=tuple(np.isnan(table.schema.encode(table.columns)).sum(axis=0).tolist()),
     )
-    return Problem(table, data, notes)
+    return ComparisonTask(table, data, notes)

@@ -19,7 +19,7 @@ from crossfade.comparison.details import (
     find_details,
     keeps_posteriors,
 )
-from crossfade.comparison.models import Family
+from crossfade.comparison.models import ModelFamily
 from crossfade.comparison.results import (
     ComparisonResult,
     Status,
@@ -256,13 +256,13 @@ class Run(Standings):
 
     # -- after the table -------------------------------------------------------------------------
 
-    def _curve_splits(self, best: str, family: Family | None) -> int:
+    def _curve_splits(self, best: str, family: ModelFamily | None) -> int:
         most = _CURVE_SPLITS_CHOOSING if lambda_of(self.models[best]) == "auto" else _CURVE_SPLITS
         names = [best, *([] if family is None else self._ends(family))]
         known = [len(self.results[name]) for name in names if name in self._fitted()]
         return min(most, *known)
 
-    def _trace(self, best: str, family: Family | None) -> LearningCurve:
+    def _trace(self, best: str, family: ModelFamily | None) -> LearningCurve:
         models = {best: self.models[best]}
         if family is not None:
             models |= self._ends(family)
@@ -293,7 +293,7 @@ class Run(Standings):
             raise TimeOver if over else KeyboardInterrupt
         return curve
 
-    def _find_details(self, best: str, family: Family | None) -> Details:
+    def _find_details(self, best: str, family: ModelFamily | None) -> Details:
         self._tell("naive Bayes on all rows")
         everything = np.arange(self.problem.data.n_rows)
         automatic = None

@@ -15,8 +15,8 @@ from crossfade.choice import Reason, by_type, report_of
 from crossfade.comparison.details import (
     Details,
 )
-from crossfade.comparison.models import Family, families, model_notes, tradeoff_parameter
-from crossfade.comparison.problem import Problem
+from crossfade.comparison.models import ModelFamily, families, model_notes, tradeoff_parameter
+from crossfade.comparison.problem import ComparisonTask
 from crossfade.comparison.results import (
     ComparisonResult,
     EndsResult,
@@ -51,7 +51,7 @@ class Settings:
 class Standings:
     """Models, and what they came to on the splits that are done."""
 
-    problem: Problem
+    problem: ComparisonTask
     models: dict[str, Any]
     splits: list[Split]
     settings: Settings
@@ -127,7 +127,7 @@ class Standings:
     def _best(self) -> str:
         return self._ranked()[0]
 
-    def _best_family(self) -> Family | None:
+    def _best_family(self) -> ModelFamily | None:
         """Return the family of the best model that has a tradeoff."""
         for name in self._ranked():
             for family in self.groups:
@@ -138,7 +138,7 @@ class Standings:
     def _assemble(
         self,
         best: str,
-        family: Family | None,
+        family: ModelFamily | None,
         curve: LearningCurve | None,
         details: Details | None,
     ) -> ComparisonResult:
@@ -202,7 +202,7 @@ class Standings:
             guesses=isinstance(self.models[name], DummyClassifier),
         )
 
-    def _ends(self, family: Family) -> dict[str, Any]:
+    def _ends(self, family: ModelFamily) -> dict[str, Any]:
         """Return the family's generative and discriminative fit, in this order, by name."""
         ends: dict[str, Any] = {}
         for word, tradeoff in (("generative", 1.0), ("discriminative", 0.0)):
@@ -215,7 +215,7 @@ class Standings:
                 ends[f"{family.label}, {word} end"] = family.at(tradeoff)
         return ends
 
-    def _compare_ends(self, family: Family, curve: LearningCurve) -> EndsResult | None:
+    def _compare_ends(self, family: ModelFamily, curve: LearningCurve) -> EndsResult | None:
         generative, discriminative = self._ends(family)
         gaps: dict[str, Estimate] = {}
         crossings = {}

@@ -162,7 +162,7 @@ def compiled_curve(
     and its decisions are those of the largest posterior.
     """
     plain = (
-        what.family.n_components == 1
+        what.options.n_components == 1
         and what.tradeoff in (0.0, 1.0)
         and isinstance(model.selection, str)
         and model.class_weight is None

@@ -144,7 +144,7 @@ class NestedCurve:
         self._selection, self._class_weight = model.selection, model.class_weight
         self._matrix, self._evaluator = matrix, evaluator
         balanced = isinstance(model.class_weight, str)
-        self._sums = what.tradeoff == 1.0 and what.family.n_components == 1 and not balanced
+        self._sums = what.tradeoff == 1.0 and what.options.n_components == 1 and not balanced
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
         scores = np.full((sizes.size, len(METRICS)), np.nan)
@@ -178,11 +178,11 @@ class NestedCurve:
         return fitted, [found[metric] for metric in METRICS]
 
     def _fit(self, rows: LabelledRows, before: Fitted | None) -> Fitted:
-        density, family = self._what.density, self._what.family
+        density, options = self._what.density, self._what.options
         if self._sums:
-            return add_rows(rows, density, family, before)
+            return add_rows(rows, density, options, before)
         start = None if before is None else before.solution.theta
-        return fit_tradeoff(rows, density, self._what.tradeoff, family, start)
+        return fit_tradeoff(rows, density, self._what.tradeoff, options, start)
 
     def _rows(self, index: Integers) -> LabelledRows:
         codes = self._evaluator.codes[index]

@@ -23,7 +23,7 @@ from crossfade.glm.checks import (
     numbers,
 )
 from crossfade.glm.design import Data
-from crossfade.glm.families import Binomial, Poisson
+from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.fit import null_value
 from crossfade.glm.links import Link, ProbabilityLink, get_link, times
 from crossfade.glm.single import SingleResponse, normalisers, subset
@@ -153,7 +153,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         IgnoredRowsWarning
             If rows have no trials.
         """
-        family = Binomial(get_link(self.link, Binomial.links))
+        family = BinomialFamily(get_link(self.link, BinomialFamily.links))
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         used = self._kept_rows(n_given, weights)
@@ -380,7 +380,7 @@ history_, link_
         AliasedColumnsWarning
             If columns are determined by those before them.
         """
-        family = Poisson(get_link(self.link, Poisson.links))
+        family = PoissonFamily(get_link(self.link, PoissonFamily.links))
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         if y is None:

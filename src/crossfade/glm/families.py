@@ -22,7 +22,7 @@ from crossfade._typing import Floats
 from crossfade.glm.links import Link, Log, Logit, ProbabilityLink, RateLink, times
 from crossfade.rowwise import Pass, logistic_pass, poisson_pass
 
-__all__ = ["Binomial", "Family", "Poisson"]
+__all__ = ["BinomialFamily", "Family", "PoissonFamily"]
 
 
 class Family(ABC):
@@ -109,7 +109,7 @@ class Family(ABC):
         return np.maximum(2.0 * (loss - self.saturated(y, size)), 0.0)
 
 
-class Binomial(Family):
+class BinomialFamily(Family):
     """Successes out of `size` trials, each with probability π(η)."""
 
     name: ClassVar[str] = "binomial"
@@ -169,7 +169,7 @@ class Binomial(Family):
         return statistic, "use summary(dispersion='pearson') (quasi-binomial errors)"
 
 
-class Poisson(Family):
+class PoissonFamily(Family):
     """Counts with mean `size` times the rate λ(η)."""
 
     name: ClassVar[str] = "poisson"

@@ -33,7 +33,15 @@ from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.selection import polish, select
 
-__all__ = ["Family", "Fitted", "Sums", "add_rows", "bound_rows", "choose_tradeoff", "fit_tradeoff"]
+__all__ = [
+    "FitOptions",
+    "Fitted",
+    "Sums",
+    "add_rows",
+    "bound_rows",
+    "choose_tradeoff",
+    "fit_tradeoff",
+]
 
 
 def _no_shift(class_weights: Floats) -> None:
@@ -41,7 +49,7 @@ def _no_shift(class_weights: Floats) -> None:
 
 
 @dataclass(frozen=True)
-class Family:
+class FitOptions:
     """What is fitted, the density apart.
 
     Attributes
@@ -212,7 +220,7 @@ def fit_tradeoff(
     rows: LabelledRows,
     density: Density,
     tradeoff: float,
-    family: Family,
+    options: FitOptions,
     start: Floats | None = None,
 ) -> Fitted:
     """Fit a density at one λ; `start` is the optimum of a neighbour, such as a few rows less.
@@ -223,7 +231,7 @@ def fit_tradeoff(
         If the density does not take the rows' cells.
     """
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
-    objective = family.objective(rows, bound).with_tradeoff(tradeoff)
+    objective = options.objective(rows, bound).with_tradeoff(tradeoff)
     begin = cold_start(objective)
     # A neighbour's optimum serves where it fits and is better than knowing nothing.
     cold = (
@@ -246,7 +254,7 @@ def fit_tradeoff(
         density=objective.density,
         optimum=objective.parameters(solution.theta),
         class_weights=rows.class_weights,
-        shift=family.prior_shift(rows.class_weights),
+        shift=options.prior_shift(rows.class_weights),
         tradeoff=objective.tradeoff,
         solution=solution,
         path={
@@ -258,17 +266,17 @@ def fit_tradeoff(
             "objective": np.array([solution.value]),
         },
         selection=selection,
-        n_components=family.n_components,
+        n_components=options.n_components,
         warnings=warned,
         open=_left_open(objective) if objective.tradeoff == 0.0 else None,
-        sums=sums if tradeoff == 1.0 and family.n_components == 1 else None,
+        sums=sums if tradeoff == 1.0 and options.n_components == 1 else None,
     )
 
 
 def choose_tradeoff(
     rows: LabelledRows,
     densities: Sequence[Density],
-    family: Family,
+    options: FitOptions,
     *,
     pooled: bool,
     selection: str | ArrayLike = "log_loss",
@@ -286,11 +294,11 @@ def choose_tradeoff(
     objectives = []
     for density in densities:
         rows, bound, _ = bound_rows(rows, density)
-        objectives.append(family.objective(rows, bound))
-    shift = family.prior_shift(rows.class_weights)
+        objectives.append(options.objective(rows, bound))
+    shift = options.prior_shift(rows.class_weights)
     chosen = select(
         objectives,
-        lambda variant, part: family.objective(part, bind(densities[variant], part)),
+        lambda variant, part: options.objective(part, bind(densities[variant], part)),
         pooled=pooled,
         selection=selection,
         score_shift=shift,
@@ -309,14 +317,14 @@ def choose_tradeoff(
         path=chosen.path(),
         selection=chosen.method,
         scale=pool.scale,
-        n_components=family.n_components,
+        n_components=options.n_components,
         warnings=_worries([(m.objective, m.point.solution) for m in pool.members]),
         open=_left_open(pool.objective) if undetermined else None,
     )
 
 
 def add_rows(
-    rows: LabelledRows, density: Density, family: Family, before: Fitted | None = None
+    rows: LabelledRows, density: Density, options: FitOptions, before: Fitted | None = None
 ) -> Fitted:
     """Fit at λ = 1 to one more batch of rows; batches give what one fit on all rows gives.
 
@@ -336,13 +344,13 @@ def add_rows(
     _check_missing(has_missing(rows, None), started)
     bound = started.bind(summary)
     value = np.array([np.nan])
-    path = {"tradeoff": np.ones(1), "l2": np.array([family.l2]), "variant": np.zeros(1)}
+    path = {"tradeoff": np.ones(1), "l2": np.array([options.l2]), "variant": np.zeros(1)}
     path |= {"weight": np.ones(1)} | dict.fromkeys(LOSSES, value)
     return Fitted(
         density=bound.density,
         optimum=generative(bound, class_weights),
         class_weights=class_weights,
-        shift=family.prior_shift(class_weights),
+        shift=options.prior_shift(class_weights),
         tradeoff=1.0,
         solution=Solution(np.zeros(0), np.nan, 0.0, 0, True, "closed form of the generative fit"),
         path=path | {"objective": value},
