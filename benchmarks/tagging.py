@@ -109,7 +109,7 @@ class SingleWords:
 
     def fit(self, X: Any, y: Words) -> SingleWords:
         """Train on all tokens, each a sequence of length one."""
-        self.field = ConditionalRandomField(l2=1.0, start_stop=False)
+        self.field = ConditionalRandomField(l2=2.0, start_stop=False)
         self.field.fit(_alone(X), _alone(y))
         return self
 
@@ -167,7 +167,7 @@ def _alone(sentences: Any) -> Any:
 
 
 def _entropic() -> EntropicMarkovChain:
-    return EntropicMarkovChain(MaximumEntropyClassifier(l2=1.0, tol=1e-5))
+    return EntropicMarkovChain(MaximumEntropyClassifier(l2=2.0, delta=1e-5))
 
 
 def accuracy(model: Any, X: Any, tags: Words, **options: Any) -> float:

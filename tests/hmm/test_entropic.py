@@ -116,7 +116,7 @@ def test_joint_training_of_length_one_is_logistic_regression():
     X, y = sequences(noise=1.5)
     flat, labels = np.concatenate(X), np.concatenate(y)
     ones = [1] * len(flat)
-    chain = EntropicMarkovChain(training="joint", initial="reference", l2=0.5, tol=1e-13).fit(
+    chain = EntropicMarkovChain(training="joint", initial="reference", l2=1.0, tol=1e-13).fit(
         flat, labels, ones
     )
     # scikit-learn's objective is C Σ loss + ‖w‖² / 2.
@@ -149,15 +149,15 @@ def test_gradient_of_joint_training(tied, sparse):
 def test_joint_training_beats_plug_in_in_what_it_maximises():
     X, y = sequences(n=60)
     plug_in = EntropicMarkovChain().fit(X, y)
-    joint = EntropicMarkovChain(training="joint", l2=0.01).fit(X, y)
+    joint = EntropicMarkovChain(training="joint", l2=0.02).fit(X, y)
     assert joint.converged_
     assert joint.log_likelihood(X, y).sum() > plug_in.log_likelihood(X, y).sum()
     np.testing.assert_allclose(joint.transmat_.sum(axis=1), 1.0)
-    sparse = EntropicMarkovChain(training="joint", l2=0.01).fit(
+    sparse = EntropicMarkovChain(training="joint", l2=0.02).fit(
         [scipy.sparse.csr_matrix(x) for x in X], y
     )
     np.testing.assert_allclose(sparse.coef_, joint.coef_, atol=1e-6)
-    flat = EntropicMarkovChain(training="joint", l2=0.01).fit(
+    flat = EntropicMarkovChain(training="joint", l2=0.02).fit(
         np.concatenate(X), np.concatenate(y), [len(x) for x in X]
     )
     np.testing.assert_array_equal(flat.coef_, joint.coef_)
@@ -170,7 +170,7 @@ def test_tokens_are_features_too():
     tags = [["D", "N", "V"]] * 9
     X = [[{"word": w, "last": w[-1]} for w in s] for s in words]
     for training in ("plug-in", "joint"):
-        chain = EntropicMarkovChain(training=training, l2=0.01).fit(X, tags)
+        chain = EntropicMarkovChain(training=training, l2=0.02).fit(X, tags)
         assert chain.score(X, tags) == 1.0
         new = [{"word": "a"}, {"word": "dog", "last": "g"}, {"word": "sees", "last": "s"}]
         assert chain.predict([new])[0].tolist() == ["D", "N", "V"]
@@ -248,7 +248,7 @@ def test_a_model_without_density_has_no_entropic_chain():
         np.where(s[:, None] == 1, rng.normal(size=(15, 1)), rng.choice([-4.0, 4.0], (15, 1)))
         for s in y
     ]
-    model = HiddenMarkovModel(emission="gaussian", tradeoff=0.0, l2=1e-4).fit(X, y)
+    model = HiddenMarkovModel(emission="gaussian", tradeoff=0.0, l2=0.0002).fit(X, y)
     assert model.score(X, y) > 0.8
     for use in (model.score, lambda _: model.stationary_distribution()):
         with pytest.raises(NotADensityError):

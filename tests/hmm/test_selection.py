@@ -40,7 +40,7 @@ def held_out(kind, **settings):
     """Return a loss of the pool, of the fits' own sequences."""
     named, raw, layout, codes = read(kind, *labelled(kind, **settings))
     data = labelled_chain(named, raw, layout, codes, 3, alpha=0.1)
-    fits = list(path(data, points(1.0, last=0.01)[::2], StopRule()))
+    fits = list(path(data, points(2.0, last=0.01)[::2], StopRule()))
     log_prior = np.log(np.bincount(codes) / codes.size)
     weights = [fit.weights for fit in fits]
     part = _HeldOut.of(weights, data.emission, data.observations, layout, codes)
@@ -125,7 +125,7 @@ def test_gradient_hessian_and_minimum(kind):
 def test_the_fitted_pool_has_the_posterior_of_its_members(kind, scale):
     data, _, _, _ = held_out(kind, n_sequences=30, longest=5)
     log_prior = np.log(np.bincount(data.codes) / data.codes.size)
-    grid = points(1.0, last=0.01)
+    grid = points(2.0, last=0.01)
     shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
     chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, log_prior, "")
     pool = fit_selected(data, chosen, StopRule())
@@ -156,7 +156,7 @@ def mean_length(model):
 @pytest.mark.parametrize("scale", [0.0, 0.4, 1.0, 1.3])
 def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, scale, monkeypatch):
     X, y = labelled("categorical" if emission == "categorical" else "gaussian", longest=5)
-    grid, pi = points(1.0, last=0.01), np.array([0.5, 0.3, 0.2])
+    grid, pi = points(2.0, last=0.01), np.array([0.5, 0.3, 0.2])
     shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
     chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, np.log(pi), "")
     monkeypatch.setattr(training, "select_chain", lambda *_, **__: chosen)
@@ -189,7 +189,7 @@ def test_auto_pools_and_best_picks(kind):
     settings = {"emission": kind, "random_state": 0, "max_iter": 300}
     model = HiddenMarkovModel(tradeoff="auto", **settings).fit(X, y)
     at = model.tradeoff_path_
-    assert [*zip(at["tradeoff"], at["l2"], strict=True)] == points(1.0, last=0.01)
+    assert [*zip(at["tradeoff"], at["l2"], strict=True)] == points(2.0, last=0.01)
     assert model.posterior_scale_ == pytest.approx(at["weight"].sum(), rel=1e-12)
     assert model.tradeoff_ == pytest.approx(np.average(at["tradeoff"], weights=at["weight"]))
     assert model.selection_.startswith("refits on 5 folds of 60 sequences: pool of 9 points, ")

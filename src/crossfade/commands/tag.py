@@ -72,7 +72,8 @@ def tag(
         float | None, typer.Option(help="Penalty on absolute weights (crf); 0 by default.")
     ] = None,
     l2: Annotated[
-        float | None, typer.Option(help="Penalty on squared weights (crf, efb); 1 by default.")
+        float | None,
+        typer.Option(help="Penalty on squared weights, halved (crf, efb); 2 by default."),
     ] = None,
     seen_transitions: Annotated[
         bool,
@@ -102,7 +103,7 @@ def tag(
     labelled = _check_columns(width, len(given[0][0]))
     template = _template(features, width)
     begun = time.perf_counter()
-    tagger = _model(model, l1 or 0.0, 1.0 if l2 is None else l2, seen_transitions)
+    tagger = _model(model, l1 or 0.0, 2.0 if l2 is None else l2, seen_transitions)
     prepare = _inputs(model, template, with_tags=width > 2)
     _load(tagger, decode)
     started = time.perf_counter()

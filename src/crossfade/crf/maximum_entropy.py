@@ -29,9 +29,9 @@ class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     """
 
-    def __init__(self, *, l2: float = 1.0, tol: float = 1e-4, max_iter: int = 1000):
+    def __init__(self, *, l2: float = 2.0, delta: float = 1e-4, max_iter: int = 1000):
         self.l2 = l2
-        self.tol = tol
+        self.delta = delta
         self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -40,7 +40,7 @@ class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
         Shapes: X (n_samples, n_features); y (n_samples,).
         """
         field = ConditionalRandomField(
-            l2=self.l2, start_stop=False, tol=self.tol, max_iter=self.max_iter
+            l2=self.l2, start_stop=False, delta=self.delta, max_iter=self.max_iter
         )
         self._field = field.fit(X, np.asarray(y), lengths=np.ones(X.shape[0], dtype=np.int64))
         self.classes_ = field.classes_

@@ -37,9 +37,9 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
     and training minimises
 
-        -Σ log p(y | x) + l2 · Σ weight² + l1 · Σ |weight|,
+        -Σ log p(y | x) + ½ l2 · Σ weight² + l1 · Σ |weight|,
 
-    which is CRFsuite's objective with c2 = l2 and c1 = l1. As there, a pair of attribute and label
+    which is CRFsuite's objective with c2 = ½ l2 and c1 = l1. As there, a pair of attribute and label
     has a weight if it occurs in training, and a transition likewise. CRFsuite has no start and
     stop weights; ``start_stop=False`` leaves them out (with them, the model is CRFsuite's with two
     more attributes, one at the first token and one at the last).
@@ -48,8 +48,8 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
     ----------
     l1 : float, default=0.0
         Penalty on absolute weights: makes many of them zero.
-    l2 : float, default=1.0
-        Penalty on squared weights (not halved).
+    l2 : float, default=2.0
+        Penalty ½ l2 · Σ weight², in one meaning everywhere (docs/mathematics.md).
     allowed_transitions : None, "seen" or list of (from, to) pairs, default=None
         The transitions that may occur, in training and in decoding: all of them; those of the
         training labels; those listed. With ``decode="posterior"`` too: of the paths without
@@ -62,7 +62,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
     passes : int, default=10
         Stochastic passes before L-BFGS (fewer evaluations, the same optimum); 0 for none. Skipped
         with an `l1` penalty and for 50 sequences or fewer.
-    tol : float, default=1e-5
+    delta : float, default=1e-5
         Training stops when the objective fell by no more than this share in ten steps.
     max_iter : int, default=1000
         Most L-BFGS steps.
@@ -109,7 +109,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
     >>> from crossfade import ConditionalRandomField
     >>> X = [[{"w": "the"}, {"w": "dog"}, {"w": "runs"}], [{"w": "a"}, {"w": "cat"}]]
     >>> y = [["D", "N", "V"], ["D", "N"]]
-    >>> model = ConditionalRandomField(l2=0.1).fit(X, y)
+    >>> model = ConditionalRandomField(l2=0.2).fit(X, y)
     >>> model.predict([[{"w": "the"}, {"w": "cat"}, {"w": "runs"}]])
     [array(['D', 'N', 'V'], dtype='<U1')]
     """
@@ -118,13 +118,13 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         self,
         *,
         l1: float = 0.0,
-        l2: float = 1.0,
+        l2: float = 2.0,
         allowed_transitions: str | Collection[tuple[Any, Any]] | None = None,
         start_stop: bool = True,
         unseen_states: bool = False,
         unseen_transitions: bool = False,
         passes: int = 10,
-        tol: float = 1e-5,
+        delta: float = 1e-5,
         max_iter: int = 1000,
         random_state: int = 0,
     ):
@@ -135,7 +135,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         self.unseen_states = unseen_states
         self.unseen_transitions = unseen_transitions
         self.passes = passes
-        self.tol = tol
+        self.delta = delta
         self.max_iter = max_iter
         self.random_state = random_state
 
@@ -176,7 +176,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
             allowed=allowed,
         )
         objective = Objective(encoded, labels.codes, layout, self.l2)
-        whole = int(self.passes), self.tol, int(self.max_iter), int(self.random_state)
+        whole = int(self.passes), self.delta, int(self.max_iter), int(self.random_state)
         options = TrainingOptions(self.l1, *whole)
         solution = train(objective, options)
         if not solution.converged:
@@ -200,7 +200,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         self.start_weights_, self.transition_weights_, self.stop_weights_ = layout.potentials(theta)
 
     def _check_parameters(self) -> None:
-        for name in ("l1", "l2", "tol"):
+        for name in ("l1", "l2", "delta"):
             check_number(name, getattr(self, name), 0.0)
         for name, least in (("passes", 0), ("max_iter", 1), ("random_state", 0)):
             check_number(name, getattr(self, name), least, whole=True)

@@ -2,9 +2,9 @@
 
 The objective, as a function of the weights θ (:mod:`crossfade.crf.weights`), is
 
-    F(θ) = Σ_s [log Z_s(θ) - score_s(y_s; θ)] + l2 · Σ θ²  (+ l1 · Σ |θ|)
+    F(θ) = Σ_s [log Z_s(θ) - score_s(y_s; θ)] + ½ l2 · Σ θ²  (+ l1 · Σ |θ|)
 
-which, with the same weights, is that of CRFsuite's L-BFGS training (its ``c2`` and ``c1``).
+which, with the same weights, is that of CRFsuite's L-BFGS training (``c2`` = ½ l2, ``c1`` = l1).
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class Objective:
         """Return F and its gradient at θ."""
         log_partition, gradient = self._sums(theta, variances=False)
         gradient -= self.observed
-        gradient += 2.0 * self.l2 * theta
+        gradient += self.l2 * theta
         score = float(theta @ self.observed)
-        return log_partition - score + self.l2 * float(theta @ theta), gradient
+        return log_partition - score + 0.5 * self.l2 * float(theta @ theta), gradient
 
     def scale(self, theta: Floats) -> Floats:
         """Return the scale of each weight's curvature: what stands in for the Hessian's diagonal.
@@ -99,7 +99,7 @@ class Objective:
         """
         variances = self._sums(theta, variances=True)[1]
         # Without a penalty a weight that hardly matters would have next to no curvature.
-        curvature = np.maximum(variances, 0.0) + max(2.0 * self.l2, 1e-3)
+        curvature = np.maximum(variances, 0.0) + max(self.l2, 1e-3)
         root: Floats = np.sqrt(curvature)
         return root
 
@@ -191,7 +191,7 @@ class Objective:
                 chain,
                 chosen,
                 first_step * (1.0 - done[number]),
-                2.0 * self.l2 / n_sequences,
+                self.l2 / n_sequences,
             )
         weights[: layout.n_dense_pairs] = layout.from_rows(rows)
         others = layout.select(chain.log_start, chain.log_transitions, chain.log_stop)
@@ -212,7 +212,7 @@ class TrainingOptions:
     l1 : float
     passes : int
         Stochastic passes before L-BFGS.
-    tol : float
+    delta : float
         Least relative decrease of F over ten steps.
     max_iter : int
         Most L-BFGS steps.
@@ -224,7 +224,7 @@ class TrainingOptions:
 
     l1: float = 0.0
     passes: int = 10
-    tol: float = 1e-5
+    delta: float = 1e-5
     max_iter: int = 1000
     seed: int = 0
     target: float = field(default=-np.inf)
@@ -247,9 +247,9 @@ def train(objective: Objective, options: TrainingOptions) -> Solution:
         if len(decreases) <= _PERIOD:
             return None
         share = (decreases[-1 - _PERIOD] - after.value) / max(abs(after.value), 1e-300)
-        if share > options.tol:
+        if share > options.delta:
             return None
-        return f"objective fell by {share:.1e} in {_PERIOD} steps, within tol={options.tol:.1e}"
+        return f"objective fell by {share:.1e} in {_PERIOD} steps, within delta={options.delta:.1e}"
 
     # The vectors are read from memory faster than threads could be woken for them.
     with single_threaded_blas():

@@ -57,8 +57,8 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         Whether the first state has a distribution of its own, or π as in the paper.
     alpha : float, default=0.01
         Pseudo-count of each start, transition and state in the counts.
-    l2 : float, default=1.0
-        Joint training: penalty l2 · Σ weight² on L's coefficients and on the log-odds of π,
+    l2 : float, default=2.0
+        Joint training: penalty ½ l2 · Σ weight² on L's coefficients and on the log-odds of π,
         initial and a; L's intercepts are free.
     max_iter : int, default=500
     tol : float, default=1e-6
@@ -114,7 +114,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         training: str = "plug-in",
         initial: str = "counts",
         alpha: float = 0.01,
-        l2: float = 1.0,
+        l2: float = 2.0,
         max_iter: int = 500,
         tol: float = 1e-6,
     ):

@@ -65,7 +65,7 @@ class JointObjective:
         total = np.bincount(self.codes, minlength=self.k).astype(np.float64)
         moves = self.counts.transitions.ravel()
         sizes = (self.counts.initial, moves, total, total, np.tile(used, self.k))
-        return np.concatenate(sizes) + 1.0 + 2.0 * self.l2
+        return np.concatenate(sizes) + 1.0 + self.l2
 
     def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
         """Return minus the penalised conditional log-likelihood, and its gradient."""
@@ -102,5 +102,5 @@ class JointObjective:
         penalised[2 * k + k * k : 3 * k + k * k] = 0.0
         if self.tied:
             penalised[:k] = 0.0
-        value += self.l2 * float(penalised @ penalised)
-        return value, gradient + 2.0 * self.l2 * penalised
+        value += 0.5 * self.l2 * float(penalised @ penalised)
+        return value, gradient + self.l2 * penalised

@@ -61,8 +61,8 @@ default="categorical"
     tol : float, default=1e-6
         Training stops when the objective gains no more than this a step of the sequences; for a
         `tradeoff` below 1, when no gradient entry exceeds this a step.
-    l2 : float, default=1.0
-        Penalty (1 - λ) · l2 · Σ weight² of a `tradeoff` below 1, on start, transition, end and
+    l2 : float, default=2.0
+        Penalty (1 - λ) · ½ l2 · Σ weight² of a `tradeoff` below 1, on start, transition, end and
         emission weights, as the random field has it. "auto" and "best" try a tenth and ten times
         of it, too.
     model_end : bool or "auto", default="auto"
@@ -139,7 +139,7 @@ default="categorical"
         n_init: int = 1,
         max_iter: int = 200,
         tol: float = 1e-6,
-        l2: float = 1.0,
+        l2: float = 2.0,
         model_end: bool | str = "auto",
         random_state: Any = None,
     ):

@@ -259,7 +259,7 @@ class ChainObjective:
         sizes = np.abs(data.emission_sums)
         counts = data.counts
         used = self._gradient(ChainWeights(counts.initial, counts.transitions, counts.final, sizes))
-        return used + 1.0 + 2.0 * (1.0 - self.tradeoff) * self.l2
+        return used + 1.0 + (1.0 - self.tradeoff) * self.l2
 
     def value_and_gradient(self, vector: Floats) -> tuple[float, Floats]:
         """Return value and gradient; (inf, zeros) outside the domain."""
@@ -303,8 +303,8 @@ class ChainObjective:
         gradient = self._gradient(ChainWeights(initial, moves, final, theta))
         if lam < 1.0:
             short = self.shortest(vector)
-            value += (1.0 - lam) * self.l2 * float(short @ short)
-            gradient += 2.0 * (1.0 - lam) * self.l2 * short
+            value += 0.5 * (1.0 - lam) * self.l2 * float(short @ short)
+            gradient += (1.0 - lam) * self.l2 * short
         if not np.isfinite(value):
             return np.inf, np.zeros_like(vector)
         return value, gradient

@@ -31,7 +31,7 @@ Without the end the families would differ: weights that are normalised for each 
 no homogeneous chain, and the counts are not their estimate.
 
 Smoothing (pseudo-count α a cell of start, transitions, end; the emission's own prior) is weighed
-by λ, the penalty by 1-λ, so that both ends are the usual estimates. The penalty is l2·Σ weight²
+by λ, the penalty by 1-λ, so that both ends are the usual estimates. The penalty is ½ l2·Σ weight²
 after the weights have been shifted, in ways that no posterior notices, to where that sum is least:
 at λ=0 this changes nothing, since the optimum is there anyway; but normalised weights are far from
 zero (log 1/20,000 for a word), and a penalty on that would pull against the joint likelihood for
