@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,3 +157,13 @@ def test_an_arrow_that_turns_round_is_seen(module: str, line: str):
 )
 def test_an_arrow_down_is_let_through(module: str, line: str):
     assert not upward(module, ast.parse(line))
+
+
+def test_no_two_classes_share_a_name():
+    names = Counter(
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -29,7 +29,7 @@ from crossfade.errors import DataError
 from crossfade.report.figures import METRICS
 from crossfade.report.page import check_installed, render_message, render_page
 
-__all__ = ["PageChoice", "Explorer", "serve"]
+__all__ = ["Explorer", "PageChoice", "serve"]
 
 _FIRST_MODELS: Final = ("nb", "majority")
 _FIRST_SPLITS: Final = 5

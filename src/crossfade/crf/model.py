@@ -39,7 +39,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
         -Σ log p(y | x) + ½ l2 · Σ weight² + l1 · Σ |weight|,
 
-    which is CRFsuite's objective with c2 = ½ l2 and c1 = l1. As there, a pair of attribute and label
+    CRFsuite's objective with c2 = ½ l2 and c1 = l1. As there, a pair of attribute and label
     has a weight if it occurs in training, and a transition likewise. CRFsuite has no start and
     stop weights; ``start_stop=False`` leaves them out (with them, the model is CRFsuite's with two
     more attributes, one at the first token and one at the last).
@@ -49,7 +49,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
     l1 : float, default=0.0
         Penalty on absolute weights: makes many of them zero.
     l2 : float, default=2.0
-        Penalty ½ l2 · Σ weight², in one meaning everywhere (docs/mathematics.md).
+        Penalty ½ l2 · Σ weight² on the log-likelihood summed over sequences.
     allowed_transitions : None, "seen" or list of (from, to) pairs, default=None
         The transitions that may occur, in training and in decoding: all of them; those of the
         training labels; those listed. With ``decode="posterior"`` too: of the paths without
