@@ -570,6 +570,6 @@ def test_sequences_without_steps_in_both_forms():
 )
 def test_a_step_of_several_values_is_no_symbol(X):
     with pytest.raises(
-        DataError, match=r"X: expected one symbol a step, got [\s\S]* of sequence 0"
+        DataError, match=r"X: expected one symbol per step, got [\s\S]* of sequence 0"
     ):
         HiddenMarkovModel().fit(X, [["u", "v"]])

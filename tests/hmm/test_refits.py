@@ -122,5 +122,5 @@ def test_zeros_of_the_start_stay_and_are_no_part_of_the_prior(algorithm):
 
 
 def test_a_matrix_of_numbers_is_no_symbol():
-    with pytest.raises(DataError, match=r"X: expected one symbol a step, got \[0.5, 1.0\]"):
+    with pytest.raises(DataError, match=r"X: expected one symbol per step, got \[0.5, 1.0\]"):
         HiddenMarkovModel().fit([np.array([[0.5, 1.0]])], [[0]])
