@@ -47,18 +47,12 @@ Attribute = str | tuple[str, str] | int
 class EncodedSequences:
     """A corpus as integers: what a random field trains on and tags.
 
-    Attributes
-    ----------
-    attributes : ndarray of int32, shape (n_entries,)
-        Numbers of the attributes, token after token. An attribute may occur twice in a token.
-    values : ndarray of shape (n_entries,) or None
-        Their values; None when all are 1.
-    token_starts : ndarray of int64, shape (n_tokens + 1,)
-        Where each token's entries begin.
-    layout : Layout
-        Where each sequence's tokens begin.
-    encoder : AttributeEncoder
-        What the numbers mean.
+    `attributes` (n_entries,): Numbers of the attributes, token after token. An attribute may occur
+        twice in a token.
+    `values` (n_entries,) or None: Their values; None when all are 1.
+    `token_starts` (n_tokens + 1,): Where each token's entries begin.
+    `layout`: Where each sequence's tokens begin.
+    `encoder`: What the numbers mean.
     """
 
     attributes: NDArray[np.int32]

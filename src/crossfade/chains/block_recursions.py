@@ -34,12 +34,8 @@ _BLOCK_NUMBERS = 65_536
 class Expectations:
     """What :func:`expectations` gives: as ``ForwardBackward``, the marginals consumed.
 
-    Attributes
-    ----------
-    log_partition, transition_sums, initial_sums, final_sums : ndarray
-        As in ``ForwardBackward``.
-    consumed : Any
-        The sum over blocks of what ``consume`` returned.
+    `log_partition`, `transition_sums`, `initial_sums`, `final_sums`: As in ``ForwardBackward``.
+    `consumed`: The sum over blocks of what ``consume`` returned.
     """
 
     log_partition: Floats
@@ -53,12 +49,8 @@ class Expectations:
 class Lookup:
     """Potentials of steps that share rows, as those with one symbol do: each row is worked on once.
 
-    Attributes
-    ----------
-    table : ndarray of shape (n_rows, n_states)
-        C order.
-    rows : ndarray of shape (n_steps,), int64
-        The row of each step; -1 is the last one.
+    `table` (n_rows, n_states): C order.
+    `rows` (n_steps,), int64: The row of each step; -1 is the last one.
     """
 
     table: Floats

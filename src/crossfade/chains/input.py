@@ -37,12 +37,8 @@ __all__ = [
 class Layout:
     """Where each sequence's steps stand, and in which form the sequences came.
 
-    Attributes
-    ----------
-    offsets : ndarray of shape (n_sequences + 1,), int64
-        First step of each sequence, and the number of steps.
-    listed : bool
-        Whether the sequences came as a list (else as one array).
+    `offsets` (n_sequences + 1,), int64: First step of each sequence, and the number of steps.
+    `listed`: Whether the sequences came as a list (else as one array).
     """
 
     offsets: Integers
@@ -275,12 +271,8 @@ def _encode_integers(symbols: Integers, known: dict[Any, int]) -> Integers:
 class Labels:
     """Labels of the steps as numbers.
 
-    Attributes
-    ----------
-    classes : ndarray of shape (n_classes,)
-        The labels that occur, sorted.
-    codes : ndarray of shape (n_steps,), int64
-        Position of each step's label in `classes`; -1 where it is missing.
+    `classes` (n_classes,): The labels that occur, sorted.
+    `codes` (n_steps,), int64: Position of each step's label in `classes`; -1 where it is missing.
     """
 
     classes: NDArray[Any]

@@ -29,12 +29,8 @@ __all__ = [
 class ChainCounts:
     """Numbers of starts, transitions and ends, observed or expected.
 
-    Attributes
-    ----------
-    initial : ndarray of shape (n_states,)
-    transitions : ndarray of shape (n_states, n_states)
-        [from, to].
-    final : ndarray of shape (n_states,)
+    Shapes: initial (n_states,); final (n_states,).
+    `transitions` (n_states, n_states): [from, to].
     """
 
     initial: Floats
@@ -46,17 +42,12 @@ class ChainCounts:
 class ChainParameters:
     """A hidden chain and the natural parameters of what its states emit.
 
-    Attributes
-    ----------
-    start : ndarray of shape (n_states,)
-        Probability of each first state.
-    transitions : ndarray of shape (n_states, n_states)
-        Probability of the next state given that there is one; rows sum to 1.
-    stop : ndarray of shape (n_states,) or None
-        Probability that the sequence ends after a step in this state; None where the length of a
-        sequence is taken as given.
-    theta : ndarray
-        The emission's parameters, a row a state.
+    `start` (n_states,): Probability of each first state.
+    `transitions` (n_states, n_states): Probability of the next state given that there is one; rows
+        sum to 1.
+    `stop` (n_states,) or None: Probability that the sequence ends after a step in this state; None
+        where the length of a sequence is taken as given.
+    `theta`: The emission's parameters, a row a state.
     """
 
     start: Floats
@@ -145,19 +136,9 @@ def _shares(weights: Floats, previous: Floats | None) -> Floats:
 def stationary(transitions: Floats) -> Floats:
     """Return the distribution that the transitions leave unchanged.
 
-    Parameters
-    ----------
-    transitions : ndarray of shape (n_states, n_states)
-        Rows sum to 1.
-
-    Returns
-    -------
-    ndarray of shape (n_states,)
-
-    Raises
-    ------
-    DataError
-        If there are several: the chain falls into parts that never reach each other.
+    Shapes: result (n_states,).
+    `transitions` (n_states, n_states): Rows sum to 1.
+    Raises DataError: If there are several: the chain falls into parts that never reach each other.
     """
     n_states = len(transitions)
     system = np.vstack([transitions.T - np.eye(n_states), np.ones(n_states)])
@@ -177,13 +158,8 @@ def path_scores(
 ) -> Floats:
     """Return each sequence's potential along given states; -inf where a state is none.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_steps, n_states)
-        Emission log-potentials.
-    layout : Layout
-    codes : ndarray of shape (n_steps,)
-    chain : tuple of start, transition and end log-potentials
+    Shapes: codes (n_steps,); chain a tuple of start, transition and end log-potentials.
+    `values` (n_steps, n_states): Emission log-potentials.
     """
     start, transitions, stop = chain
     known = (codes >= 0) & (codes < values.shape[1])

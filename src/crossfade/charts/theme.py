@@ -30,14 +30,11 @@ __all__ = [
 class Colours:
     """What each thing is drawn in.
 
-    Attributes
-    ----------
-    paper, ink, soft, faint : str
-        Background, text, axes, grid.
-    generative, discriminative, best : str
-        Models: the two ends of a family, and the best one where it is neither.
-    classes : tuple of str
-        Classes of the target (Okabe and Ito's palette, ordered so that neighbours differ most).
+    `paper`, `ink`, `soft`, `faint`: Background, text, axes, grid.
+    `generative`, `discriminative`, `best`: Models: the two ends of a family, and the best one where
+        it is neither.
+    `classes`: Classes of the target (Okabe and Ito's palette, ordered so that neighbours differ
+        most).
     """
 
     paper: str

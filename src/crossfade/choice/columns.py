@@ -68,20 +68,11 @@ class Reason(Enum):
 class ColumnChoice:
     """A column's density and why it has it.
 
-    Attributes
-    ----------
-    column : str
-        Its name.
-    density : str or Density
-    reason : Reason
-    one_variance : bool
-        Whether all classes share its variance, whatever the others do.
-    location, spread : float
-        Where Johnson's S_U has its middle, and its unit.
-    log_loss : dict of str to float
-        Out-of-fold log-loss of the column alone, in nats per row, by family.
-    standard_error : float
-        Of the difference between the default and the best of the others.
+    `column`: Its name.
+    `one_variance`: Whether all classes share its variance, whatever the others do.
+    `location`, `spread`: Where Johnson's S_U has its middle, and its unit.
+    `log_loss`: Out-of-fold log-loss of the column alone, in nats per row, by family.
+    `standard_error`: Of the difference between the default and the best of the others.
     """
 
     column: str

@@ -62,16 +62,10 @@ _SCORED_AT_ONCE = 2_000_000
 class ColumnEvidence:
     """How the families did on one column.
 
-    Attributes
-    ----------
-    chosen : str
-        The default, or the family of least loss if it beats the default by more than the standard
-        error of the difference (two of them against Johnson's S_U).
-    default : str
-    log_loss : dict of str to float
-        Out-of-fold log-loss of the column alone, in nats per row, by family.
-    standard_error : float
-        Of the difference between the default and the best of the others.
+    `chosen`: The default, or the family of least loss if it beats the default by more than the
+        standard error of the difference (two of them against Johnson's S_U).
+    `log_loss`: Out-of-fold log-loss of the column alone, in nats per row, by family.
+    `standard_error`: Of the difference between the default and the best of the others.
     """
 
     chosen: str

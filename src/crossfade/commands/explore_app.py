@@ -63,14 +63,8 @@ _HEADERS: Final = {
 class PageChoice:
     """What a person asked to see.
 
-    Attributes
-    ----------
-    columns, classes : tuple of int
-        Their numbers; empty for all.
-    models : tuple of str
-        Short names.
-    criterion : str
-    splits : int
+    `columns`, `classes`: Their numbers; empty for all.
+    `models`: Short names.
     """
 
     columns: tuple[int, ...]
@@ -109,16 +103,9 @@ def _whole(name: str, text: str) -> int:
 class Explorer:
     """Makes pages of one table.
 
-    Attributes
-    ----------
-    table : OpenTable
-    random_state : int
-    problem : ComparisonTask
-        The table, checked.
-    doing : tuple of (PageChoice, int, int, str), or None
-        Which page is being made: steps done, steps in all, what comes now.
-    so_far : tuple of (float, dict), or None
-        When its table was last taken down, and that table.
+    `problem`: The table, checked.
+    `doing`: Which page is being made: steps done, steps in all, what comes now.
+    `so_far`: When its table was last taken down, and that table.
     """
 
     table: OpenTable

@@ -26,16 +26,10 @@ _MOST_POSTERIORS = 1 << 20
 class NewRows:
     """The rows of a table, as a saved model takes them.
 
-    Parameters
-    ----------
-    saved : SavedModel
-        The model.
-    name : str
-        A file, or the name of a data set.
-    separator : str, optional
-        Character between cells, if it is neither comma nor tab.
-    size : int
-        About how many bytes of the file to read at a time.
+    `saved`: The model.
+    `name`: A file, or the name of a data set.
+    `separator`: Character between cells, if it is neither comma nor tab.
+    `size`: About how many bytes of the file to read at a time.
     """
 
     def __init__(

@@ -20,22 +20,13 @@ __all__ = ["OpenTable", "open_table"]
 class OpenTable:
     """A table with its target taken out.
 
-    Attributes
-    ----------
-    name : str
-        What the user called it: a path, or the name of a data set.
-    target : str
-        Name of the target column.
-    X : frame or ndarray of shape (n_rows, n_columns)
-        The other columns.
-    y : series or ndarray of shape (n_rows,)
-        The target.
-    n_dropped : int
-        Rows left out because their target is missing.
-    names : tuple of str
-        Names of the columns.
-    notes : tuple of str
-        What was done on opening, for the reader.
+    `name`: What the user called it: a path, or the name of a data set.
+    `target`: Name of the target column.
+    `X` (n_rows, n_columns): The other columns.
+    `y` (n_rows,): The target.
+    `n_dropped`: Rows left out because their target is missing.
+    `names`: Names of the columns.
+    `notes`: What was done on opening, for the reader.
     """
 
     name: str

@@ -26,18 +26,12 @@ _QUANTILE = float(stats.norm.ppf(0.975))
 class Calibration:
     """Predicted probabilities against what happened, in bins.
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_bins,)
-        Mean predicted probability of the bin; empty bins are left out.
-    frequency, low, high : ndarray of shape (n_bins,)
-        How often it happened, with a 95 % interval (Wilson 1927). A row that is a test row of
-        several splits counts once in it.
-    share : ndarray of shape (n_bins,)
-        Share of the predictions in the bin.
-    error : Estimate
-        Expected calibration error: the mean over predictions of the distance between bin's mean
-        and frequency, by split.
+    `mean` (n_bins,): Mean predicted probability of the bin; empty bins are left out.
+    `frequency`, `low`, `high` (n_bins,): How often it happened, with a 95 % interval (Wilson 1927).
+        A row that is a test row of several splits counts once in it.
+    `share` (n_bins,): Share of the predictions in the bin.
+    `error`: Expected calibration error: the mean over predictions of the distance between bin's
+        mean and frequency, by split.
     """
 
     mean: Floats
@@ -102,18 +96,11 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
 class Ranking:
     """How well the second class's probability ranks rows, averaged over splits.
 
-    Attributes
-    ----------
-    place : ndarray of shape (n_places,)
-        False-positive rates, and recalls.
-    true_positive : ndarray of shape (n_places,)
-        Mean true-positive rate at each false-positive rate.
-    precision : ndarray of shape (n_places,)
-        Mean precision at each recall.
-    area, average_precision : Estimate
-        Area under the ROC curve, ties counting half; average precision.
-    prevalence : float
-        Share of the second class: the precision of guessing.
+    `place` (n_places,): False-positive rates, and recalls.
+    `true_positive` (n_places,): Mean true-positive rate at each false-positive rate.
+    `precision` (n_places,): Mean precision at each recall.
+    `area`, `average_precision`: Area under the ROC curve, ties counting half; average precision.
+    `prevalence`: Share of the second class: the precision of guessing.
     """
 
     place: Floats

@@ -49,18 +49,12 @@ _MOST_SPLITS: Final = 20
 class View:
     """A model family's posterior over two discriminant directions, along the path.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_shown, 2)
-        Rows of the sample.
-    codes : ndarray of shape (n_shown,), int64
-        Their classes.
-    low, high : ndarray of shape (2,)
-        Ends of the part that holds nearly all rows.
-    surfaces : ndarray of shape (n_path, 6, n_classes)
-        See :func:`~crossfade.comparison.plane.posterior_surface`.
-    agreement : ndarray of shape (n_path,)
-        Share of rows at whose place the view shows the class that the model decides for.
+    `points` (n_shown, 2): Rows of the sample.
+    `codes` (n_shown,), int64: Their classes.
+    `low`, `high` (2,): Ends of the part that holds nearly all rows.
+    `surfaces` (n_path, 6, n_classes): See :func:`~crossfade.comparison.plane.posterior_surface`.
+    `agreement` (n_path,): Share of rows at whose place the view shows the class that the model
+        decides for.
     """
 
     points: Floats
@@ -86,16 +80,12 @@ class View:
 class Weights:
     """What each column is worth along the path, and at its ends with uncertainty.
 
-    Attributes
-    ----------
-    bars : tuple of Bar
-    path : ndarray of shape (n_path, n_bars, n_scores)
-        Log-odds a standard deviation (or a change of category) at each λ; one score for two
-        classes, else one per class. The first is the generative end, the last the discriminative.
-    generative_error, discriminative_error, change_error : ndarray of shape (n_bars, n_scores)
-        Standard errors of the two ends and of their difference (delete-d jackknife).
-    half : float
-        How many of them a 95 % interval takes to either side.
+    `path` (n_path, n_bars, n_scores): Log-odds a standard deviation (or a change of category) at
+        each λ; one score for two classes, else one per class. The first is the generative end, the
+        last the discriminative.
+    `generative_error`, `discriminative_error`, `change_error` (n_bars, n_scores): Standard errors
+        of the two ends and of their difference (delete-d jackknife).
+    `half`: How many of them a 95 % interval takes to either side.
     """
 
     bars: tuple[Bar, ...]
@@ -131,28 +121,16 @@ class Weights:
 class Details:
     """What a comparison's page shows besides the table.
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows that all of it was computed on; fewer than the table has where that is large.
-    n_splits : int
-        Splits for calibration, ranking and standard errors.
-    family, assumption : str or None
-        The family whose λ is moved, and what its generative end believes of the columns.
-    tradeoffs : tuple of float
-        The λ of `view` and `weights`, falling.
-    path : mapping of str to ndarray, or None
-        The out-of-fold losses along the path on all rows, as ``tradeoff_path_`` has them.
-    chosen : float or None
-        The λ chosen there.
-    method : str or None
-        Where its losses came from.
-    view : View or None
-    weights : Weights or None
-    calibration, ranking : mapping of str to Calibration, Ranking
-        By model; the second for two classes only.
-    notes : tuple of str
-        What could not be computed, and why.
+    `n_rows`: Rows that all of it was computed on; fewer than the table has where that is large.
+    `n_splits`: Splits for calibration, ranking and standard errors.
+    `family`, `assumption`: The family whose λ is moved, and what its generative end believes of the
+        columns.
+    `tradeoffs`: The λ of `view` and `weights`, falling.
+    `path`: The out-of-fold losses along the path on all rows, as ``tradeoff_path_`` has them.
+    `chosen`: The λ chosen there.
+    `method`: Where its losses came from.
+    `calibration`, `ranking`: By model; the second for two classes only.
+    `notes`: What could not be computed, and why.
     """
 
     n_rows: int
@@ -193,23 +171,13 @@ class Details:
 class Subject:
     """Of what the details are wanted.
 
-    Attributes
-    ----------
-    evaluator : Evaluator
-        All rows.
-    schema : Schema
-        What their columns are.
-    best : tuple of (str, estimator)
-        The best model's name, and itself, unfitted.
-    ends : mapping of str to estimator
-        The family's generative and discriminative end, in this order; empty without a family.
-    family : ModelFamily or None
-    automatic : estimator or None
-        The family's member that chose its λ, fitted on all rows; None where there is none.
-    n_splits, n_train, random_state : int
-        Of the comparison.
-    posteriors : mapping of str to list of ndarray
-        Of the test rows of the comparison's first splits, by model, where they were kept.
+    `evaluator`: All rows.
+    `schema`: What their columns are.
+    `best`: The best model's name, and itself, unfitted.
+    `ends`: The family's generative and discriminative end, in this order; empty without a family.
+    `automatic`: The family's member that chose its λ, fitted on all rows; None where there is none.
+    `n_splits`, `n_train`, `random_state`: Of the comparison.
+    `posteriors`: Of the test rows of the comparison's first splits, by model, where they were kept.
     """
 
     evaluator: Evaluator

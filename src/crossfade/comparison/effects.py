@@ -26,15 +26,10 @@ _MOST_LEVELS = 5
 class Bar:
     """One weight's place.
 
-    Attributes
-    ----------
-    column : int
-        Number of the column.
-    level : str or None
-        The category, or the second value of a boolean column, whose weight it is; None for a
+    `column`: Number of the column.
+    `level`: The category, or the second value of a boolean column, whose weight it is; None for a
         column of numbers.
-    against : str or None
-        The category that it is compared with.
+    `against`: The category that it is compared with.
     """
 
     column: int
@@ -46,15 +41,10 @@ class Bar:
 class Probes:
     """Pairs of rows that differ in one column.
 
-    Attributes
-    ----------
-    X : frame or ndarray
-        The rows, in the user's own kind of table.
-    bars : tuple of Bar
-    low, high : ndarray of shape (n_bars,), int64
-        The rows of each pair.
-    steps : ndarray of shape (n_bars,)
-        How many standard deviations of the column lie between them; 1 for categories.
+    `X`: The rows, in the user's own kind of table.
+    `low`, `high` (n_bars,), int64: The rows of each pair.
+    `steps` (n_bars,): How many standard deviations of the column lie between them; 1 for
+        categories.
     """
 
     X: Any

@@ -21,14 +21,9 @@ __all__ = ["ComparisonTask", "check_settings", "read_problem"]
 class ComparisonTask:
     """A checked table with labels.
 
-    Attributes
-    ----------
-    table : LabelledTable
-        The rows that have a label.
-    data : DataSummary
-        Counts for the reader.
-    notes : tuple of str
-        What was done to the rows.
+    `table`: The rows that have a label.
+    `data`: Counts for the reader.
+    `notes`: What was done to the rows.
     """
 
     table: LabelledTable

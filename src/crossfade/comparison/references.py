@@ -45,10 +45,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
     Categories become the boosting's own categorical features, the most frequent 254 of each
     column; rarer ones count as missing.
 
-    Parameters
-    ----------
-    random_state : int, default=0
-        Of the validation rows that large tables are stopped by.
+    `random_state`: Of the validation rows that large tables are stopped by.
     """
 
     def __init__(self, *, random_state: int = 0) -> None:

@@ -36,12 +36,9 @@ _PERIOD = 10
 class Objective:
     """F without its L1 term, as the solvers take it.
 
-    Attributes
-    ----------
-    observed : ndarray of shape (n_weights,)
-        How often each weight counts in the labelled corpus: θ · observed is the score of y.
-    n_evaluations : int
-        Passes over the corpus so far.
+    `observed` (n_weights,): How often each weight counts in the labelled corpus: θ · observed is
+        the score of y.
+    `n_evaluations`: Passes over the corpus so far.
     """
 
     def __init__(
@@ -207,19 +204,11 @@ class Objective:
 class TrainingOptions:
     """How the objective is minimised.
 
-    Attributes
-    ----------
-    l1 : float
-    passes : int
-        Stochastic passes before L-BFGS.
-    delta : float
-        Least relative decrease of F over ten steps.
-    max_iter : int
-        Most L-BFGS steps.
-    seed : int
-        Of the order of sentences.
-    target : float
-        L-BFGS stops when F is no larger; for comparisons at equal objective.
+    `passes`: Stochastic passes before L-BFGS.
+    `delta`: Least relative decrease of F over ten steps.
+    `max_iter`: Most L-BFGS steps.
+    `seed`: Of the order of sentences.
+    `target`: L-BFGS stops when F is no larger; for comparisons at equal objective.
     """
 
     l1: float = 0.0

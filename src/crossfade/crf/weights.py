@@ -23,23 +23,15 @@ __all__ = ["WeightLayout", "choose_weights", "padded", "pair_layout", "without_z
 class WeightLayout:
     """Which weights there are and where they stand in θ.
 
-    Attributes
-    ----------
-    n_labels : int
-    rank : ndarray of int32, shape (n_attributes,)
-        The number of each attribute in this layout: those with weights for most labels first.
-    pair_starts : ndarray of shape (n_attributes + 1,)
-        Where each attribute's pairs begin, attributes in order of rank.
-    pair_labels : ndarray of int32, shape (n_pairs,)
-        The label of each pair, ascending within an attribute.
-    n_dense : int
-        The attributes of rank below this are kept as rows of all labels while computing.
-    transitions : ndarray of int
-        from * n_labels + to of the transitions that have a weight, ascending.
-    starts, stops : ndarray of int
-        The labels that have a start weight, and a stop weight.
-    allowed : ndarray of bool, shape (n_labels, n_labels)
-        The transitions that may occur at all.
+    `rank` (n_attributes,): The number of each attribute in this layout: those with weights for most
+        labels first.
+    `pair_starts` (n_attributes + 1,): Where each attribute's pairs begin, attributes in order of
+        rank.
+    `pair_labels` (n_pairs,): The label of each pair, ascending within an attribute.
+    `n_dense`: The attributes of rank below this are kept as rows of all labels while computing.
+    `transitions`: from * n_labels + to of the transitions that have a weight, ascending.
+    `starts`, `stops`: The labels that have a start weight, and a stop weight.
+    `allowed` (n_labels, n_labels): The transitions that may occur at all.
     """
 
     n_labels: int

@@ -25,12 +25,8 @@ _FORMAT = "crossfade learning curve 2"
 class SplitRecord:
     """What one split came to.
 
-    Attributes
-    ----------
-    scores : dict of str to ndarray of shape (n_sizes, 3)
-        Log-loss, Brier score and error by model.
-    counts : Counts
-        Warnings and failures of models.
+    `scores` (n_sizes, 3): Log-loss, Brier score and error by model.
+    `counts`: Warnings and failures of models.
     """
 
     scores: Mapping[str, Floats]
@@ -77,11 +73,7 @@ class Checkpoint:
     line is one split, numbered. A line that is not whole (the run was killed while it was written)
     is cut off when the file is opened again.
 
-    Parameters
-    ----------
-    path : Path
-    fingerprint : mapping of str to str
-        What the file must agree with, by what it is called in messages.
+    `fingerprint`: What the file must agree with, by what it is called in messages.
     """
 
     def __init__(self, path: Path, fingerprint: Mapping[str, str]) -> None:

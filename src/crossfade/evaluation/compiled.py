@@ -48,19 +48,10 @@ class _Column:
 class CompiledCurve:
     """All nested fits of a model on one split, in one compiled loop.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_rows, n_features)
-        Encoded rows of all splits, NaN where missing.
-    codes : ndarray of shape (n_rows,), int64
-        Classes.
-    n_classes : int
-    columns : list of _Column
-    tradeoff : float
-        0 or 1.
-    l2 : float
-    shares : ndarray of shape (n_classes,) or (0,)
-        Class prior where it is not the training rows' own.
+    `matrix` (n_rows, n_features): Encoded rows of all splits, NaN where missing.
+    `codes` (n_rows,), int64: Classes.
+    `tradeoff`: 0 or 1.
+    `shares` (n_classes,) or (0,): Class prior where it is not the training rows' own.
     """
 
     compiled = True

@@ -38,16 +38,10 @@ def check_models(models: Mapping[Any, Any]) -> None:
 class LabelledTable:
     """A checked table with labels.
 
-    Attributes
-    ----------
-    evaluator : Evaluator
-        Holds the rows that have a label.
-    columns : Columns
-        The same rows, column by column.
-    schema : Schema
-        What each column is, decided once, on all rows.
-    n_dropped : int
-        Rows left out because they have no label.
+    `evaluator`: Holds the rows that have a label.
+    `columns`: The same rows, column by column.
+    `schema`: What each column is, decided once, on all rows.
+    `n_dropped`: Rows left out because they have no label.
     """
 
     evaluator: Evaluator

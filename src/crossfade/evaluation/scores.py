@@ -49,14 +49,10 @@ _ROUNDING: Final = 1e-12
 class Estimate:
     """A mean over splits with its uncertainty.
 
-    Attributes
-    ----------
-    mean : float
-        Mean over the splits.
-    standard_error : float
-        Corrected resampled standard error (see :func:`estimate`).
-    low, high : float
-        Ends of the 95 % interval from Student's t with one degree of freedom less than splits.
+    `mean`: Mean over the splits.
+    `standard_error`: Corrected resampled standard error (see :func:`estimate`).
+    `low`, `high`: Ends of the 95 % interval from Student's t with one degree of freedom less than
+        splits.
     """
 
     mean: float

@@ -28,16 +28,10 @@ def are_sequences(y: Any) -> bool:
 class SequenceEvaluator(Evaluator):
     """Fits models on some sequences and scores them on the steps of others.
 
-    Attributes
-    ----------
-    X : list of sequences
-    y : list of sequences of labels
-    classes : ndarray of shape (n_classes,)
-        The labels that occur.
-    codes : ndarray of shape (n_steps,), int64
-        Position of each step's label in `classes`.
-    offsets : ndarray of shape (n_sequences + 1,), int64
-        First step of each sequence.
+    Shapes: y a list of sequences of labels.
+    `classes` (n_classes,): The labels that occur.
+    `codes` (n_steps,), int64: Position of each step's label in `classes`.
+    `offsets` (n_sequences + 1,), int64: First step of each sequence.
     """
 
     offsets: Integers = field(default_factory=lambda: np.zeros(1, dtype=np.int64))

@@ -17,15 +17,11 @@ __all__ = ["Split", "curve_sizes", "random_splits", "repeated_splits", "training
 class Split:
     """One division of the rows into training and test rows.
 
-    Attributes
-    ----------
-    train : ndarray of shape (n_train,), int64
-        Training rows in nested order: for every m at least the number of classes, ``train[:m]``
-        holds every class, in proportions as close to those of all rows as whole rows allow.
-    test : ndarray of shape (n_test,), int64
-        The other rows, ascending.
-    number : int, default=0
-        Which of the splits it is, from 0.
+    `train` (n_train,), int64: Training rows in nested order: for every m at least the number of
+        classes, ``train[:m]`` holds every class, in proportions as close to those of all rows as
+        whole rows allow.
+    `test` (n_test,), int64: The other rows, ascending.
+    `number`: Which of the splits it is, from 0.
     """
 
     train: Integers

@@ -74,14 +74,8 @@ def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Trace
 class FittedCurve:
     """Any scikit-learn estimator: a clone is fitted at every size.
 
-    Parameters
-    ----------
-    name : str
-    model : estimator
-    evaluator : Evaluator
-        Or anything else with its ``evaluate``.
-    seed : int
-        Where a parameter ``random_state`` of the model is None, each fit gets a number made of
+    `evaluator`: Or anything else with its ``evaluate``.
+    `seed`: Where a parameter ``random_state`` of the model is None, each fit gets a number made of
         this one, the split and the size, so that the run can be repeated and continued.
     """
 
@@ -119,15 +113,9 @@ class NestedCurve:
     At λ = 1 the sums of the rows that are new are added, else the solver starts at the optimum of
     the size before.
 
-    Parameters
-    ----------
-    name : str
-    model : TradeoffClassifier
-    what : Specification
-        What the model fits to these rows.
-    matrix : ndarray of shape (n_rows, n_features)
-    evaluator : Evaluator
-        Holds the labels, and counts warnings and failures.
+    Shapes: matrix (n_rows, n_features).
+    `what`: What the model fits to these rows.
+    `evaluator`: Holds the labels, and counts warnings and failures.
     """
 
     compiled = False
@@ -194,12 +182,8 @@ class NestedCurve:
 class KnownEnd:
     """A curve whose scores at the last size are known already.
 
-    Parameters
-    ----------
-    tracer : Tracer
-        Traces the sizes before.
-    at_end : ndarray of shape (n_splits, 3)
-        Log-loss, Brier score and error at the last size.
+    `tracer`: Traces the sizes before.
+    `at_end` (n_splits, 3): Log-loss, Brier score and error at the last size.
     """
 
     def __init__(self, tracer: Tracer, at_end: Floats) -> None:

@@ -22,14 +22,7 @@ __all__ = ["FirthProblem"]
 
 
 class FirthProblem(GlmProblem):
-    """Negative penalised log-likelihood. Its curvature is the unpenalised information.
-
-    Parameters
-    ----------
-    design : Design
-    data : Data
-    family : Family
-    """
+    """Negative penalised log-likelihood. Its curvature is the unpenalised information."""
 
     def __init__(self, design: Design, data: Data, family: Family) -> None:
         super().__init__(design, data, family)

@@ -42,13 +42,7 @@ _PATIENCE = 15
 class FitSettings:
     """How to fit.
 
-    Attributes
-    ----------
-    intercept : bool
-    l2 : float
-    method : {"irls", "firth"}
-    tol_digits : float
-    max_iter : int
+    Shapes: method {"irls", "firth"}.
     """
 
     intercept: bool = True
@@ -62,34 +56,20 @@ class FitSettings:
 class Fit:
     """A fitted likelihood, with everything that inference needs.
 
-    Attributes
-    ----------
-    whole : Likelihood
-        Over all rows.
-    problem : Likelihood
-        Over the rows that were not fitted exactly by an infinite estimate.
-    rows : ndarray of int or None
-        Which rows of the data these are; None for all.
-    theta : ndarray of shape (n_parameters,)
-        Finite part of the estimate, standardised coordinates.
-    spread : ndarray of shape (n_parameters, n_parameters)
-        Covariance of θ within what can be estimated.
-    value : float
-        Objective at θ.
-    beta : ndarray of shape (n_names,)
-        Finite part of the estimate, in the columns' own units; 0 for aliased columns.
-    estimates : ndarray of shape (n_names,)
-        The estimate: infinite, or NaN where its sign is open, along separated columns.
-    covariance : ndarray of shape (n_names, n_names)
-        Infinite variances for separated, NaN for aliased columns.
-    direction : ndarray of shape (n_names,) or None
-        A direction along which the likelihood rises for ever.
-    aliased, separated : ndarray of bool, shape (n_names,)
-    rank : int
-        Number of columns (and constants) that are linearly independent.
-    converged : bool
-    message : str
-    history : tuple of Iteration
+    Shapes: aliased, separated (n_names,).
+    `whole`: Over all rows.
+    `problem`: Over the rows that were not fitted exactly by an infinite estimate.
+    `rows`: Which rows of the data these are; None for all.
+    `theta` (n_parameters,): Finite part of the estimate, standardised coordinates.
+    `spread` (n_parameters, n_parameters): Covariance of θ within what can be estimated.
+    `value`: Objective at θ.
+    `beta` (n_names,): Finite part of the estimate, in the columns' own units; 0 for aliased
+        columns.
+    `estimates` (n_names,): The estimate: infinite, or NaN where its sign is open, along separated
+        columns.
+    `covariance` (n_names, n_names): Infinite variances for separated, NaN for aliased columns.
+    `direction` (n_names,) or None: A direction along which the likelihood rises for ever.
+    `rank`: Number of columns (and constants) that are linearly independent.
     """
 
     whole: Likelihood

@@ -49,16 +49,10 @@ _NEAR = 3e-3
 class Iteration:
     """One step of the fit.
 
-    Attributes
-    ----------
-    objective : float
-        Negative log-likelihood (without constants), penalty included, after the step.
-    change : float
-        ‖Δβ‖/‖β‖ of the step, columns measured in their standard deviations.
-    gradient_norm : float
-        Largest gradient entry divided by the number of observations, after the step.
-    coefficients : ndarray
-        β after the step, intercept first.
+    `objective`: Negative log-likelihood (without constants), penalty included, after the step.
+    `change`: ‖Δβ‖/‖β‖ of the step, columns measured in their standard deviations.
+    `gradient_norm`: Largest gradient entry divided by the number of observations, after the step.
+    `coefficients`: β after the step, intercept first.
     """
 
     objective: float
@@ -114,15 +108,9 @@ class Likelihood(Protocol):
 class GlmProblem:
     """Negative log-likelihood of a generalised linear model, as sums over blocks of rows.
 
-    Parameters
-    ----------
-    design : Design
-    data : Data
-        The same rows.
-    family : Family
-        With its link.
-    l2 : float, default=0.0
-        Ridge: ½ l2 Σ β_j² over the columns in their own units, the intercept left free.
+    `data`: The same rows.
+    `family`: With its link.
+    `l2`: Ridge: ½ l2 Σ β_j² over the columns in their own units, the intercept left free.
     """
 
     def __init__(self, design: Design, data: Data, family: Family, l2: float = 0.0) -> None:
@@ -320,11 +308,7 @@ class GlmProblem:
 class Restricted:
     """A likelihood whose θ = base + basis · u may only move along some directions.
 
-    Parameters
-    ----------
-    inner : Likelihood
-    base : ndarray of shape (n_parameters,)
-    basis : ndarray of shape (n_parameters, n_free)
+    Shapes: base (n_parameters,); basis (n_parameters, n_free).
     """
 
     def __init__(self, inner: Likelihood, base: Floats, basis: Floats) -> None:

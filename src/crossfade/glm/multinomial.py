@@ -36,16 +36,10 @@ def class_probabilities(eta: Floats, allowed: NDArray[np.bool_] | None = None) -
 class MultinomialProblem:
     """Negative log-likelihood of the multinomial logit, as sums over blocks of rows.
 
-    Parameters
-    ----------
-    design : Design
-    data : Data
-        ``y`` holds class codes, 0 for the reference; ``size`` is not used.
-    n_classes : int
-    l2 : float, default=0.0
-        Ridge on all coefficients but the intercepts, columns in their own units.
-    allowed : ndarray of bool, shape (n_rows, n_classes), optional
-        Classes that a limiting conditional model leaves possible, row by row.
+    `data`: ``y`` holds class codes, 0 for the reference; ``size`` is not used.
+    `l2`: Ridge on all coefficients but the intercepts, columns in their own units.
+    `allowed` (n_rows, n_classes), optional: Classes that a limiting conditional model leaves
+        possible, row by row.
     """
 
     def __init__(

@@ -54,12 +54,8 @@ _ROUNDS = 8
 class Recession:
     """A direction along which the likelihood rises for ever.
 
-    Attributes
-    ----------
-    direction : ndarray of shape (n_parameters,)
-        δ in standardised coordinates, largest entry 1 in absolute value.
-    separated_rows : ndarray of bool, shape (n_rows,)
-        Rows with xᵢᵀδ ≠ 0.
+    `direction` (n_parameters,): δ in standardised coordinates, largest entry 1 in absolute value.
+    `separated_rows` (n_rows,): Rows with xᵢᵀδ ≠ 0.
     """
 
     direction: Floats

@@ -29,14 +29,8 @@ __all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict
 class Training:
     """Where training ended, and why.
 
-    Attributes
-    ----------
-    parameters : ChainParameters
-    history : tuple of float
-        The objective at the beginning of each iteration: log-likelihood plus log prior (of the
-        best path, in Viterbi training).
-    converged : bool
-    message : str
+    `history`: The objective at the beginning of each iteration: log-likelihood plus log prior (of
+        the best path, in Viterbi training).
     """
 
     parameters: ChainParameters

@@ -36,11 +36,7 @@ _START_ROWS = 20_000
 class DensityEmission(Emission):
     """Numeric columns with any density.
 
-    Attributes
-    ----------
-    density : Density
-    bound : Bound or None
-        Prior and bound density once data are known.
+    `bound`: Prior and bound density once data are known.
     """
 
     density: Density

@@ -27,15 +27,9 @@ _LOG_NOTHING = -30.0
 class ChainWeights:
     """Weights of a chain, not normalised.
 
-    Attributes
-    ----------
-    start : ndarray of shape (n_states,)
-    transitions : ndarray of shape (n_states, n_states)
-    stop : ndarray of shape (n_states,)
-    theta : ndarray
-        The emission's parameters, a row a state.
-    absent : ndarray of shape (n_states, n_factors) or None
-        What a missing factor adds; None stands for A(θ).
+    Shapes: start (n_states,); transitions (n_states, n_states); stop (n_states,).
+    `theta`: The emission's parameters, a row a state.
+    `absent` (n_states, n_factors) or None: What a missing factor adds; None stands for A(θ).
     """
 
     start: Floats
@@ -49,19 +43,10 @@ class ChainWeights:
 class LabelledChain:
     """Labelled sequences, summed up.
 
-    Attributes
-    ----------
-    emission : Emission
-        Bound.
-    observations : array of n_steps observations
-    layout : Layout
-    codes : ndarray of shape (n_steps,)
-    counts : ChainCounts
-    emission_counts, emission_sums : ndarray
-        What the emission's estimate needs, prior left out.
-    missing : ndarray or None
-        Weight of missing factors by state.
-    alpha : float
+    Shapes: observations an array of n_steps observations; codes (n_steps,).
+    `emission`: Bound.
+    `emission_counts`, `emission_sums`: What the emission's estimate needs, prior left out.
+    `missing`: Weight of missing factors by state.
     """
 
     emission: Emission
@@ -204,14 +189,7 @@ class _Shifts:
 
 
 class ChainObjective:
-    """Minus L_λ, with smoothing and penalty, as a function of one vector of weights.
-
-    Parameters
-    ----------
-    data : LabelledChain
-    tradeoff : float
-    l2 : float
-    """
+    """Minus L_λ, with smoothing and penalty, as a function of one vector of weights."""
 
     def __init__(self, data: LabelledChain, tradeoff: float, l2: float):
         self.data, self.tradeoff, self.l2 = data, tradeoff, l2

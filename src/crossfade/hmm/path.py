@@ -90,15 +90,7 @@ class StopRule:
 class ChainFit:
     """A fitted point between the ends.
 
-    Attributes
-    ----------
-    tradeoff, l2 : float
-    weights : ChainWeights
-    parameters : ChainParameters
-        The same chain read as a hidden Markov model; NaN where it is none.
-    converged : bool
-    n_iter : int
-    message : str
+    `parameters`: The same chain read as a hidden Markov model; NaN where it is none.
     """
 
     tradeoff: float

@@ -55,20 +55,13 @@ _DIFFERENCE = 1e-4
 class ChainSelection:
     """The grid, its held-out losses and the choice.
 
-    Attributes
-    ----------
-    points : list of (float, float)
-        λ and l2.
-    log_loss : ndarray of shape (n_points,)
-        Minus the held-out conditional log-likelihood, a step.
-    shares : ndarray of shape (n_points,)
-        Weights that sum to one; a single one is above zero where one point was picked.
-    scale : float
-        The sum of the pool's weights; 1 where one point was picked.
-    log_prior : ndarray of shape (n_states,)
-        Logarithms of the states' shares π.
-    method : str
-        In words: where the losses come from, what was chosen, how flat the choice is.
+    `points`: λ and l2.
+    `log_loss` (n_points,): Minus the held-out conditional log-likelihood, a step.
+    `shares` (n_points,): Weights that sum to one; a single one is above zero where one point was
+        picked.
+    `scale`: The sum of the pool's weights; 1 where one point was picked.
+    `log_prior` (n_states,): Logarithms of the states' shares π.
+    `method`: In words: where the losses come from, what was chosen, how flat the choice is.
     """
 
     points: list[tuple[float, float]]
@@ -236,14 +229,10 @@ def _take(raw: Any, steps: Integers) -> Any:
 class _HeldOut:
     """What a fold's fits say of its held-out sequences.
 
-    Attributes
-    ----------
-    layout : Layout
-    codes : ndarray of shape (n_steps,)
-    scores : ndarray of shape (n_points, n_steps, n_states)
-        Log-potentials of the emissions.
-    start, transitions, stop : ndarray
-        Of shapes (n_points, n_states), (n_points, n_states, n_states) and (n_points, n_states).
+    Shapes: codes (n_steps,).
+    `scores` (n_points, n_steps, n_states): Log-potentials of the emissions.
+    `start`, `transitions`, `stop`: Of shapes (n_points, n_states), (n_points, n_states, n_states)
+        and (n_points, n_states).
     """
 
     layout: Layout

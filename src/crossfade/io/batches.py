@@ -20,12 +20,8 @@ __all__ = ["Batch", "read_batches"]
 class Batch(NamedTuple):
     """Some rows of a table.
 
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        All columns; from text files every cell is text as it stands there.
-    first : int
-        Number of the first row, the one below the header being 1.
+    `frame`: All columns; from text files every cell is text as it stands there.
+    `first`: Number of the first row, the one below the header being 1.
     """
 
     frame: pl.DataFrame

@@ -20,10 +20,7 @@ _MACHINE_LEARNING = 2
 class Graph:
     """Adds to the graph of one operator that skl2onnx converts; values go by their names.
 
-    Parameters
-    ----------
-    scope, container
-        As skl2onnx gives them to a converter.
+    `scope`, `container`: As skl2onnx gives them to a converter.
     """
 
     def __init__(self, scope: Any, container: Any) -> None:

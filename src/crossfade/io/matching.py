@@ -30,11 +30,7 @@ __all__ = ["Matcher", "NewCategories"]
 class NewCategories:
     """Cells of one column whose category fit did not see.
 
-    Attributes
-    ----------
-    cells : int
-    examples : list of str
-        The first few of the categories.
+    `examples`: The first few of the categories.
     """
 
     cells: int = 0
@@ -44,12 +40,8 @@ class NewCategories:
 class Matcher:
     """Picks the columns of a schema out of tables, and reads their cells as the schema has them.
 
-    Attributes
-    ----------
-    new_categories : dict of str to NewCategories
-        What was seen so far, by column.
-    read_as : dict of str to str
-        How cells in another notation than 1234.5 were read, by column.
+    `new_categories`: What was seen so far, by column.
+    `read_as`: How cells in another notation than 1234.5 were read, by column.
     """
 
     def __init__(self, schema: Schema, path: str, missing_values: Collection[str] = ()) -> None:

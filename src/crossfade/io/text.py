@@ -32,17 +32,11 @@ _QUOTE, _NEWLINE = ord('"'), ord("\n")
 class Delimited:
     """Text that is a proper table.
 
-    Attributes
-    ----------
-    data : bytes
-        UTF-8, lines ended by a newline, no blank lines at the end.
-    separator : str
-    names : tuple of str
-        The header's names, spaces around them removed.
-    n_rows : int
-        Records after the header.
-    skipped : int
-        Lines of the file between its header and the first record here (see :func:`text_batches`).
+    `data`: UTF-8, lines ended by a newline, no blank lines at the end.
+    `names`: The header's names, spaces around them removed.
+    `n_rows`: Records after the header.
+    `skipped`: Lines of the file between its header and the first record here (see
+        :func:`text_batches`).
     """
 
     data: bytes

@@ -58,19 +58,12 @@ class Problem(Protocol):
 class Solution:
     """Where a solver stopped, and why.
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n_parameters,)
-    value : float
-        The function there.
-    gradient_norm : float
-        Largest absolute gradient entry there, divided by the total weight of the rows.
-    n_iter : int
-        Steps taken.
-    converged : bool
-    message : str
-        Why it stopped, in words.
-    history : tuple of (value, gradient_norm) pairs, one per step, the start included.
+    Shapes: theta (n_parameters,); history a tuple of (value, gradient_norm) pairs, one per step,
+    the start included..
+    `value`: The function there.
+    `gradient_norm`: Largest absolute gradient entry there, divided by the total weight of the rows.
+    `n_iter`: Steps taken.
+    `message`: Why it stopped, in words.
     """
 
     theta: Floats
@@ -86,13 +79,8 @@ class Solution:
 class Iterate:
     """One point of a solver's path.
 
-    Attributes
-    ----------
-    theta : ndarray of shape (n_parameters,)
-    value : float
-    gradient : ndarray of shape (n_parameters,)
-    gradient_norm : float
-        Largest absolute gradient entry, divided by the total weight of the rows.
+    Shapes: theta (n_parameters,); gradient (n_parameters,).
+    `gradient_norm`: Largest absolute gradient entry, divided by the total weight of the rows.
     """
 
     theta: Floats

@@ -29,14 +29,9 @@ _MOST_BARS: Final = 15
 class Figures:
     """Every chart of a comparison, by name; None where the data have nothing to draw.
 
-    Attributes
-    ----------
-    content : mapping
-        As ``ComparisonResult.to_dict`` returns it.
-    colours : Colours
-    slider, chooser : str or None
-        CSS selectors of the inputs that move λ and choose a class; charts bring their own where
-        there are none.
+    `content`: As ``ComparisonResult.to_dict`` returns it.
+    `slider`, `chooser`: CSS selectors of the inputs that move λ and choose a class; charts bring
+        their own where there are none.
     """
 
     content: Mapping[str, Any]

@@ -38,17 +38,12 @@ __all__ = ["Kind", "Schema"]
 class Schema:
     """Names, kinds and categories of a table's columns.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Column names; "x0", "x1", … where the table had none.
-    kinds : tuple of {"continuous", "count", "boolean", "categorical"}
-    categories : tuple of (tuple or None)
-        For a categorical column its categories: code c stands for ``categories[j][c]``. Ascending
-        as learnt; later ones (:meth:`extended`) at the end. Empty where no cell was seen. For a
-        boolean column that is not 0 and 1 its one or two values, else None.
-    has_names : bool
-        Whether the names came with the table.
+    Shapes: kinds tuple of {"continuous", "count", "boolean", "categorical"}.
+    `names`: Column names; "x0", "x1", … where the table had none.
+    `categories`: For a categorical column its categories: code c stands for ``categories[j][c]``.
+        Ascending as learnt; later ones (:meth:`extended`) at the end. Empty where no cell was seen.
+        For a boolean column that is not 0 and 1 its one or two values, else None.
+    `has_names`: Whether the names came with the table.
     """
 
     names: tuple[str, ...]
