@@ -40,7 +40,7 @@ def test_blocks_of_classes_and_whole_hessians_find_one_optimum(missing, monkeypa
     X, levels, y = table(7, 10, missing=missing)
     objective = objective_of(X, levels, y, 0.3)
     begin = path.cold_start(objective)
-    monkeypatch.setattr(path, "_LARGEST_CLASS", 100)
+    monkeypatch.setattr(path, "LARGEST_CLASS", 100)
     assert path._has_many_classes(objective)
     by_classes = path.minimise(objective, begin)
     whole = newton(objective, begin, tol=1e-9)

@@ -26,6 +26,10 @@ from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["GaussianDiscriminant"]
 
+#: Weights of the pooled covariance, and of its diagonal, that are tried at λ = 1.
+_POOLINGS = (0.0, 0.5)
+_SHRINKAGES = (0.0, 0.3)
+
 
 class GaussianDiscriminant(BatchClassifier):
     """Gaussian classes with any covariance, fitted generatively, discriminatively or between.
@@ -76,6 +80,12 @@ feature_names_in_
 
     Notes
     -----
+    "auto" and "best" also try covariances regularised towards the pooled one and its diagonal
+    (Friedman 1989), at tradeoff 1, where each is a closed form. A tradeoff below 1 is tried where
+    at most 8 times the parameters of a logistic regression on the same columns are searched for:
+    K (d + 1) + d (d + 1) / 2 with a shared covariance (K (d + 1) at tradeoff 0, always few
+    enough), K (1 + d (d + 3) / 2) with one per class. `selection_` says what was left out.
+
     The columns of numbers are one joint Gaussian; every column of text, categories or booleans is
     an independent factor given the class, with Laplace's smoothing (the location model, Olkin &
     Tate 1961). An array of numbers is one Gaussian, whatever its numbers.
@@ -88,6 +98,9 @@ feature_names_in_
 
     References
     ----------
+    Friedman, J. H. (1989). Regularized discriminant analysis. Journal of the American Statistical
+    Association 84.
+
     Olkin, I. and Tate, R. F. (1961). Multivariate correlation models with mixed discrete and
     continuous variables. Annals of Mathematical Statistics 32.
 
@@ -179,13 +192,27 @@ feature_names_in_
         # Of few rows a covariance may be singular, and its posterior then certainty.
         one_for_all = self.covariance.startswith("shared")
         name = self.covariance if one_for_all else f"shared_{self.covariance}"
+        matrix = name in ("shared", "shared_full") and len(_joint_columns(schema)) > 1
+        shrinkages = _SHRINKAGES if matrix else (0.0,)
         # One covariance for all gets as many pseudo-rows in all as each class its own.
-        shared = self._product(schema, name, SHRINKAGE_ROWS / self.classes_.size)
-        if one_for_all or not _joint_columns(schema):
-            return [shared]
-        return [self._product(schema, self.covariance, SHRINKAGE_ROWS), shared]
+        rows = SHRINKAGE_ROWS / self.classes_.size
+        shared = [self._product(schema, name, rows, s) for s in shrinkages]
+        if not _joint_columns(schema):
+            return shared[:1]
+        if one_for_all:
+            return shared
+        grid = [(s, w) for s in shrinkages for w in _POOLINGS]
+        own = [self._product(schema, self.covariance, SHRINKAGE_ROWS, s, w) for s, w in grid]
+        return own + shared
 
-    def _product(self, schema: Schema, covariance: str, shrinkage_rows: float) -> Density:
+    def _product(
+        self,
+        schema: Schema,
+        covariance: str,
+        shrinkage_rows: float,
+        shrinkage: float = 0.0,
+        pooling: float = 0.0,
+    ) -> Density:
         """Return one Gaussian over all numbers times a factor for each other column."""
         joint = _joint_columns(schema)
         missing = "refuse"
@@ -193,8 +220,9 @@ feature_names_in_
             missing = "marginal" if self.tradeoff == 1.0 else "mean"
         gaussian = MultivariateGaussian(
             covariance,
-            self.shrinkage,
+            1.0 - (1.0 - self.shrinkage) * (1.0 - shrinkage) if shrinkage else self.shrinkage,
             shrinkage_rows,
+            pooling=pooling,
             standardise=bool(self.standardise),
             missing=missing,
         )

@@ -291,6 +291,11 @@ class Density(ABC):
         return weights.T @ self.sufficient_statistics(X)
 
     @property
+    def n_linear(self) -> int:
+        """Columns of a logistic regression on these columns; a category has one per level."""
+        return self.n_statistics
+
+    @property
     def forms_statistics(self) -> bool:
         """Whether T(x) is small enough to be formed block by block, else scores and sums are used.
 

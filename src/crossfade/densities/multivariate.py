@@ -59,6 +59,9 @@ class MultivariateGaussian(Density):
     shrinkage : float, default=0.0
         s in [0, 1): the covariance is (1 - s) Σ + s D, D the diagonal of pooled within-class
         variances, by a conjugate prior of s/(1 - s) pseudo-rows per row at the class's mean.
+    pooling : float, default=0.0
+        w in [0, 1): Σ is (1 - w) Σ_k + w S before that, S the pooled within-class covariance
+        (Friedman 1989). A shared covariance is S already.
     shrinkage_rows : float, default=0.0
         So many pseudo-rows per class in addition, however many rows the class has.
     standardise : bool, default=True
@@ -113,6 +116,7 @@ class MultivariateGaussian(Density):
         shrinkage: float = 0.0,
         shrinkage_rows: float = 0.0,
         *,
+        pooling: float = 0.0,
         standardise: bool = True,
         missing: str = "refuse",
         reference: tuple[Floats, Floats] | None = None,
@@ -128,6 +132,11 @@ class MultivariateGaussian(Density):
                 f"shrinkage: expected a number in [0, 1), got {shrinkage!r}; "
                 "use covariance='shared_diagonal' for shrinkage 1"
             )
+        if not 0 <= pooling < 1:
+            raise DataError(
+                f"pooling: expected a number in [0, 1), got {pooling!r}; "
+                "use a shared covariance for pooling 1"
+            )
         self.covariance = covariance
         if not (np.isfinite(shrinkage_rows) and shrinkage_rows >= 0):
             raise DataError(
@@ -138,6 +147,7 @@ class MultivariateGaussian(Density):
         self.standardise = standardise
         self.shrinkage_rows = shrinkage_rows
         self.shared = name.startswith("shared_")
+        self.pooling = 0.0 if self.shared else pooling
         if missing not in ("refuse", "mean", "marginal"):
             raise DataError(
                 f"missing: expected 'refuse', 'mean' or 'marginal', got {missing!r}; 'mean' fills "
@@ -334,16 +344,23 @@ class MultivariateGaussian(Density):
         pooled = (share[:, None] * structure.diagonal(C)).sum(axis=0)
         reference = np.where(pooled > 1e-14, pooled, 1.0)
 
-        pseudo = counts * self.shrinkage / (1.0 - self.shrinkage)
-        pseudo = pseudo + np.where(counts > 0, self.shrinkage_rows, 0.0)
-        part = (pseudo / np.maximum(counts + pseudo, np.finfo(float).tiny)).reshape(
-            -1, *[1] * (C.ndim - 1)
+        # Pseudo-rows with the pooled covariance, and with its diagonal.
+        diagonal, S = structure.from_diagonal(reference), np.tensordot(share, C, axes=1)
+        of_pool = counts * self.pooling / (1.0 - self.pooling)
+        of_diagonal = (counts + of_pool) * self.shrinkage / (1.0 - self.shrinkage)
+        of_diagonal = of_diagonal + np.where(counts > 0, self.shrinkage_rows, 0.0)
+        pseudo = of_pool + of_diagonal
+        whole = np.maximum(counts + pseudo, np.finfo(float).tiny)
+        to_pool, to_diagonal = (
+            (rows / whole).reshape(-1, *[1] * (C.ndim - 1)) for rows in (of_pool, of_diagonal)
         )
-        target = structure.outer(means, means) + structure.from_diagonal(reference)
-        second = pseudo[:, None] * structure.flat(target)
+        second = of_pool[:, None] * structure.flat(S) + of_diagonal[:, None] * structure.flat(
+            diagonal
+        )
+        second = second + pseudo[:, None] * structure.flat(structure.outer(means, means))
         still = np.where(structure.active, 0.0, 1.0)
-        shrunk = (1.0 - part) * C
-        shrunk = shrunk + part * structure.from_diagonal(reference) + structure.from_diagonal(still)
+        shrunk = (1.0 - to_pool - to_diagonal) * C + to_pool * S
+        shrunk = shrunk + to_diagonal * diagonal + structure.from_diagonal(still)
         if self.shared:
             shrunk = np.tensordot(share, shrunk, axes=1)[None]
         # One row's worth of variance, in all, where rows tell nothing of it: the same variance in
@@ -517,6 +534,10 @@ class MultivariateGaussian(Density):
         return self._location, self._inverse_scale
 
     # -- the linear view, in the columns' own units ----------------------------------------------
+
+    @property
+    def n_linear(self) -> int:
+        return self.n_features
 
     @property
     def forms_statistics(self) -> bool:

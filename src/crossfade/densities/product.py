@@ -213,6 +213,10 @@ class Product(Density):
     # -- the linear view, in the columns' own units ----------------------------------------------
 
     @property
+    def n_linear(self) -> int:
+        return sum(part.n_linear for part, _ in self.parts)
+
+    @property
     def forms_statistics(self) -> bool:
         return all(part.forms_statistics for part, _ in self.parts)
 

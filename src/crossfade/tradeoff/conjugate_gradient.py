@@ -17,13 +17,13 @@ from crossfade._typing import Floats
 from crossfade.optim.newton import Solution, factorise, line_search, sample_rows
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = ["newton_cg", "preconditioner"]
+__all__ = ["LARGEST_CLASS", "newton_cg", "preconditioner"]
 
 #: Largest block that is factorised: 2,500² doubles are 50 MB.
 _LARGEST_BLOCK = 2_500
 
 #: Largest block of each class's own.
-_LARGEST_CLASS = 500
+LARGEST_CLASS = 500
 
 #: Rows whose curvature stands for all rows' in the preconditioner.
 _SAMPLE = 4_096
@@ -99,7 +99,7 @@ def _conjugate_gradients(
 
 def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
-    if objective.density.forms_statistics and objective.n_free <= _LARGEST_CLASS:
+    if objective.density.forms_statistics and objective.n_free <= LARGEST_CLASS:
         solve = _tied_blocks(objective, theta)
     elif objective.tradeoff > 0.0 and not objective.n_tied:
         solve = _density_curvature(objective, theta)

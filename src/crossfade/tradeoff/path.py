@@ -12,7 +12,7 @@ from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
 from crossfade.optim.lbfgs import lbfgs
 from crossfade.optim.newton import Solution, factorise, newton, sampled_newton
-from crossfade.tradeoff.conjugate_gradient import newton_cg, preconditioner
+from crossfade.tradeoff.conjugate_gradient import LARGEST_CLASS, newton_cg, preconditioner
 from crossfade.tradeoff.objective import TradeoffObjective
 
 __all__ = [
@@ -23,8 +23,9 @@ __all__ = [
     "cold_start",
     "curvature_share",
     "follow",
-    "grid",
+    "grids",
     "is_separated",
+    "is_slow",
     "minimise",
     "points",
 ]
@@ -46,8 +47,8 @@ _LAST_WITH_MISSING = 0.01
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
 
-#: Free statistics up to which each class's own block of the Hessian is formed.
-_LARGEST_CLASS = 500
+#: A tradeoff below 1 joins up to so many times the parameters of a logistic regression.
+_PAYING = 8
 
 #: Number of parameters from which fits are so slow that fewer folds must do.
 _WIDE = 150
@@ -88,9 +89,19 @@ def is_dense(objective: TradeoffObjective) -> bool:
     return objective.n_parameters <= _DENSE and objective.density.forms_statistics
 
 
+def is_slow(objective: TradeoffObjective) -> bool:
+    """Return whether what is searched for at its λ is too much for a Hessian to be formed."""
+    return not _is_dense_at(objective, objective.tradeoff)
+
+
+def _is_dense_at(objective: TradeoffObjective, tradeoff: float) -> bool:
+    searched = n_searched(objective, tradeoff)
+    return not searched or (searched <= _DENSE and objective.density.forms_statistics)
+
+
 def is_wide(objective: TradeoffObjective) -> bool:
     """Return whether fits are so slow that fewer folds must do."""
-    return objective.n_parameters > _WIDE
+    return n_searched(objective, objective.tradeoff) > _WIDE
 
 
 def curvature_share(objective: TradeoffObjective, least: float = 0.1) -> float:
@@ -175,8 +186,8 @@ def _has_many_classes(objective: TradeoffObjective) -> bool:
     """Return whether the classes' own blocks of the Hessian cost little against the whole."""
     if not objective.exact_labels or not objective.density.forms_statistics:
         return False
-    many = objective.n_parameters > max(_LARGEST_CLASS, 5 * objective.n_free)
-    return many and objective.n_free <= _LARGEST_CLASS
+    many = objective.n_parameters > max(LARGEST_CLASS, 5 * objective.n_free)
+    return many and objective.n_free <= LARGEST_CLASS
 
 
 def _by_classes(objective: TradeoffObjective, start: Floats, tol: float, max_iter: int) -> Solution:
@@ -233,15 +244,42 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     return best
 
 
-def grid(objective: TradeoffObjective) -> list[tuple[float, float]]:
-    """Return the points (λ, l2) that are tried, in the order in which they are fitted.
+def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[float, float]]], str]:
+    """Return each variant's points (λ, l2), in the order in which they are fitted, and a remark.
 
-    At λ = 1 the penalty has no part. Where fits are slow (mixtures, a Hessian too large to be
-    formed) it is not varied.
+    λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are at most
+    `_PAYING` times those of a logistic regression on the same columns. It joins once only of
+    variants that differ in their prior alone: below λ = 1 the penalty regularises. At λ = 1 the
+    penalty has no part. Where fits are slow (mixtures, a Hessian too large to be formed) it is not
+    varied.
     """
-    cheap = objective.exact_labels and is_dense(objective)
-    last = _LAST_WITH_MISSING if objective.has_missing else 0.0
-    return points(objective.l2, several=cheap, last=last)
+    found: list[list[tuple[float, float]]] = []
+    kinds: set[bytes] = set()
+    remarks = []
+    for objective in objectives:
+        last = _LAST_WITH_MISSING if objective.has_missing else 0.0
+        below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
+        most = _PAYING * objective.n_classes * (objective.density.n_linear + 1)
+        kind = objective.tied.tobytes()
+        kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
+        if kind not in kinds and kept != below:
+            left = ", ".join(f"{each:g}" for each in below if each not in kept)
+            remarks.append(
+                f"tradeoffs {left} with {objective.n_parameters} parameters are left out, which "
+                f"are more than {_PAYING} times those of a logistic regression"
+            )
+        kinds.add(kind)
+        several = objective.exact_labels and all(_is_dense_at(objective, each) for each in kept)
+        tried = points(objective.l2, several=several, last=last)
+        found.append([point for point in tried if point[0] in (1.0, *kept)])
+    return found, "; ".join(remarks)
+
+
+def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:
+    """Return how many parameters a solver searches for at this λ."""
+    if tradeoff == 1.0 and objective.exact_labels:
+        return 0
+    return objective.n_parameters - (objective.n_tied if tradeoff == 0.0 else 0)
 
 
 def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[float, float]]:

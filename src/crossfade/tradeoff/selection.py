@@ -25,7 +25,7 @@ from crossfade.tradeoff.choice import choose
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, out_of_fold
-from crossfade.tradeoff.path import cold_start, follow, grid, is_dense, minimise
+from crossfade.tradeoff.path import cold_start, follow, grids, is_slow, minimise
 from crossfade.tradeoff.pooling import pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
@@ -96,7 +96,11 @@ def select(
 
     Shapes: selection (n_classes, n_classes); score_shift (n_classes,); groups (n_samples,).
     """
-    slow = not all(is_dense(each) for each in objectives)
+    slow = any(
+        is_slow(objective.with_tradeoff(tradeoff))
+        for objective, own in zip(objectives, grids(objectives)[0], strict=True)
+        for tradeoff, _ in own
+    )
     if slow and objectives[0].rows.n_samples > _MOST_ROWS_SLOW:
         return _chosen_on_some_rows(objectives, refit, selection, score_shift, groups)
     return _choose(objectives, refit, pooled, selection, score_shift, groups)
@@ -112,7 +116,7 @@ def _choose(
 ) -> Selection:
     rows = objectives[0].rows
     criterion, costs = check_criterion(selection, rows.n_classes)
-    members = _fit_grid(objectives)
+    members, remark = _fit_grid(objectives)
     found = out_of_fold(members, refit, groups)
     scored, scores = found.rows, found.scores
     if not scored.n_samples:
@@ -146,7 +150,8 @@ def _choose(
         ties=np.array([at["log_loss"] for at in each]),
         pool=pool if pooled and objectives[0].exact_labels else None,
     )
-    return Selection(members, each, chosen.shares, chosen.scale, chosen.method)
+    method = f"{chosen.method}; {remark}" if remark else chosen.method
+    return Selection(members, each, chosen.shares, chosen.scale, method)
 
 
 def _chosen_on_some_rows(
@@ -188,16 +193,19 @@ def _chosen_on_some_rows(
     return replace(chosen, members=tuple(members), method=method)
 
 
-def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[Member, ...]:
+def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[tuple[Member, ...], str]:
+    """Return the fits of the grid, and what is to be said of it."""
+    tried, remark = grids(objectives)
+
     def path(variant: int) -> list[Member]:
         objective = objectives[variant]
         return [
             Member(variant, objective.with_tradeoff(point.tradeoff).with_penalty(point.l2), point)
-            for point in follow(objective, grid(objective))
+            for point in follow(objective, tried[variant])
         ]
 
     paths = map_fits(path, range(len(objectives)), objectives[0].rows.n_samples)
-    return tuple(member for path in paths for member in path)
+    return tuple(member for path in paths for member in path), remark
 
 
 def _unscored(members: tuple[Member, ...]) -> Selection:
