@@ -162,7 +162,7 @@ CASES: dict[str, tuple[Density, Callable[..., np.ndarray]]] = {
     "gamma": (Gamma(), positive_columns),
     "product": (MIXED, mixed_columns),
     **{name: (MultivariateGaussian(name), gaussian_columns) for name in COVARIANCES},
-    "shrunk": (MultivariateGaussian("full", shrinkage=0.3), gaussian_columns),
+    "shrunk": (MultivariateGaussian("full", shrinkage=0.3, pooling=0.5), gaussian_columns),
 }
 
 WITH_MISSING = [name for name, (density, _) in CASES.items() if density.allows_missing]

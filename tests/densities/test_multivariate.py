@@ -130,6 +130,8 @@ def test_parameters_are_checked():
     for shrinkage in (-0.1, 1.0, np.nan):
         with pytest.raises(DataError, match=r"shrinkage: expected a number in \[0, 1\)"):
             MultivariateGaussian(shrinkage=shrinkage)
+        with pytest.raises(DataError, match=r"pooling: expected a number in \[0, 1\)"):
+            MultivariateGaussian(pooling=shrinkage)
     assert MultivariateGaussian("shared").shared
     assert not MultivariateGaussian("full").shared
 

@@ -105,18 +105,23 @@ def test_multivariate_covariances_are_maximum_likelihood(covariance: str):
     )
 
 
-def test_shrinkage_moves_covariances_towards_the_pooled_variances():
+@pytest.mark.parametrize("pooling", [0.0, 0.4])
+def test_regularised_covariances_by_hand(pooling):
+    """Friedman's (1989) two weights: of the pooled covariance, then of its diagonal."""
     X, y = gaussian_columns(90), labels(90)
     means = np.array([rows.mean(axis=0) for rows in by_class(X, y)])
     residual = X - means[y]
     pooled = (residual**2).mean(axis=0)
     for covariance in ("full", "shared_full", "diagonal"):
-        bound = bound_to(MultivariateGaussian(covariance, shrinkage=0.3), X, y)
+        density = MultivariateGaussian(covariance, shrinkage=0.3, pooling=pooling)
+        bound = bound_to(density, X, y)
         got_means, got = bound.density.moments(estimate(bound))
         groups = [residual] * 3 if covariance == "shared_full" else by_class(residual, y)
         raw = np.array([g.T @ g / len(g) for g in groups])
         if covariance == "diagonal":
             raw = raw * np.eye(3)
+        towards = np.average(raw, axis=0, weights=np.bincount(y)) if len(groups) == 3 else raw
+        raw = (1.0 - pooling) * raw + pooling * towards
         assert_allclose(got, 0.7 * raw + 0.3 * np.diag(pooled), rtol=1e-9, atol=1e-12)
         assert_allclose(got_means, means, rtol=1e-10)
 

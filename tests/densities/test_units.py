@@ -18,7 +18,7 @@ DENSITIES = {
     "gaussian_shared": Gaussian(shared_variance=True),
     "smoothed": Gaussian(var_smoothing=0.1),
     **{name: MultivariateGaussian(name) for name in COVARIANCES},
-    "shrunk": MultivariateGaussian("full", shrinkage=0.2),
+    "shrunk": MultivariateGaussian("full", shrinkage=0.2, pooling=0.5),
 }
 every_density = pytest.mark.parametrize("name", DENSITIES)
 

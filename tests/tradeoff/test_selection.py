@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.special import log_softmax
+from scipy.stats import multivariate_normal
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.model_selection import StratifiedShuffleSplit
 
@@ -332,12 +333,75 @@ def test_discriminants_choose_too(components):
     path = model.tradeoff_path_
     assert set(path) == KEYS
     if components == 1:
-        assert len(path["weight"]) == 2 * N_POINTS
+        assert len(path["weight"]) == 2 * N_POINTS + 1  # and one regularised, at tradeoff 1
         assert model.tradeoff_ == pytest.approx(
             np.average(path["tradeoff"], weights=path["weight"])
         )
     else:  # a pool of mixtures is no mixture
         assert model.tradeoff_ == path["tradeoff"][path["log_loss"].argmin()]
+
+
+def regularised(X, y, pooling, shrinkage, rows):
+    """Return means, covariances and shares by Friedman's formula, with pseudo-rows, by NumPy."""
+    n = np.bincount(y)
+    means = np.array([X[y == k].mean(axis=0) for k in range(len(n))])
+    own = np.array([np.cov(X[y == k].T, bias=True) for k in range(len(n))])
+    S = np.tensordot(n / len(y), own, axes=1)
+    D = np.diag(np.diagonal(S))
+    if rows is None:  # shared: as many pseudo-rows in all
+        kept = (1 - shrinkage) * S + shrinkage * D
+        strength = len(y) / (1 - shrinkage)
+        return means, np.array([(strength * kept + 2.0 * D) / (strength + 2.0)] * len(n)), n
+    strength = n / (1 - pooling) / (1 - shrinkage)
+    mixed = (1 - shrinkage) * ((1 - pooling) * own + pooling * S) + shrinkage * D
+    strength = strength[:, None, None]
+    return means, (strength * mixed + rows * D) / (strength + rows), n
+
+
+def test_regularised_covariances_are_scored_by_refits_without_the_fold():
+    """Every closed-form point's out-of-fold loss, by formulas and refits of their own."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::2], y[::2]
+    path = GaussianDiscriminant("full").fit(X, y).tradeoff_path_
+    fold = folds(LabelledRows(X, y, None, 3), 5)
+    wanted = [(w, s, 2.0) for s in (0.0, 0.3) for w in (0.0, 0.5)] + [
+        (0.0, s, None) for s in (0.0, 0.3)
+    ]
+    assert np.flatnonzero(path["tradeoff"] == 1.0).size == len(wanted)
+    for found, (pooling, shrinkage, rows) in zip(
+        path["log_loss"][path["tradeoff"] == 1.0], wanted, strict=True
+    ):
+        losses_by_hand = np.empty(len(y))
+        for number in range(5):
+            held = fold == number
+            m, C, n = regularised(X[~held], y[~held], pooling, shrinkage, rows)
+            joint = np.log(n / n.sum()) + np.column_stack(
+                [multivariate_normal(m[k], C[k]).logpdf(X[held]) for k in range(3)]
+            )
+            losses_by_hand[held] = -log_softmax(joint, axis=1)[np.arange(held.sum()), y[held]]
+        assert found == pytest.approx(losses_by_hand.mean(), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "d", "tried"),
+    [
+        ("full", 18, {1.0, 0.9, 0.5, 0.1, 0.0}),
+        ("full", 19, {1.0}),
+        ("shared", 36, {1.0, 0.9, 0.5, 0.1, 0.0}),
+        ("shared", 37, {1.0, 0.0}),
+    ],
+)
+def test_a_smaller_tradeoff_joins_where_its_parameters_are_few(covariance, d, tried):
+    """Two classes: at most 10 times the 2 (d + 1) parameters of a logistic regression."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, d)), np.arange(60) % 2
+    model = GaussianDiscriminant(covariance).fit(X, y)
+    path = model.tradeoff_path_
+    assert set(path["tradeoff"][path["variant"] == 0]) == tried
+    left = ", ".join(f"{t:g}" for t in sorted({*TRADEOFFS} - tried))
+    said = f"tradeoffs {left} with "
+    assert (said in model.selection_) == bool(left)
+    assert (f"logistic regression has {2 * (d + 1)}" in model.selection_) == bool(left)
 
 
 def test_a_class_prior_shifts_the_losses_to_its_population():

@@ -82,9 +82,10 @@ feature_names_in_
     -----
     "auto" and "best" also try covariances regularised towards the pooled one and its diagonal
     (Friedman 1989), at tradeoff 1, where each is a closed form. A tradeoff below 1 is tried where
-    at most 8 times the parameters of a logistic regression on the same columns are searched for:
-    K (d + 1) + d (d + 1) / 2 with a shared covariance (K (d + 1) at tradeoff 0, always few
-    enough), K (1 + d (d + 3) / 2) with one per class. `selection_` says what was left out.
+    at most 10 times the K (d + 1) parameters of a logistic regression on the same columns, and at
+    most 1,500, are searched for: K (d + 1) + d (d + 1) / 2 with a shared covariance (K (d + 1) at
+    tradeoff 0, always few enough), K (1 + d (d + 3) / 2) with one per class. `selection_` says
+    what was left out.
 
     The columns of numbers are one joint Gaussian; every column of text, categories or booleans is
     an independent factor given the class, with Laplace's smoothing (the location model, Olkin &

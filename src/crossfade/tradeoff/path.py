@@ -48,7 +48,7 @@ _LAST_WITH_MISSING = 0.01
 _DENSE = 1_500
 
 #: A tradeoff below 1 joins up to so many times the parameters of a logistic regression.
-_PAYING = 8
+_PAYING = 10
 
 #: Number of parameters from which fits are so slow that fewer folds must do.
 _WIDE = 150
@@ -247,9 +247,10 @@ def cold_start(objective: TradeoffObjective) -> Floats:
 def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[float, float]]], str]:
     """Return each variant's points (λ, l2), in the order in which they are fitted, and a remark.
 
-    λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are at most
-    `_PAYING` times those of a logistic regression on the same columns. It joins once only of
-    variants that differ in their prior alone: below λ = 1 the penalty regularises. At λ = 1 the
+    λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are no more
+    than those of a logistic regression on the same columns, or `_PAYING` times as many if their
+    Hessian can be formed. Of variants that differ in their prior alone it joins for the first only:
+    below λ = 1 the penalty regularises. At λ = 1 the
     penalty has no part. Where fits are slow (mixtures, a Hessian too large to be formed) it is not
     varied.
     """
@@ -259,14 +260,15 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
     for objective in objectives:
         last = _LAST_WITH_MISSING if objective.has_missing else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
-        most = _PAYING * objective.n_classes * (objective.density.n_linear + 1)
+        regression = objective.n_classes * (objective.density.n_linear + 1)
+        most = max(regression, min(_PAYING * regression, _DENSE))
         kind = objective.tied.tobytes()
         kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
         if kind not in kinds and kept != below:
             left = ", ".join(f"{each:g}" for each in below if each not in kept)
             remarks.append(
-                f"tradeoffs {left} with {objective.n_parameters} parameters are left out, which "
-                f"are more than {_PAYING} times those of a logistic regression"
+                f"tradeoffs {left} with {objective.n_parameters} parameters are left out; at most "
+                f"{most} are worth their time, where a logistic regression has {regression}"
             )
         kinds.add(kind)
         several = objective.exact_labels and all(_is_dense_at(objective, each) for each in kept)
