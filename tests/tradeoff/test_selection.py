@@ -364,8 +364,8 @@ def test_regularised_covariances_are_scored_by_refits_without_the_fold():
     X, y = X[::2], y[::2]
     path = GaussianDiscriminant("full").fit(X, y).tradeoff_path_
     fold = folds(LabelledRows(X, y, None, 3), 5)
-    wanted = [(w, s, 2.0) for s in (0.0, 0.3) for w in (0.0, 0.5)] + [
-        (0.0, s, None) for s in (0.0, 0.3)
+    wanted = [(w, s, 2.0) for s in (0.0, 0.5) for w in (0.0, 0.5)] + [
+        (0.0, s, None) for s in (0.0, 0.5)
     ]
     assert np.flatnonzero(path["tradeoff"] == 1.0).size == len(wanted)
     for found, (pooling, shrinkage, rows) in zip(

@@ -28,7 +28,7 @@ __all__ = ["GaussianDiscriminant"]
 
 #: Weights of the pooled covariance, and of its diagonal, that are tried at λ = 1.
 _POOLINGS = (0.0, 0.5)
-_SHRINKAGES = (0.0, 0.3)
+_SHRINKAGES = (0.0, 0.5)
 
 
 class GaussianDiscriminant(BatchClassifier):
