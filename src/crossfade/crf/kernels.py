@@ -14,6 +14,7 @@ transpose applied to the marginals; the tests compare.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -22,27 +23,28 @@ from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.chains.kernels import WORK_ROWS, forward_backward_block, log_forward_backward
 
-__all__ = ["expectation_block", "score_block", "stochastic_pass"]
+__all__ = ["Tokens", "expectation_block", "score_block", "stochastic_pass"]
+
+
+#: Where each token's attributes begin, their numbers and values (none: all 1), and the pairs.
+Tokens = namedtuple("Tokens", "starts attributes values pair_starts pair_labels")
+
+#: What the recursions over one sentence write to, with room for the longest.
+_Scratch = namedtuple(
+    "_Scratch", "log_b b marginals shift inverse steps work matrix none span value padded"
+)
 
 
 @kernel(fastmath=REORDERED)
-def _token_scores(
-    begin: int,
-    end: int,
-    attributes: Integers,
-    values: Floats,
-    dense: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
-    weights: Floats,
-    scores: Floats,
-) -> None:
+def _token_scores(token: int, tokens: Any, dense: Floats, weights: Floats, scores: Floats) -> None:
     """Write the sum of a token's weights, for each label, to ``scores`` (padded)."""
     n_dense, width = dense.shape
+    attributes, values = tokens.attributes, tokens.values
+    pair_starts, pair_labels = tokens.pair_starts, tokens.pair_labels
     plain = values.shape[0] == 0
     for k in range(width):
         scores[k] = 0.0
-    for e in range(begin, end):
+    for e in range(tokens.starts[token], tokens.starts[token + 1]):
         a = attributes[e]
         value = 1.0 if plain else values[e]
         if a < n_dense:
@@ -55,52 +57,26 @@ def _token_scores(
 
 @kernel()
 def score_block(
-    first: int,
-    last: int,
-    token_starts: Integers,
-    attributes: Integers,
-    values: Floats,
-    dense: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
-    weights: Floats,
-    scores: Floats,
+    first: int, last: int, tokens: Any, dense: Floats, weights: Floats, scores: Floats
 ) -> None:
     """Write the scores of tokens ``first`` to ``last`` to rows of ``scores`` (n_tokens, K)."""
     padded = np.empty(dense.shape[1])
     for t in range(first, last):
-        _token_scores(
-            token_starts[t],
-            token_starts[t + 1],
-            attributes,
-            values,
-            dense,
-            pair_starts,
-            pair_labels,
-            weights,
-            padded,
-        )
+        _token_scores(t, tokens, dense, weights, padded)
         for k in range(scores.shape[1]):
             scores[t, k] = padded[k]
 
 
 @kernel(fastmath=REORDERED)
 def _scatter(
-    begin: int,
-    end: int,
-    attributes: Integers,
-    values: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
-    sums: Floats,
-    dense_sums: Floats,
-    pair_sums: Floats,
-    squared: bool,
+    token: int, tokens: Any, sums: Floats, dense_sums: Floats, pair_sums: Floats, squared: bool
 ) -> None:
     """Add ``sums`` (padded, one number per label) to every attribute of a token."""
     n_dense, width = dense_sums.shape
+    attributes, values = tokens.attributes, tokens.values
+    pair_starts, pair_labels = tokens.pair_starts, tokens.pair_labels
     plain = values.shape[0] == 0
-    for e in range(begin, end):
+    for e in range(tokens.starts[token], tokens.starts[token + 1]):
         a = attributes[e]
         value = 1.0 if plain else values[e]
         if squared:
@@ -114,42 +90,65 @@ def _scatter(
 
 
 @kernel()
-def _sentence_scores(
+def _scratch(longest: int, n_states: int, width: int) -> Any:
+    return _Scratch(
+        np.empty((longest, n_states)),
+        np.empty((longest, n_states)),
+        np.empty((longest, n_states)),
+        np.empty(longest),
+        np.empty(longest),
+        np.arange(longest),
+        np.empty((WORK_ROWS, n_states)),
+        np.empty((n_states, n_states)),
+        np.empty((0, n_states, n_states)),
+        np.zeros(2, np.int64),
+        np.empty(1),
+        np.zeros(width),
+    )
+
+
+@kernel()
+def _recur(
     lo: int,
-    token_starts: Integers,
-    attributes: Integers,
-    values: Floats,
+    length: int,
+    tokens: Any,
     dense: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
     weights: Floats,
     scale: float,
-    padded: Floats,
-    log_b: Floats,
-    b: Floats,
-    shift: Floats,
-) -> None:
-    """Write a sentence's scores, times `scale`, in the three forms the recursions take."""
-    for t in range(log_b.shape[0]):
-        _token_scores(
-            token_starts[lo + t],
-            token_starts[lo + t + 1],
-            attributes,
-            values,
-            dense,
-            pair_starts,
-            pair_labels,
-            weights,
-            padded,
-        )
+    chain: Any,
+    outer: Floats,
+    direct: Floats,
+    ends: Floats,
+    scratch: Any,
+) -> float:
+    """Write a sentence's marginals, and add to its expected transitions and ends.
+
+    Its scores are those of the weights times `scale`. Returns its log-partition.
+    """
+    log_b, b, shift, padded = scratch.log_b, scratch.b, scratch.shift, scratch.padded
+    n_states = log_b.shape[1]
+    for t in range(length):
+        _token_scores(lo + t, tokens, dense, weights, padded)
         largest = -np.inf
-        for k in range(log_b.shape[1]):
+        for k in range(n_states):
             value = padded[k] * scale
             log_b[t, k] = value
             largest = value if value > largest else largest
         shift[t] = largest
-        for k in range(log_b.shape[1]):
+        for k in range(n_states):
             b[t, k] = math.exp(log_b[t, k] - largest)
+    marginals, value, span = scratch.marginals[:length], scratch.value, scratch.span
+    span[1] = length
+    forward_backward_block(
+        log_b, b, shift, scratch.steps, span, chain, True, marginals, value, outer,
+        scratch.matrix, ends, scratch.inverse, scratch.work,
+    )  # fmt: skip
+    if value[0] != value[0]:
+        value[0] = log_forward_backward(log_b[:length], chain, marginals, direct, scratch.none)
+        for k in range(n_states):
+            ends[0, k] += marginals[0, k]
+            ends[1, k] += marginals[length - 1, k]
+    return value[0]
 
 
 @kernel()
@@ -157,12 +156,8 @@ def expectation_block(
     first: int,
     last: int,
     offsets: Integers,
-    token_starts: Integers,
-    attributes: Integers,
-    values: Floats,
+    tokens: Any,
     dense: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
     weights: Floats,
     chain: Any,
     variances: bool,
@@ -177,82 +172,26 @@ def expectation_block(
     Expected transitions are ``outer * chain.transitions + direct``. With `variances`, variances of
     a token's state counts, value² p (1 - p), are added instead of expectations.
     """
-    n_states = chain.start.shape[0]
-    longest = 0
+    n_states, longest = chain.start.shape[0], 0
     for s in range(first, last):
         longest = max(longest, offsets[s + 1] - offsets[s])
-    log_b = np.empty((longest, n_states))
-    b = np.empty((longest, n_states))
-    marginals = np.empty((longest, n_states))
-    shift, inverse = np.empty((2, longest))
-    steps = np.arange(longest)
-    work = np.empty((WORK_ROWS, n_states))
-    scratch = np.empty((n_states, n_states))
-    none = np.empty((0, n_states, n_states))
-    span, value = np.zeros(2, np.int64), np.empty(1)
-    padded = np.zeros(dense.shape[1])
+    scratch = _scratch(longest, n_states, dense.shape[1])
+    padded, marginals = scratch.padded, scratch.marginals
     total = 0.0
     for s in range(first, last):
         lo = offsets[s]
         length = offsets[s + 1] - lo
         if length == 0:
             continue
-        _sentence_scores(
-            lo,
-            token_starts,
-            attributes,
-            values,
-            dense,
-            pair_starts,
-            pair_labels,
-            weights,
-            1.0,
-            padded,
-            log_b[:length],
-            b[:length],
-            shift[:length],
+        total += _recur(
+            lo, length, tokens, dense, weights, 1.0, chain, outer, direct, ends, scratch
         )
-        here = marginals[:length]
-        span[1] = length
-        forward_backward_block(
-            log_b,
-            b,
-            shift,
-            steps,
-            span,
-            chain,
-            True,
-            here,
-            value,
-            outer,
-            scratch,
-            ends,
-            inverse,
-            work,
-        )
-        if value[0] != value[0]:
-            value[0] = log_forward_backward(log_b[:length], chain, here, direct, none)
-            for k in range(n_states):
-                ends[0, k] += here[0, k]
-                ends[1, k] += here[length - 1, k]
-        total += value[0]
         padded[:] = 0.0
         for t in range(length):
             for k in range(n_states):
                 p = marginals[t, k]
                 padded[k] = p * (1.0 - p) if variances else p
-            _scatter(
-                token_starts[lo + t],
-                token_starts[lo + t + 1],
-                attributes,
-                values,
-                pair_starts,
-                pair_labels,
-                padded,
-                dense_sums,
-                pair_sums,
-                variances,
-            )
+            _scatter(lo + t, tokens, padded, dense_sums, pair_sums, variances)
     return total
 
 
@@ -286,21 +225,14 @@ def _refresh_chain(chain: Any) -> None:
 
 @kernel(fastmath=REORDERED)
 def _descend_token(
-    begin: int,
-    end: int,
-    attributes: Integers,
-    values: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
-    change: Floats,
-    dense: Floats,
-    dense_mask: Floats,
-    weights: Floats,
+    token: int, tokens: Any, change: Floats, dense: Floats, dense_mask: Floats, weights: Floats
 ) -> None:
     """Add ``change`` (padded, one number per label) to the weights of a token's attributes."""
     n_dense, width = dense.shape
+    attributes, values = tokens.attributes, tokens.values
+    pair_starts, pair_labels = tokens.pair_starts, tokens.pair_labels
     plain = values.shape[0] == 0
-    for e in range(begin, end):
+    for e in range(tokens.starts[token], tokens.starts[token + 1]):
         a = attributes[e]
         value = 1.0 if plain else values[e]
         if a < n_dense:
@@ -352,13 +284,9 @@ def stochastic_pass(
     order: Integers,
     labels: Integers,
     offsets: Integers,
-    token_starts: Integers,
-    attributes: Integers,
-    values: Floats,
+    tokens: Any,
     dense: Floats,
     dense_mask: Floats,
-    pair_starts: Integers,
-    pair_labels: Integers,
     weights: Floats,
     chain: Any,
     chosen: Floats,
@@ -373,68 +301,24 @@ def stochastic_pass(
     held as a common scale times what is stored, so that shrinking all costs one multiplication
     (Bottou 2010, "Large-scale machine learning with stochastic gradient descent").
     """
-    n_states = chain.start.shape[0]
-    longest = 0
+    n_states, longest = chain.start.shape[0], 0
     for s in order:
         longest = max(longest, offsets[s + 1] - offsets[s])
-    log_b = np.empty((longest, n_states))
-    b = np.empty((longest, n_states))
-    marginals = np.empty((longest, n_states))
-    shift, inverse = np.empty((2, longest))
-    steps = np.arange(longest)
-    work = np.empty((WORK_ROWS, n_states))
-    outer = np.empty((n_states, n_states))
-    direct = np.empty((n_states, n_states))
-    scratch = np.empty((n_states, n_states))
-    none = np.empty((0, n_states, n_states))
-    span, value, ends = np.zeros(2, np.int64), np.empty(1), np.empty((2, n_states))
-    padded = np.zeros(dense.shape[1])
+    scratch = _scratch(longest, n_states, dense.shape[1])
+    padded, marginals = scratch.padded, scratch.marginals
+    outer, direct = np.empty((n_states, n_states)), np.empty((n_states, n_states))
+    ends = np.zeros((2, n_states))
     scale = 1.0
     for number in range(order.shape[0]):
         rate = rates[number]
-        lo = offsets[order[number]]
-        hi = offsets[order[number] + 1]
+        lo, hi = offsets[order[number]], offsets[order[number] + 1]
         length = hi - lo
         if length == 0:
             continue
-        _sentence_scores(
-            lo,
-            token_starts,
-            attributes,
-            values,
-            dense,
-            pair_starts,
-            pair_labels,
-            weights,
-            scale,
-            padded,
-            log_b[:length],
-            b[:length],
-            shift[:length],
-        )
         _refresh_chain(chain)
         outer[:] = 0.0
         direct[:] = 0.0
-        here = marginals[:length]
-        span[1] = length
-        forward_backward_block(
-            log_b,
-            b,
-            shift,
-            steps,
-            span,
-            chain,
-            True,
-            here,
-            value,
-            outer,
-            scratch,
-            ends,
-            inverse,
-            work,
-        )
-        if value[0] != value[0]:
-            log_forward_backward(log_b[:length], chain, here, direct, none)
+        _recur(lo, length, tokens, dense, weights, scale, chain, outer, direct, ends, scratch)
         kept = max(1.0 - rate * shrinkage, 0.5)
         scale *= kept
         step = -rate / scale
@@ -443,22 +327,11 @@ def stochastic_pass(
             for k in range(n_states):
                 padded[k] = step * marginals[t, k]
             padded[labels[lo + t]] -= step
-            _descend_token(
-                token_starts[lo + t],
-                token_starts[lo + t + 1],
-                attributes,
-                values,
-                pair_starts,
-                pair_labels,
-                padded,
-                dense,
-                dense_mask,
-                weights,
-            )
+            _descend_token(lo + t, tokens, padded, dense, dense_mask, weights)
         for i in range(n_states):
             for j in range(n_states):
                 direct[i, j] += outer[i, j] * chain.transitions[i, j]
-        _descend_chain(labels[lo:hi], here, direct, rate, kept, chosen, chain)
+        _descend_chain(labels[lo:hi], marginals[:length], direct, rate, kept, chosen, chain)
         if scale < 1e-6:
             _rescale(weights, dense, scale)
             scale = 1.0

@@ -287,7 +287,7 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
 
     def _scores(self, encoded: EncodedSequences) -> Floats:
         """Return the state scores of every token, (n_tokens, n_labels)."""
-        from crossfade.crf.kernels import score_block
+        from crossfade.crf.kernels import Tokens, score_block
 
         layout = self._layout
         scores = np.empty((encoded.n_tokens, layout.n_labels))
@@ -296,19 +296,12 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
         rows = layout.dense_rows(self._theta)
         weights = np.ascontiguousarray(self._theta[: layout.n_pairs])
 
-        def work(tokens: slice) -> None:
-            score_block(
-                tokens.start,
-                tokens.stop,
-                encoded.token_starts,
-                attributes,
-                values,
-                rows,
-                layout.pair_starts,
-                layout.pair_labels,
-                weights,
-                scores,
-            )
+        tokens = Tokens(
+            encoded.token_starts, attributes, values, layout.pair_starts, layout.pair_labels
+        )
+
+        def work(block: slice) -> None:
+            score_block(block.start, block.stop, tokens, rows, weights, scores)
 
         for_each_block(work, encoded.n_tokens)
         return scores

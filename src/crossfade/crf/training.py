@@ -47,9 +47,9 @@ class Objective:
         self.layout, self.l2 = layout, l2
         self.codes = codes
         self.offsets = encoded.layout.offsets
-        self.token_starts = encoded.token_starts
         self.attributes = layout.rank[encoded.attributes]
         self.values = np.empty(0) if encoded.values is None else encoded.values
+        self._tokens = (encoded.token_starts, self.attributes, self.values)
         self.observed = self._observed(encoded)
         self.n_evaluations = 0
         n_parts = _PARTS if layout.n_weights < _LARGE else _PARTS_WHEN_LARGE
@@ -103,12 +103,13 @@ class Objective:
     def _sums(self, theta: Floats, *, variances: bool) -> tuple[float, Floats]:
         """Return Σ log Z and the expected counts (or variances) of all weights."""
         from crossfade.chains.kernels import make_chain
-        from crossfade.crf.kernels import expectation_block
+        from crossfade.crf.kernels import Tokens, expectation_block
 
         self.n_evaluations += 1
         layout, n_labels = self.layout, self.layout.n_labels
         rows = layout.dense_rows(theta)
         chain = make_chain(*layout.potentials(theta))
+        tokens = Tokens(*self._tokens, layout.pair_starts, layout.pair_labels)
         weights = np.ascontiguousarray(theta[: layout.n_pairs])
         n_dense_pairs, n_parts = layout.n_dense_pairs, len(self._cuts) - 1
         log_partition = np.zeros(n_parts)
@@ -123,12 +124,8 @@ class Objective:
                 self._cuts[part],
                 self._cuts[part + 1],
                 self.offsets,
-                self.token_starts,
-                self.attributes,
-                self.values,
+                tokens,
                 rows,
-                layout.pair_starts,
-                layout.pair_labels,
                 weights,
                 chain,
                 variances,
@@ -159,7 +156,7 @@ class Objective:
         Shapes: → (n_weights,).
         """
         from crossfade.chains.kernels import make_chain
-        from crossfade.crf.kernels import stochastic_pass
+        from crossfade.crf.kernels import Tokens, stochastic_pass
 
         layout, n_labels, n_sequences = self.layout, self.layout.n_labels, len(self.offsets) - 1
         theta = np.zeros(layout.n_weights)
@@ -167,6 +164,7 @@ class Objective:
         weights = theta[: layout.n_pairs].copy()
         start, edges, stop = layout.potentials(theta)
         chain = make_chain(start, edges, stop)
+        tokens = Tokens(*self._tokens, layout.pair_starts, layout.pair_labels)
         chosen = np.zeros((n_labels + 2, n_labels))
         chosen[:n_labels].ravel()[layout.transitions] = 1.0
         chosen[n_labels, layout.starts], chosen[n_labels + 1, layout.stops] = 1.0, 1.0
@@ -177,13 +175,9 @@ class Objective:
                 rng.permutation(n_sequences),
                 self.codes,
                 self.offsets,
-                self.token_starts,
-                self.attributes,
-                self.values,
+                tokens,
                 rows,
                 mask,
-                layout.pair_starts,
-                layout.pair_labels,
                 weights,
                 chain,
                 chosen,
