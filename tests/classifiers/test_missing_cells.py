@@ -12,6 +12,7 @@ import pytest
 from scipy.special import log_softmax, logsumexp
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.densities import JohnsonSU, Poisson
 from crossfade.errors import DataError, TradeoffWarning
 from tests.classifiers.models import DENSITIES, TRADEOFFS, continuous, mixed, posterior_scores
 
@@ -139,7 +140,7 @@ def test_a_column_without_cells_changes_nothing(kind):
     parts = {"a": x[:, 0], "b": x[:, 1]}
     with_it = {"a": x[:, 0], "none": nothing(kind, 40), "b": x[:, 1]}
     frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind.split()[0]]
-    for tradeoff in (0, "best"):
+    for tradeoff in (0, "best", "auto"):
         whole, model = (
             NaiveBayes(tradeoff=tradeoff).fit(frame(table), y) for table in (parts, with_it)
         )
@@ -263,6 +264,29 @@ def test_infinite_values_are_refused_next_to_missing_ones_and_in_every_density()
 
 
 @pytest.mark.filterwarnings("ignore::crossfade.errors.ConvergenceWarning")
+@pytest.mark.parametrize("value", [1e151, -3e150, 1e153])
+@pytest.mark.parametrize("n", [40, 25_000])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: NaiveBayes("gaussian", tradeoff=t),
+        lambda t: NaiveBayes(Poisson(), tradeoff=t),
+        lambda t: NaiveBayes(JohnsonSU(0.0, 1.0), tradeoff=t),
+        lambda t: GaussianDiscriminant("full", tradeoff=t),
+        lambda t: GaussianDiscriminant("shared_spherical", tradeoff=t),
+    ],
+)
+def test_every_fit_has_the_limit_of_a_comparison(make, n, value):
+    X = np.random.default_rng(0).poisson(3.0, size=(n, 3)).astype(float)
+    X[n // 2, 1] = value
+    named = r"X: column '?x?1'?: expected (numbers below 1e.150 in size|counts .*), got"
+    weights = np.full(n, 1e-3)
+    for tradeoff in (1, 0.5, 0) if n == 40 else (1,):
+        for given in (None, weights):
+            with pytest.raises(DataError, match=named):
+                make(tradeoff).fit(X, np.arange(n) % 2, sample_weight=given)
+
+
 def test_a_column_missing_in_a_whole_class():
     """At tradeoff 1 its density there is that of all classes, so it excludes none.
 

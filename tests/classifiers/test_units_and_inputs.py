@@ -39,6 +39,7 @@ def test_units_do_not_matter(name, tradeoff):
     )
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 def test_units_do_not_matter_next_to_discrete_columns_and_missing_cells():
     X, y = mixed(missing=0.1)
     far = X.copy()
@@ -111,6 +112,7 @@ def frames(missing=True):
     return tables, np.array(["no", "yes"])[y]
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("tradeoff", TRADEOFFS)
 def test_frames_give_the_same_model(tradeoff):
     tables, y = frames()
@@ -153,6 +155,7 @@ def test_labels_of_any_type(labels):
     assert set(model.class_densities_) == set(labels)
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("tradeoff", TRADEOFFS)
 def test_nothing_of_the_users_is_changed(tradeoff, unchanged):
     X, y = unchanged(*continuous())

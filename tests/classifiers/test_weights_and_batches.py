@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -193,31 +194,79 @@ def test_batches_refuse_what_they_cannot_use():
     np.testing.assert_array_equal(model.predict_proba(X), before)  # nothing half-done
 
 
+def gaps(values):
+    """Return what pandas makes of integers with a gap."""
+    return pd.Series([*values, np.nan])
+
+
+@pytest.mark.parametrize("begun", ["fit", "partial_fit"])
 @pytest.mark.parametrize(
-    ("first", "later", "got"),
+    ("batches", "refused"),
     [
-        ([0, 1, 1, 0], [5, 7, 0, 9], "expected 0 and 1 as in the first batch, got 5"),
-        ([0, 1, 1, 0], [0, 1, 1, 7], "expected 0 and 1 as in the first batch, got 7"),
-        ([0, 1, 1, 0], [0, -1, 1, 0], "expected 0 and 1 as in the first batch, got -1"),
-        ([0, 1, 2, 3, 1, 0], [3, 101], "expected 0 to 100 as in the first batch, got 101"),
-        ([0, 1, 1, 0], [1, 0, 0, 1], None),
-        ([0, 1, 2, 3, 1, 0], [0, 4, 1, 1], None),
+        ([[0, 1, 1, 0], [5, 7, 0, 9]], "boolean cells as in the first batch, got rows that with"),
+        ([[0, 1, 1, 0], [0, 1, 2, 3]], "boolean .* those before are count .from 0 to 3."),
+        ([[0, 1, 1, 0], [0, -1, 1, 0]], "boolean .* continuous .from -1 to 1."),
+        ([[0, 1, 2, 3, 1, 0], [3, 101]], "count .* continuous .from 0 to 101."),
+        ([[0, 1, 2, 3, 1, 0], [0, 9, 1, 1]], "count .* continuous .from 0 to 9."),
+        ([[1, 2, 3, 1], [0, 0, 1, 1]], "continuous .* count .from 0 to 3."),
+        ([[1, 2, 3, 1], [4, 5, 2, 1], [0, 0, 1, 1]], "continuous .* count .from 0 to 5."),
+        ([[0, 9, 9, 9], [1, 8, 8, 9]], None),
+        ([[0, 1, 1, 0], [1, 0, 0, 1]], None),
+        ([[0, 1, 2, 3, 1, 0], [0, 4, 1, 1]], None),
+        ([[0, 1, 2, 3, 1, 0], gaps([0, 4, 1, 1])], None),
+        ([[0, 1, 2, 3, 1, 0], [0.0, 4.0, 1.0, 1.0]], "count .* continuous .from 0 to 4."),
+        ([[0.0, 1.0, 2.0, 3.0], gaps([0, 4, 1, 1])], "continuous .* count"),
+        ([[0.5, 1.0, 2.0, 3.0], gaps([0, 4, 1, 1])], None),
+        ([[True, False, True], [0, 1, 1]], None),
+        ([[0, 1, 1], [True, False, True]], None),
+        ([[True, False, True], pd.array([True, None, False], dtype="boolean")], None),
     ],
 )
-def test_a_batch_agrees_with_the_whole_or_is_refused(first, later, got):
-    first, later = np.array(first)[:, None], np.array(later)[:, None]
-    y, z = np.arange(len(first)) % 2, np.arange(len(later)) % 2
-    model = NaiveBayes(tradeoff=1).partial_fit(first, y)
-    if got is not None:
-        before = model.predict_proba(first)
-        with pytest.raises(DataError, match=f"X: column 0: {got}; give the column another density"):
-            model.partial_fit(later, z)
-        np.testing.assert_array_equal(model.predict_proba(first), before)
-        model = NaiveBayes({0: "gaussian"}, tradeoff=1).partial_fit(first, y)
-    model.partial_fit(later, z)
+def test_a_batch_agrees_with_the_whole_or_is_refused(batches, refused, begun):
+    tables = [pd.DataFrame({"n": cells}) for cells in batches]
+    labels = [np.arange(len(table)) % 2 for table in tables]
+
+    def fitted(density, upto):
+        model = NaiveBayes(density, tradeoff=1)
+        getattr(model, begun)(tables[0], labels[0])
+        for table, y in zip(tables[1:upto], labels[1:upto], strict=True):
+            model.partial_fit(table, y)
+        return model
+
+    if refused is not None:
+        model = fitted("auto", -1)
+        before = model.predict_proba(tables[0])
+        with pytest.raises(DataError, match=f"X: column 'n': expected {refused}"):
+            model.partial_fit(tables[-1], labels[-1])
+        np.testing.assert_array_equal(model.predict_proba(tables[0]), before)
+    model = fitted({"n": "gaussian"} if refused else "auto", None)
     whole = NaiveBayes(model.density, tradeoff=1)
-    whole.fit(np.vstack([first, later]), np.append(y, z))
-    np.testing.assert_allclose(model.predict_proba(first), whole.predict_proba(first), atol=1e-9)
+    whole.fit(pd.concat(tables), np.concatenate(labels))
+    assert whole.density_report_ == model.density_report_
+    np.testing.assert_allclose(
+        model.predict_proba(tables[0]), whole.predict_proba(tables[0]), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("covariance", ["full", "shared"])
+def test_a_batch_agrees_with_the_whole_in_a_joint_gaussian(covariance):
+    """Numbers of every kind are one Gaussian there, booleans a factor."""
+    first, y = pd.DataFrame({"n": [0, 1, 1, 0], "x": [0.1, 0.7, 0.2, 0.4]}), [0, 1, 0, 1]
+    for cells, kind in (([0, 1, 2, 3], "count"), ([5, 7, 0, 9], "continuous"), ([0, 0, 1, 1], "")):
+        later = pd.DataFrame({"n": cells, "x": [0.3, 0.1, 0.9, 0.5]})
+        for one, two in ((first, later), (later, first)):
+            model = GaussianDiscriminant(covariance, tradeoff=1).partial_fit(one, y)
+            before = model.predict_proba(one)
+            if kind and one is first:
+                with pytest.raises(DataError, match=f"column 'n': expected boolean .* are {kind}"):
+                    model.partial_fit(two, y)
+                np.testing.assert_array_equal(model.predict_proba(one), before)
+                continue
+            model.partial_fit(two, y)
+            whole = GaussianDiscriminant(covariance, tradeoff=1).fit(pd.concat([one, two]), y + y)
+            np.testing.assert_allclose(
+                model.predict_proba(one), whole.predict_proba(one), atol=1e-9
+            )
 
 
 def test_wrong_weights_are_refused():

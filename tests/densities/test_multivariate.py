@@ -117,7 +117,7 @@ def test_infinite_and_too_large_cells_are_refused():
     X[4, 1] = -np.inf
     with pytest.raises(DomainError, match=r"column 1: expected finite numbers, got -inf"):
         MultivariateGaussian().begin(X).summary(X, y, None, N_CLASSES)
-    X[4, 1] = 1e200
+    X[4, 1] = 1e100
     with pytest.raises(DomainError, match=r"column 1: expected numbers with finite fourth powers"):
         MultivariateGaussian().begin(X).summary(X, y, None, N_CLASSES)
 

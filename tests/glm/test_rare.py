@@ -82,15 +82,15 @@ def test_a_class_of_few_rows(family):
     np.testing.assert_allclose(fit.standard_errors_, exact.standard_errors_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("value", [1e160, np.nan, np.inf])
+@pytest.mark.parametrize("value", [1e160, -1e152, np.nan, np.inf])
 def test_one_bad_cell_of_many_is_named(value):
     X = np.random.default_rng(0).normal(size=(60_000, 2))
     X[31_007, 1] = value
-    with pytest.raises(DataError, match=r"got .*in column 'x1'"):
+    with pytest.raises(DataError, match=r"column 'x1'.* got|got .* column 'x1'"):
         BinomialRegression().fit(X, np.arange(60_000) % 2)
 
 
 def test_columns_too_small_to_square_are_named():
     X = np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 1e-160]
-    with pytest.raises(DataError, match=r"size between 1e-150 and 1e150, got .* in column 'x1'"):
+    with pytest.raises(DataError, match=r"column 'x1': expected .* in size, got"):
         BinomialRegression().fit(X, np.arange(50) % 2)

@@ -78,6 +78,7 @@ def new_rows(n_rows: int = 500) -> pl.DataFrame:
     )
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_naive_bayes_with_columns_of_every_kind(tradeoff, shared):

@@ -41,6 +41,7 @@ def saved_and_loaded(model, tmp_path, **options):
     return load_model(path, trusted=options.get("trusted", ()))
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_from_its_file_is_the_same_model(name, tmp_path):
     table, y = mixed_table()
@@ -458,3 +459,14 @@ def test_hostile_names_and_labels_come_back_as_they_were(tmp_path):
     saved = saved_and_loaded(model, tmp_path)
     assert [column["name"] for column in saved.about["columns"]] == names
     np.testing.assert_array_equal(saved.estimator.predict_proba(table), model.predict_proba(table))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_model_that_warned_when_fitted_can_be_loaded(tmp_path):
+    x = np.linspace(-1.0, 1.0, 40)[:, None]
+    separated = NaiveBayes(tradeoff=0, l2=0, shared_variance=True).fit(x, x[:, 0] > 0)
+    gaps = NaiveBayes(tradeoff=0).fit(np.where(np.abs(x) < 0.1, np.nan, x), x[:, 0] > 0.3)
+    for model in (separated, gaps):
+        assert model._fitted.warnings
+        loaded = saved_and_loaded(model, tmp_path).estimator
+        np.testing.assert_array_equal(loaded.predict_proba(x), model.predict_proba(x))

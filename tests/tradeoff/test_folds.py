@@ -99,11 +99,12 @@ def test_numbers_of_any_size_are_dealt(scale):
     np.testing.assert_array_equal(fold, folds(LabelledRows(X, y, None, 3), 5))
 
 
-def test_a_column_without_any_cell_has_no_part():
+@pytest.mark.parametrize("same", [np.nan, 0.0, 3.5])
+def test_a_column_that_is_the_same_in_all_rows_has_no_part(same):
     rng = np.random.default_rng(0)
     X, codes = rng.normal(size=(40, 3)), rng.integers(2, size=40)
     X[rng.random(X.shape) < 0.2] = np.nan
-    wide = np.insert(X, [0, 2, 3], np.nan, axis=1)
+    wide = np.insert(X, [0, 2, 3], same, axis=1)
     for groups in (None, rng.integers(12, size=40)):
         expected = folds(LabelledRows(X, codes, None, 2), 5, groups)
         found = folds(LabelledRows(wide, codes, None, 2), 5, groups)

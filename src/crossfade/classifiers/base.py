@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
-from crossfade._typing import Integers
+from crossfade._typing import Floats, Integers
 from crossfade.choice import ColumnChoice, kinds_of
 from crossfade.classifiers.checks import check_tradeoff, prior_shift
 from crossfade.classifiers.views import FittedViews
@@ -75,6 +75,9 @@ class TradeoffClassifier(FittedViews, ABC):
 
     def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:
         """Tell the user of them."""
+
+    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None) -> None:
+        """Note what later batches must agree with."""
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
         """Return what a choice is made among: variants with the same statistics, widest first."""
@@ -191,6 +194,7 @@ class TradeoffClassifier(FittedViews, ABC):
         rows = LabelledRows(matrix, codes, weights, self.classes_.size)
         choices = self._choices(schema, rows, numbers)
         self._set_choices(choices)
+        self._begin_batches(X, schema, given)
         better = kinds_of(choices, schema.kinds)
         if better:
             matrix, schema = read_features(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,12 +13,16 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples
 
+from crossfade._checks import show
 from crossfade._fitting import whole_or_not_at_all
+from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.columns import read_columns
 from crossfade.table.decoding import table_library
+from crossfade.table.kinds import is_by_type, joined_cells, kinds_of_cells, seen_cells
 from crossfade.tradeoff.fitting import Sums, add_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -42,6 +47,11 @@ def _only_generative(estimator: Any) -> bool:
 class BatchClassifier(TradeoffClassifier, ABC):
     """A classifier with a tradeoff whose generative fit can be made in batches."""
 
+    #: Kinds of columns between which the model makes no difference.
+    _one_density: frozenset[str] = frozenset()
+
+    _cells: Floats | None = None
+
     @available_if(_only_generative)
     @whole_or_not_at_all
     def partial_fit(
@@ -54,8 +64,9 @@ class BatchClassifier(TradeoffClassifier, ABC):
         """Fit on one more batch of rows; batches give what one fit on all rows gives.
 
         Kinds of columns are settled by the first batch; new categories are learnt as they come.
-        Other numbers than 0 and 1 in a column that held only these, and numbers above 100 in one
-        of counts, would have given the column another kind: such a batch is refused.
+        A batch is refused where it and those before it, as one table, would have given a column
+        another kind: other numbers than 0 and 1 in a column that held only these, or whole numbers
+        that no longer vary as counts do.
 
         Parameters
         ----------
@@ -93,7 +104,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             self.classes_, codes = encode_labels(y, classes, n_samples=matrix.shape[0])
         else:
             matrix, schema = read_features(self, X, reset=False, extend=True)
-            self._check_batch(X, schema)
+            self._check_batch(X, schema, given)
             known, _ = encode_labels(self.classes_)
             _, codes = encode_labels(y, known, minimum=1, n_samples=matrix.shape[0])
             if classes is not None and not np.array_equal(encode_labels(classes)[0], known):
@@ -106,6 +117,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         if before is None:
             choices = self._choices(schema)
             self._set_choices(choices)
+            self._begin_batches(X, schema, given)
             density = self._density(schema, choices)
         else:
             assert before.sums is not None
@@ -115,8 +127,45 @@ class BatchClassifier(TradeoffClassifier, ABC):
             self._set_fitted(add_rows(rows, density, self._fit_options(self.classes_), before))
         return self
 
-    def _check_batch(self, X: Any, schema: Schema) -> None:
+    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None) -> None:
+        declared = self._declared_kinds(X)
+        by_type = np.full(schema.n_features, not isinstance(declared, str))
+        if isinstance(declared, Mapping):
+            by_type[[schema.index(column) for column in declared]] = False
+        follow = hasattr(self, "partial_fit")
+        self._cells = seen_cells(read_columns(X), by_type, weights) if follow else None
+
+    def _check_batch(self, X: Any, schema: Schema, weights: Floats | None) -> None:
         """Refuse a later batch whose cells would have given a column another kind."""
+        if self._cells is None:  # a model of an earlier version
+            return
+        columns, by_type = read_columns(X), is_by_type(self._cells)
+        for j in np.flatnonzero(~by_type).tolist():
+            known = schema.categories[j] or (0, 1)
+            if schema.kinds[j] == "boolean":
+                values = columns.columns[j].factorised[0]
+                if new := [value for value in values if value not in known]:
+                    expected = " and ".join(map(show, known))
+                    raise self._other_kind(schema, j, expected, show(new[0]))
+        cells = joined_cells(self._cells, seen_cells(columns, by_type, weights))
+        for j, kind in enumerate(kinds_of_cells(cells)):
+            before = schema.kinds[j]
+            if kind is None or kind == before or {kind, before} <= self._one_density:
+                continue
+            got = f"rows that with those before are {kind}"
+            if np.isfinite(cells[3, j]):
+                got += f" (from {cells[3, j]:g} to {cells[4, j]:g})"
+            raise self._other_kind(schema, j, f"{before} cells", got)
+        self._cells = cells
+
+    def _other_kind(self, schema: Schema, j: int, expected: str, got: str) -> DataError:
+        remedy = self._kind_remedy(schema.names[j] if schema.has_names else j)
+        return DataError(
+            f"{schema.where(j)}: expected {expected} as in the first batch, got {got}; {remedy}"
+        )
+
+    def _kind_remedy(self, column: Any) -> str:
+        return "give the tables as arrays of numbers, or the column as floats from the first on"
 
     def _widened(self, sums: Sums, schema: Schema) -> Sums:
         """Return the density and its sums with room for the schema's new categories."""

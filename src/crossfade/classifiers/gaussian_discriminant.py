@@ -120,6 +120,8 @@ feature_names_in_
 
     handle_unknown: Literal["ignore", "error"] = "ignore"
 
+    _one_density = frozenset({"continuous", "count"})
+
     def __init__(
         self,
         covariance: str = "shared",

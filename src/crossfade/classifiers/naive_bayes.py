@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from crossfade._checks import check_number, show
+from crossfade._checks import check_number
 from crossfade._typing import Integers
 from crossfade.choice import KIND_OF_DENSITY, ColumnChoice, by_evidence, by_type, report_of
 from crossfade.classifiers.batches import BatchClassifier, levels_of
@@ -21,8 +21,6 @@ from crossfade.densities import (
 )
 from crossfade.errors import DataError
 from crossfade.table import Schema
-from crossfade.table.columns import read_columns
-from crossfade.table.kinds import LARGEST_COUNT
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
@@ -254,24 +252,11 @@ default="auto"
         density: Density = kind(self.alpha)
         return density
 
-    def _check_batch(self, X: Any, schema: Schema) -> None:
-        columns = read_columns(X).columns
-        for j, kind in enumerate(schema.kinds):
-            of_type = self.density_report_[j]["by"] == "type"
-            if kind == "boolean":
-                known = schema.categories[j] or (0, 1)
-                other = [value for value in columns[j].factorised[0] if value not in known]
-            elif kind == "count" and of_type:
-                other = [value for value in columns[j].factorised[0] if value > LARGEST_COUNT]
-                known = (f"0 to {LARGEST_COUNT}",)
-            else:
-                continue
-            if other:
-                raise DataError(
-                    f"{schema.where(j)}: expected {' and '.join(map(str, known))} as in the first "
-                    f"batch, got {show(other[0])}; give the column another density from the first "
-                    f"batch on, for example density={{{schema.names[j]!r}: 'gaussian'}}"
-                )
+    def _kind_remedy(self, column: Any) -> str:
+        return (
+            "give the column a density of its own from the first batch on, for example "
+            f"density={{{column!r}: 'gaussian'}}"
+        )
 
 
 def _own_variances(product: Product) -> int:

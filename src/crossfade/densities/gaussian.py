@@ -13,6 +13,7 @@ from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.kernels import grouped_moments, quadratic_scores
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
+from crossfade.table.read import check_large
 
 __all__ = ["Gaussian"]
 
@@ -98,6 +99,8 @@ class Gaussian(Univariate):
         finite = np.isfinite(sums[2]).all(axis=0) & np.isfinite(sums[4])
         if not finite.all():
             self.check(X)
+        check_large(X, sums[2].sum(axis=0), self._shift)
+        if not finite.all():
             column = int(np.argmin(finite))
             largest = float(np.nanmax(np.abs(X[:, column])))
             remedy = "change the column's unit, or take its logarithm"

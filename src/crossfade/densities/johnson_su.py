@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.densities.gaussian import Gaussian
 from crossfade.errors import DataError
+from crossfade.table.read import check_large
 
 __all__ = ["JohnsonSU"]
 
@@ -84,7 +85,9 @@ class JohnsonSU(Gaussian):
         return new
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
-        return super().summary(self.stretched(X), codes, weights, n_classes)
+        sums = super().summary(self.stretched(X), codes, weights, n_classes)
+        check_large(X)
+        return sums
 
     def column_sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
         u: NDArray[np.float64] = super().column_sample(eta, size, rng)

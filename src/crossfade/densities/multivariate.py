@@ -24,6 +24,7 @@ from crossfade.densities.kernels import class_weights
 from crossfade.densities.univariate import safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 from crossfade.rowwise import group_rows
+from crossfade.table.read import check_large
 
 __all__ = ["COVARIANCES", "MultivariateGaussian"]
 
@@ -213,8 +214,11 @@ class MultivariateGaussian(Density):
         squares = [self._structure.diagonal(sums[2])]
         if self._scales:
             squares.append(np.atleast_1d(np.diagonal(sums[4]) if sums[4].ndim == 2 else sums[4]))
-        if not all(np.isfinite(part).all() for part in squares):
+        finite = all(np.isfinite(part).all() for part in squares)
+        if not finite:
             self.check(X)
+        check_large(X, squares[0].sum(axis=0), self._shift)
+        if not finite:
             column = int(np.argmax(np.abs(X).max(axis=0)))
             largest = float(np.abs(X[:, column]).max())
             remedy = "change the column's unit, or take its logarithm"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
 from crossfade.densities.kernels import class_weights
+from crossfade.table.read import check_large
 
 __all__ = ["Univariate", "statistic_scales"]
 
@@ -187,6 +188,7 @@ class Univariate(Density):
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         self.check(X)
+        check_large(X)
         onehot = class_weights(codes, weights, n_classes)
         present = ~np.isnan(X)
         statistics = self.sufficient_statistics(X)

@@ -44,6 +44,8 @@ class Column:
         Booleans, integers or floats (NaN: missing); None for categories.
     source : optional
         Where categories come from: a list of objects or a narwhals series.
+    gaps_tell : bool
+        Whether whole floats count as integers where a cell is missing.
     """
 
     def __init__(
@@ -52,7 +54,10 @@ class Column:
         storage: Storage,
         numbers: NDArray[Any] | None = None,
         source: Sequence[Any] | nw.Series[Any] | None = None,
+        *,
+        gaps_tell: bool = False,
     ) -> None:
+        self.gaps_tell = gaps_tell
         self.where = where
         self.storage = storage
         self.numbers = numbers
@@ -246,7 +251,7 @@ def _of_objects(items: list[Any], place: str) -> Column:
         return Column(place, storage, source=items)
     numbers = numbers_from_objects(items, storage, place)
     if storage == "float":
-        storage = _storage_of_floats(numbers)
+        return Column(place, _storage_of_floats(numbers), numbers, gaps_tell=True)
     return Column(place, storage, numbers)
 
 
@@ -321,7 +326,8 @@ def _of_series(series: nw.Series[Any], place: str) -> Column:
     if dtype.is_float():
         values = series.to_numpy()
         by_pandas = isinstance(native_dtype, np.dtype)
-        return Column(place, _storage_of_floats(values) if by_pandas else "float", values)
+        storage: Storage = _storage_of_floats(values) if by_pandas else "float"
+        return Column(place, storage, values, gaps_tell=by_pandas)
     return _of_unknown(series, native_dtype, place)
 
 

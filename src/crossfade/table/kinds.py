@@ -36,9 +36,19 @@ from numpy.typing import NDArray
 from crossfade._checks import show
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.table.columns import Columns
+from crossfade.table.columns import Column, Columns
 
-__all__ = ["Kind", "column_index", "declared_kinds", "detect_kinds", "listed"]
+__all__ = [
+    "Kind",
+    "column_index",
+    "declared_kinds",
+    "detect_kinds",
+    "is_by_type",
+    "joined_cells",
+    "kinds_of_cells",
+    "listed",
+    "seen_cells",
+]
 
 Kind = Literal["continuous", "count", "boolean", "categorical"]
 
@@ -125,28 +135,33 @@ def detect_kinds(
 
 def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> list[Kind]:
     """Return the kind of each column of integers (NaN: missing) by the rules of this module."""
-    kinds: list[Kind] = ["continuous"] * values.shape[1]
     if sample_weight is not None:
         keep = sample_weight > 0
         values, sample_weight = values[keep], sample_weight[keep]
     if not len(values):
-        return kinds
+        return ["continuous"] * values.shape[1]
     low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
-    boolean = (low >= 0) & (high <= 1)
-    small = np.flatnonzero((low == 0) & (high <= LARGEST_COUNT) & ~boolean)
-    mean, variance = _moments(values, small, sample_weight)
-    dispersed = (_DISPERSION[0] * mean <= variance) & (variance <= _DISPERSION[1] * mean)
-    for index in np.flatnonzero(boolean).tolist():
-        kinds[index] = "boolean"
-    for index in small[dispersed].tolist():
-        kinds[index] = "count"
-    return kinds
+    undecided = (low == 0) & (high <= LARGEST_COUNT) & (high > 1)
+    return _by_rules(low, high, _moments(values, undecided, sample_weight))
+
+
+def _by_rules(low: NDArray[Any], high: NDArray[Any], sums: NDArray[np.float64]) -> list[Kind]:
+    """Return kinds from the ranges and, for small numbers from 0 on, the sums of 1, x and x²."""
+    total, first, second = sums
+    mean = first / np.maximum(total, 1e-300)
+    variance = second / np.maximum(total, 1e-300) - mean * mean
+    count = (low == 0) & (high <= LARGEST_COUNT)
+    count &= (_DISPERSION[0] * mean <= variance) & (variance <= _DISPERSION[1] * mean)
+    kinds = np.where(count, "count", "continuous")
+    kinds[(low >= 0) & (high <= 1)] = "boolean"
+    return kinds.tolist()
 
 
 def _moments(
-    values: NDArray[Any], selected: NDArray[np.intp], weights: NDArray[np.float64] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weighted mean and (maximum-likelihood) variance of some columns of small integers."""
+    values: NDArray[Any], wanted: NDArray[np.bool_], weights: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the sums of 1, x and x², (3, n_columns), of some columns of small integers."""
+    selected = np.flatnonzero(wanted)
 
     def sums(rows: slice) -> NDArray[np.float64]:
         block = values[rows][:, selected].astype(np.float64)
@@ -156,6 +171,79 @@ def _moments(
         # Small whole numbers: with whole weights these sums are exact.
         return np.stack([weight @ present, weight @ block, weight @ (block * block)])
 
-    total, first, second = block_sum(sums, len(values))
-    mean = first / total
-    return mean, second / total - mean * mean
+    found = np.zeros((3, values.shape[1]))
+    if selected.size:
+        found[:, selected] = block_sum(sums, len(values))
+    return found
+
+
+# -- batches: what kinds are found by, kept as sums -----------------------------------------------
+
+#: What the cells of a batch were: integers by type, whole floats with gaps, without, other floats.
+#: And that the column's kind was given.
+_INTEGERS, _WITH_GAPS, _WHOLE, _FRACTIONS, _GIVEN = 1, 2, 4, 8, 16
+
+
+def seen_cells(
+    columns: Columns, by_type: NDArray[np.bool_], sample_weight: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return what kinds that go by type follow from, and :func:`joined_cells` adds up.
+
+    Shapes: by_type (n_columns,); sample_weight (n_rows,); → (6, n_columns), sums of 1, x and x²,
+    least and largest value, and what the cells were.
+    """
+    seen = np.zeros((6, len(columns.names)))
+    seen[5] = np.where(by_type, 0, _GIVEN)
+    seen[3], seen[4] = np.inf, -np.inf
+    if columns.matrix is not None and columns.matrix.dtype.kind == "f":
+        seen[5, by_type] = _FRACTIONS
+        return seen
+    keep = slice(None) if sample_weight is None else sample_weight > 0
+    weights = None if sample_weight is None else sample_weight[keep]
+    for index in np.flatnonzero(by_type).tolist():
+        column = columns.columns[index]
+        if column.numbers is None or not column.has_cells():
+            continue
+        values = column.numbers[keep][:, None]
+        seen[5, index] = flag = _cells_of(column)
+        if flag == _FRACTIONS or not len(values):
+            continue
+        low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+        seen[3, index], seen[4, index] = low[0], high[0]
+        small = (low >= 0) & (high <= LARGEST_COUNT)
+        seen[:3, index] = _moments(values, small, weights)[:, 0]
+    return seen
+
+
+def _cells_of(column: Column) -> int:
+    assert column.numbers is not None
+    if column.numbers.dtype.kind != "f" or column.storage == "boolean":
+        return _INTEGERS
+    if column.storage == "integer":
+        return _WITH_GAPS
+    whole = column.gaps_tell and bool((column.numbers == np.floor(column.numbers)).all())
+    return _WHOLE if whole else _FRACTIONS
+
+
+def joined_cells(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the same for the rows of both."""
+    joined = one + other
+    joined[3], joined[4] = np.minimum(one[3], other[3]), np.maximum(one[4], other[4])
+    joined[5] = one[5].astype(np.int64) | other[5].astype(np.int64)
+    return joined
+
+
+def is_by_type(seen: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return seen[5] != _GIVEN
+
+
+def kinds_of_cells(seen: NDArray[np.float64]) -> list[Kind | None]:
+    """Return the kinds that one table of all these rows would have, None where no cell tells."""
+    flags = seen[5].astype(np.int64)
+    integers = (flags & _FRACTIONS == 0) & ((flags & _WHOLE == 0) | (flags & _WITH_GAPS > 0))
+    return [
+        None if flag in (0, _GIVEN) else kind if integer else "continuous"
+        for flag, integer, kind in zip(
+            flags.tolist(), integers.tolist(), _by_rules(seen[3], seen[4], seen[:3]), strict=True
+        )
+    ]

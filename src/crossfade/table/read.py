@@ -15,7 +15,7 @@ from crossfade.errors import DataError, DomainError
 from crossfade.table.columns import read_columns
 from crossfade.table.schema import Schema
 
-__all__ = ["check_cells", "check_finite", "read_features"]
+__all__ = ["check_cells", "check_finite", "check_large", "read_features"]
 
 #: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e150, 1e-150
@@ -34,7 +34,7 @@ def read_features(
     """Return a table as one matrix, with the schema that was learnt or is already known.
 
     Infinite and very large values are not looked for: that would be one more pass over the data.
-    Call :func:`check_cells` when sums over the matrix turn out not to be finite.
+    Sums over the matrix show them (:func:`check_large`).
 
     Shapes: X (n_rows, n_features); sample_weight (n_rows,); matrix (n_rows, n_features).
     """
@@ -76,8 +76,22 @@ def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
     top = _largest(X)
     if not (top < _LARGEST).all():
         check_finite(X, names)
-        raise _size_error(top, top >= _LARGEST, f"numbers below {_LARGEST:g} in size", names)
+        _refuse_large(top, names)
     _refuse_small(top, names)
+
+
+def check_large(X: NDArray[Any], squares: Any = np.nan, shift: Any = 0.0) -> None:
+    """Refuse columns of numbers that are too large, looking only where sums leave it possible.
+
+    Shapes: X (n_rows, n_features); squares (n_features,), weighted sums of (X - shift)².
+    """
+    with np.errstate(invalid="ignore"):
+        small = (np.asarray(squares) < 1e-50 * _LARGEST**2) & (np.abs(shift) < 1e-5 * _LARGEST)
+    if not small.all():
+        large = np.broadcast_to(~small, X.shape[1])
+        top = np.zeros(X.shape[1])
+        top[large] = _largest(X[:, large])
+        _refuse_large(top, None)
 
 
 def _largest(X: NDArray[Any]) -> NDArray[np.float64]:
@@ -85,9 +99,15 @@ def _largest(X: NDArray[Any]) -> NDArray[np.float64]:
     top = np.zeros(X.shape[1])
     for start in range(0, X.shape[0], BLOCK_ROWS):
         block = X[start : start + BLOCK_ROWS]
-        for extreme in (np.fmax.reduce(block, axis=0), -np.fmin.reduce(block, axis=0)):
-            np.fmax(top, extreme, out=top)
+        for extreme in (np.fmax.reduce(block, axis=0), np.fmin.reduce(block, axis=0)):
+            np.fmax(top, np.abs(extreme.astype(np.float64)), out=top)
     return top
+
+
+def _refuse_large(top: NDArray[np.float64], names: Sequence[str] | None) -> None:
+    large = top >= _LARGEST
+    if large.any():
+        raise _size_error(top, large, f"numbers below {_LARGEST:g} in size", names)
 
 
 def _refuse_small(top: NDArray[np.float64], names: Sequence[str] | None) -> None:

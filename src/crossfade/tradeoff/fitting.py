@@ -212,8 +212,11 @@ class Fitted:
         return (self.whole if np.isnan(X).any() else self).scorer.posterior(X, log)
 
     def without_search(self) -> Fitted:
-        """Return the same with its densities found, and without what is needed to find them."""
-        return self if self.open is None else replace(self, open=None, settled=self.whole)
+        """Return the same with its densities found; what finds them and was told is left out."""
+        told = self if not self.warnings else replace(self, warnings=())
+        if self.open is None:
+            return told
+        return replace(told, open=None, settled=replace(self.whole, warnings=()))
 
 
 def fit_tradeoff(

@@ -44,7 +44,9 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
     Shapes: groups (n_samples,); → (n_samples,).
     """
     cells = np.asarray(rows.X, dtype=np.float64)
-    cells = cells[:, ~np.isnan(cells).all(axis=0)]  # a column without any cell has no part
+    # A column that is the same in all rows, or has no cell, tells none of them apart.
+    varies = (cells != cells[:1]) & ~(np.isnan(cells) & np.isnan(cells[:1]))
+    cells = cells[:, varies.any(axis=0)]
     first, which = _distinct(cells, rows.codes)
     codes = rows.codes[first]
     keys = _row_keys(cells[first])
