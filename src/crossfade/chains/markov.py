@@ -47,7 +47,7 @@ class ChainParameters:
         sum to 1.
     `stop` (n_states,) or None: Probability that the sequence ends after a step in this state; None
         where the length of a sequence is taken as given.
-    `theta`: The emission's parameters, a row a state.
+    `theta`: The emission's parameters, one row per state.
     """
 
     start: Floats

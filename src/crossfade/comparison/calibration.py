@@ -1,4 +1,4 @@
-"""Whether probabilities can be taken at their word, and how well they rank."""
+"""Whether probabilities agree with observed frequencies, and how well they rank."""
 
 from __future__ import annotations
 

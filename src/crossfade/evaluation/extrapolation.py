@@ -193,10 +193,10 @@ def _point_words(point: float, low: float, high: float, largest: int, unit: str)
         return f"no number of {unit} is expected to make it one hundredth lower."
     if point > farthest:
         return f"one hundredth lower takes more than {farthest:,.0f} {unit}, too many to estimate."
-    upper = f"{high - largest:,.0f}" if high <= farthest else "too many to estimate"
+    more = f"{max(low - largest, 1):,.0f}"
+    interval = f"{more} to {high - largest:,.0f}" if high <= farthest else f"at least {more}"
     return (
-        f"one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} "
-        f"({max(low - largest, 1):,.0f} to {upper})."
+        f"one hundredth lower takes about {max(point - largest, 1):,.0f} more {unit} ({interval})."
     )
 
 

@@ -272,7 +272,7 @@ def _fingerprint(models: Mapping[str, Any], plan: _Plan, random_state: int) -> d
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise DataError(
                 "checkpoint: expected models that can be pickled, so that the file of another run "
-                f"is known, got {name!r}, which cannot; replace what is defined on the spot, such "
+                f"is known, got {name!r}, which cannot; replace what is defined locally, such "
                 "as a lambda, by a function of a module, or leave checkpoint out"
             ) from error
     return {

@@ -164,7 +164,7 @@ class Regression(Results):
         if self.separated_:
             warnings.warn(
                 f"X: columns {shown(self.separated_)} separate the responses: along them the "
-                "likelihood rises for ever, so that no finite estimate exists and their standard "
+                "likelihood rises without limit, so no finite estimate exists and their standard "
                 "errors are infinite (the others are right); use method='firth' or l2 > 0",
                 SeparationWarning,
                 stacklevel=5,

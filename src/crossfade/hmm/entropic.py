@@ -62,7 +62,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         initial and a; L's intercepts are free.
     max_iter : int, default=500
     tol : float, default=1e-6
-        Joint training stops when no gradient entry exceeds this a step of the sequences.
+        Joint training stops when no gradient entry exceeds this per step of the sequences.
 
     Attributes
     ----------

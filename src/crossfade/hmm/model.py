@@ -59,8 +59,8 @@ default="categorical"
         Number of random starts without labels; the best is kept.
     max_iter : int, default=200
     tol : float, default=1e-6
-        Training stops when the objective gains no more than this a step of the sequences; for a
-        `tradeoff` below 1, when no gradient entry exceeds this a step.
+        Training stops when the objective gains no more than this per step of the sequences; for a
+        `tradeoff` below 1, when no gradient entry exceeds this per step.
     l2 : float, default=2.0
         Penalty (1 - λ) · ½ l2 · Σ weight² of a `tradeoff` below 1, on start, transition, end and
         emission weights, as the random field has it. "auto" and "best" try a tenth and ten times

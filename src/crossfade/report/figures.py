@@ -293,7 +293,7 @@ class Figures:
     # -- probabilities ---------------------------------------------------------------------------
 
     def reliability(self) -> Any:
-        """Whether probabilities can be taken at their word."""
+        """Whether probabilities agree with observed frequencies."""
         found = self.details.get("calibration")
         if not found:
             return None
