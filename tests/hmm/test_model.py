@@ -330,7 +330,7 @@ def test_labels_that_contradict_the_model_are_refused():
 
 
 @pytest.mark.parametrize(
-    "emission", ["poisson", Poisson(0.0), "bernoulli", Bernoulli(0.0), "gaussian"], ids=str
+    "emission", ["poisson", Poisson(0.0), "bernoulli", Bernoulli(0.0), "gaussian"]
 )
 def test_means_are_those_of_each_states_rows(emission):
     rng = np.random.default_rng(8)
