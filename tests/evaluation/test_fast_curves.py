@@ -45,8 +45,9 @@ def curves(model: Any, X: Any, y: Any, n_splits: int = 3) -> tuple[Any, Labelled
 
 
 def nested(model: Any, read: LabelledTable) -> NestedCurve:
-    schema = read.schema.learn(read.columns, model._declared_kinds(read.columns))
-    return NestedCurve("model", model, schema, schema.encode(read.columns), read.evaluator)
+    what = model.specify(read.columns, read.schema, read.evaluator.classes)
+    matrix = what.schema.encode(read.columns)
+    return NestedCurve("model", model, what, matrix, read.evaluator)
 
 
 def same_scores(one: Any, other: Any, splits: Any, sizes: Any, tol: float) -> None:
