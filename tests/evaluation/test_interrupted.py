@@ -248,7 +248,9 @@ def test_a_file_that_another_run_writes_is_refused(tmp_path):
     first = start(tmp_path, "shared", "fitted", 0.05)
     told(first, 2)
     with pytest.raises(DataError, match="expected a file that no other run is writing"):
-        learning_curve({"g": GaussianNB()}, *blobs(), n_splits=2, checkpoint=tmp_path / "shared")
+        learning_curve(
+            *blobs(), models={"g": GaussianNB()}, n_splits=2, checkpoint=tmp_path / "shared"
+        )
     assert finish(first) == "complete"
     assert finish(start(tmp_path, "alone", "fitted", 0.0)) == "complete"
     assert (tmp_path / "shared").read_bytes() == (tmp_path / "alone").read_bytes()
@@ -259,12 +261,12 @@ def test_records_that_do_not_count_up_are_refused(tmp_path, change):
     # As two runs leave them where files cannot be locked.
     file = tmp_path / "file"
     settings = {"train_sizes": [10, 40], "checkpoint": file}
-    learning_curve({"g": GaussianNB()}, *blobs(), n_splits=4, **settings)
+    learning_curve(*blobs(), models={"g": GaussianNB()}, n_splits=4, **settings)
     head, a, b, c, d = file.read_bytes().splitlines(keepends=True)
     lines = {"repeated": [a, b, b, c], "left out": [a, c, d], "swapped": [b, a, c, d]}[change]
     file.write_bytes(head + b"".join(lines))
     with pytest.raises(DataError, match=r"expected split \d in line \d .* changed the file"):
-        learning_curve({"g": GaussianNB()}, *blobs(), n_splits=4, **settings)
+        learning_curve(*blobs(), models={"g": GaussianNB()}, n_splits=4, **settings)
     assert file.read_bytes() == head + b"".join(lines)
 
 
