@@ -371,7 +371,7 @@ def test_control_c_prints_what_is_done_and_exits_with_130(table, tmp_path):
     assert process.returncode == 130
     assert shown.endswith(b"stopped by the keyboard\r\n")
     assert b"Traceback" not in shown
-    assert "the run was stopped early" in " ".join(out.split())
+    assert "Ctrl-C ended the run after" in " ".join(out.split())
 
 
 def test_a_poor_terminal_gets_question_marks(table):

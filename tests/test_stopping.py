@@ -32,6 +32,29 @@ main(sys.argv[1:])
 """
 )
 
+#: The same from the fit and the batch of compiled curves onwards that the first word tells.
+LATER = (
+    COMPILED
+    + """
+import itertools
+import crossfade.evaluation.run
+from crossfade import NaiveBayes
+from crossfade.cli import main
+
+def from_then_on(least, function):
+    number = itertools.count(1)
+    def work(*arguments, **options):
+        return (endless if next(number) >= int(least) else function)(*arguments, **options)
+    return work
+
+fits, batches = sys.argv[1].split(",")
+NaiveBayes.fit = from_then_on(fits, NaiveBayes.fit)
+run = crossfade.evaluation.run
+run.for_each_block = from_then_on(batches, run.for_each_block)
+main(sys.argv[2:])
+"""
+)
+
 POOL = (
     COMPILED
     + """
@@ -67,7 +90,11 @@ def start(script: str, *words: str, number: int = 1) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "CROSSFADE_NUM_THREADS": "1",  # no processes, unless a script asks for them
+        },
         start_new_session=True,
     )
     for _ in range(number):
@@ -117,6 +144,49 @@ def test_a_second_ctrl_c_ends_it_at_once(busy):
     _, err = process.communicate(timeout=30)
     assert time.monotonic() - started < 1.0
     assert (process.returncode, err) == (130, "stopped by the keyboard\n")
+
+
+MODELS = "--models", "nb:generative,nb:discriminative"
+
+
+@pytest.mark.parametrize(
+    ("least", "words", "found"),
+    [
+        # Of 40 fits of the table; in the evidence after it and in the curve between them.
+        ("24,99", ["compare", "iris", *MODELS, "--all-splits"], "Ctrl-C ended the run after"),
+        (
+            "42,99",
+            ["compare", "iris", *MODELS, "--all-splits", "--json", "{folder}/r.json"],
+            "rows should help",
+        ),
+        ("999,3", ["curve", "iris", *MODELS, "--splits", "400"], "2 splits of"),
+        ("12,99", ["curve", "iris", "--models", "nb:auto", "--sizes", "20,40"], "5 splits of"),
+    ],
+)
+def test_what_is_done_is_shown_although_a_fit_does_not_end(tmp_path, busy, least, words, found):
+    words = [word.format(folder=tmp_path) for word in words]
+    process = start(LATER, least, *words)
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - started < 3.0
+    assert (process.returncode, err) == (130, "stopped by the keyboard\n")
+    assert found in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("least", "said"),
+    [
+        ("24,99", "the time limit ended the run after"),
+        ("999,1", "the time was over before the learning curve was finished"),
+    ],
+)
+def test_a_time_limit_is_kept_although_a_fit_does_not_end(busy, least, said):
+    words = ["compare", "iris", *MODELS, "--all-splits", "--time", "6s"]
+    process = start(LATER, least, *words)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert said in " ".join(out.split())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])

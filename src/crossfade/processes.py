@@ -1,4 +1,4 @@
-"""Work on several processes: for many fits of which each is too small for threads to share.
+"""Work that is not done by the main thread: on several processes, or on a thread beside it.
 
 A small fit is short calls that hold the interpreter's lock, so that threads wait for each other.
 Processes do not; but each takes a second or two to start, and has its own copy of the data.
@@ -13,7 +13,9 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,16 +25,58 @@ from typing import Any, Final, TypeVar
 
 from crossfade.blocks import is_nobodys_worker, n_threads, threads
 
-__all__ = ["map_in_order", "work_as_chosen"]
+__all__ = ["apart", "map_in_order", "work_as_chosen"]
 
 #: Seconds of work left from which starting processes pays.
 _WORTH_SECONDS = 4.0
+
+#: Seconds that work has to stop at an interrupt before it is left behind.
+_PATIENCE: Final = 0.3
 
 #: Number of the Linux call that asks for a signal when the parent ends.
 _PR_SET_PDEATHSIG: Final = 1
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def apart(work: Callable[[], Result]) -> Result:
+    """Return ``work()``, done by a thread of its own where this is the main thread.
+
+    The main thread only waits, and so it obeys Ctrl-C and time limits at once, even while the work
+    sits in one long compiled call. The interrupt is passed on to the work; what does not stop by
+    then is left behind, and stops at its next instruction of Python.
+    """
+    if not is_nobodys_worker():
+        return work()
+    found: Future[Result] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        try:
+            found.set_result(context.run(work))
+        except BaseException as error:
+            found.set_exception(error)
+
+    thread = Thread(target=run, daemon=True)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(1.0)  # not for ever, since Windows would not wake it at Ctrl-C
+    except BaseException:
+        _end(thread)
+        raise
+    return found.result()
+
+
+def _end(thread: Thread) -> None:
+    """Let a thread end at its next instruction of Python; wait for that a little."""
+    import ctypes
+
+    identity = ctypes.c_ulong(thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(SystemExit))
+    if thread.ident is not None:
+        thread.join(_PATIENCE)
 
 
 def map_in_order(

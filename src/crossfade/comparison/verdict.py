@@ -119,7 +119,9 @@ def _which_end(result: ComparisonResult) -> str:
 
 def _why_not(result: ComparisonResult) -> str:
     """Return why there are no ends."""
-    if result.ended == "keyboard" or (not result.complete and result.curve is None):
+    if result.complete and result.curve is None:
+        return "the time was over before the learning curve was finished"
+    if result.curve is None:
         how = "Ctrl-C" if result.ended == "keyboard" else "the time limit"
         return (
             f"{how} ended the run after {result.n_splits} of {result.n_splits_asked} splits of the "

@@ -20,6 +20,7 @@ from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import score_predictions
+from crossfade.processes import apart
 
 __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 
@@ -196,12 +197,12 @@ class Evaluator:
             self.counts = before
 
     def guarded(self, name: str, work: Callable[[], Any]) -> Any:
-        """Run the work; return a Failure in place of an exception, and count warnings."""
+        """Run the work apart; return a Failure in place of an exception, and count warnings."""
         found = Counts()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                result = work()
+                result = apart(work)
             except Exception as error:  # whatever a model does, the others go on
                 result = Failure(_first_line(error))
                 found.failures[name] = (1, result.reason)

@@ -19,7 +19,7 @@ from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRICS
 from crossfade.evaluation.splits import Split
 from crossfade.evaluation.tracing import Tracer
-from crossfade.processes import map_in_order
+from crossfade.processes import apart, map_in_order
 
 __all__ = ["CurveRun"]
 
@@ -162,7 +162,7 @@ def _trace_compiled(
             for i in range(*block.indices(len(batch))):
                 scores[i] = {name: one.trace(batch[i], sizes) for name, one in tracers.items()}
 
-        for_each_block(work, len(batch), block_rows=1)
+        apart(partial(for_each_block, work, len(batch), block_rows=1))
         seconds = perf_counter() - start
         if seconds < 0.5 * _BATCH_SECONDS:
             size *= 2
