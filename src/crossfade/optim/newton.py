@@ -315,9 +315,8 @@ class _Path:
         norm = self.last.gradient_norm
         self.message = f"no step lowers the objective further; gradient norm {norm:.1e}"
         # Next to singular densities the gradient itself is known to few digits: what counts is how
-        # much a whole step could still gain.
-        gain = max(_noise(self.last.value, n_rows), _NEGLIGIBLE * n_rows)
-        self.converged = norm <= 1e3 * tol or -slope <= gain
+        # much a whole step could still gain. What rounding of a huge value hides is not nothing.
+        self.converged = norm <= 1e3 * tol or -slope <= _NEGLIGIBLE * n_rows
 
     def solution(self) -> Solution:
         last = self.last
@@ -368,6 +367,8 @@ def line_search(
     largest = float(np.abs(step).max(initial=0.0))
     length = 1.0
     for trial in range(max_trials):
+        if length * largest < shortest:
+            break  # no step at all, to rounding
         candidate = theta + length * step
         new_value, new_gradient = problem.value_and_gradient(candidate)
         if np.isfinite(new_value) and np.isfinite(new_gradient).all():
@@ -382,6 +383,4 @@ def line_search(
         if -slope <= noise and trial >= 3:
             break  # what the full step could gain is rounding; shorter ones gain less
         length *= 0.5 if np.isfinite(new_value) else 0.25
-        if length * largest < shortest:
-            break
     return None

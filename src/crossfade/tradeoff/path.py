@@ -186,7 +186,9 @@ def _has_many_classes(objective: TradeoffObjective) -> bool:
     """Return whether the classes' own blocks of the Hessian cost little against the whole."""
     if not objective.exact_labels or not objective.density.forms_statistics:
         return False
-    many = objective.n_parameters > max(LARGEST_CLASS, 5 * objective.n_free)
+    # What classes share is no block of one class: it does not count here.
+    own = objective.n_parameters - objective.n_tied
+    many = own > max(LARGEST_CLASS, 5 * objective.n_free)
     return many and objective.n_free <= LARGEST_CLASS
 
 
