@@ -155,9 +155,7 @@ def _best(
     from crossfade.comparison import compare
     from crossfade.comparison.models import affordable, own_models
 
-    rows = problem.evaluator
-    models = own_models()
-    models, note = affordable(models, rows.X, len(rows.codes), len(rows.classes))
+    models, note = affordable(own_models(), problem.data.column_kinds, len(problem.data.classes))
     result = compare(
         table.X,
         table.y,

@@ -117,8 +117,8 @@ def compare(
     n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
     chosen = _line_up(models)
     if models is None:
-        evaluator = problem.evaluator
-        chosen, note = affordable(chosen, evaluator.X, n_train, len(evaluator.classes))
+        data = problem.data
+        chosen, note = affordable(chosen, data.column_kinds, len(data.classes))
         problem = problem if note is None else replace(problem, notes=(*problem.notes, note))
     splits = list(
         repeated_splits(

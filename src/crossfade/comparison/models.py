@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
 from crossfade.table.preparation import Preparation
+from crossfade.tradeoff.path import most_searched
 
 __all__ = [
     "SHORT_NAMES",
@@ -35,11 +36,6 @@ _VARIANTS: Final[dict[str, float | str]] = {
     "discriminative": 0.0,
     "auto": "auto",
 }
-
-#: Parameters up to which a Gaussian with full covariance is fitted by Newton's method, and cells
-#: (parameters times training rows) from which a fit without it takes minutes.
-_EASY_PARAMETERS: Final = 1_500
-_MOST_CELLS: Final = 20_000_000
 
 #: Short names of the models and references.
 SHORT_NAMES: Final = {
@@ -63,10 +59,10 @@ def default_models() -> dict[str, Any]:
     Naive Bayes and Gaussian discriminants with shared and with full covariance, each at tradeoff
     1 ("generative"), 0 ("discriminative") and "auto"; and from scikit-learn a logistic regression
     with its penalty chosen by cross-validated log-loss, a random forest, histogram gradient
-    boosting and the majority class. Naive Bayes and gradient boosting take the table as it is. The
-    forest gets 0/1 columns for text and takes missing numbers as they are. Logistic regression and
-    the Gaussian discriminants get a :class:`~crossfade.table.preparation.Preparation` first: 0/1
-    columns for text, the training median for missing numbers.
+    boosting and the majority class. Crossfade's models and gradient boosting take the table as it
+    is. The forest gets 0/1 columns for text and takes missing numbers as they are. Logistic
+    regression gets a :class:`~crossfade.table.preparation.Preparation` first: 0/1 columns for
+    text, the training median for missing numbers.
 
     Returns
     -------
@@ -90,40 +86,33 @@ def own_models() -> dict[str, Any]:
         models[f"naive Bayes {variant}"] = NaiveBayes(tradeoff=tradeoff)
     for covariance in ("shared", "full"):
         for variant, tradeoff in _VARIANTS.items():
-            discriminant = GaussianDiscriminant(covariance, tradeoff=tradeoff)
-            models[f"{covariance} Gaussian {variant}"] = make_pipeline(
-                Preparation(drop_first=True), discriminant
-            )
+            model = GaussianDiscriminant(covariance, tradeoff=tradeoff)
+            models[f"{covariance} Gaussian {variant}"] = model
     return models
 
 
 def affordable(
-    models: Mapping[str, Any], X: Any, n_train: int, n_classes: int
+    models: Mapping[str, Any], kinds: Sequence[str], n_classes: int
 ) -> tuple[dict[str, Any], str | None]:
-    """Leave out the default models whose single fit would take minutes on this table.
+    """Leave out the default model whose single fit costs far more than a logistic regression's.
 
-    Those are the Gaussians with full covariance at a tradeoff other than 1, whose weights are as
-    many as there are products of two columns.
+    That is the Gaussian with full covariance at tradeoff 0, whose weights are as many as there are
+    products of two numeric columns; "auto" leaves such tradeoffs out by the same rule.
 
-    Shapes: X (n_rows, n_columns).
+    Takes kinds: the columns' kinds.
     """
-    label = "full Gaussian"
-    slow = [
-        name
-        for name in models
-        if name in (f"{label} {v}" for v, tradeoff in _VARIANTS.items() if tradeoff != 1.0)
-    ]
-    if not slow:
-        return dict(models), None
-    d = Preparation(drop_first=True).fit(X).source_columns_.size
-    parameters = n_classes * (d * (d + 3) // 2 + 1)
-    if parameters <= _EASY_PARAMETERS or parameters * n_train <= _MOST_CELLS:
+    name = "full Gaussian discriminative"
+    d = sum(kind in ("continuous", "count") for kind in kinds)
+    parameters, regression = n_classes * (d * (d + 3) // 2 + 1), n_classes * (d + 1)
+    most = most_searched(regression)
+    if name not in models or parameters <= most:
         return dict(models), None
     note = (
-        f"{' and '.join(slow)} left out: {parameters:,} parameters ({d} columns, text as 0/1 "
-        f"columns) on {n_train:,} rows would take minutes per fit; ask for them by name: full"
+        f"{name} left out: {parameters:,} parameters for {d} numeric columns, where a logistic "
+        f"regression has {regression:,} (at most {most:,} are fitted unasked); ask for it by name: "
+        "full"
     )
-    return {name: model for name, model in models.items() if name not in slow}, note
+    return {each: model for each, model in models.items() if each != name}, note
 
 
 def model_notes(models: Mapping[str, Any], *, mixed: bool) -> list[str]:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 
-__all__ = ["class_free_moments", "conditional_means", "left_over", "missing_patterns"]
+__all__ = ["RIDGE", "class_free_moments", "conditional_means", "left_over", "missing_patterns"]
 
 #: Steps of EM, most rows it looks at, and the change of moments (in deviations) that ends it.
 _STEPS, _MOST_ROWS, _CHANGE = 50, 2_000, 1e-4
 
 #: Ridge on correlations: columns that repeat each other tell no more than one of them.
-_RIDGE = 1e-8
+RIDGE = 1e-8
 
 
 def missing_patterns(X: Floats) -> Iterator[tuple[NDArray[np.bool_], Integers]]:
@@ -32,7 +32,7 @@ def _regression(C: Floats, gone: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Return coefficients of missing columns on present ones, and what variance they leave."""
     here = ~gone
     within = C[np.ix_(here, here)]
-    within = within + np.diag(_RIDGE * np.maximum(np.diagonal(within), 1e-300))
+    within = within + np.diag(RIDGE * np.maximum(np.diagonal(within), 1e-300))
     slopes: Any = np.linalg.solve(within, C[np.ix_(here, gone)]).T
     return slopes, C[np.ix_(gone, gone)] - slopes @ C[np.ix_(here, gone)]
 

@@ -395,6 +395,20 @@ class MultivariateGaussian(Density):
         parts = structure.natural(np.zeros((1, self.n_features)), variances)
         return np.hstack(parts)[0]
 
+    @property
+    def standard_total(self) -> tuple[Floats, Floats]:
+        """Mean and covariance of all rows in the standardised columns, (d,), (d, d)."""
+        return self._total
+
+    def standard_moments(self, eta: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Return means and covariances of the standardised columns, and which columns vary.
+
+        Shapes: → (K, d), (K, d, d), (d,).
+        """
+        m, C = self._moments_of(eta)
+        C = C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
+        return m, C, self._inverse_scale > 0
+
     def _moments_of(self, eta: Floats) -> tuple[Floats, Floats]:
         """Return means and covariances in z; those of columns that do not vary are 0 and 1."""
         return self._structure.moments(*self._split(self._filled(eta, self._standard_natural)))
@@ -450,9 +464,7 @@ class MultivariateGaussian(Density):
         if self.missing != "marginal" or not np.isnan(X).any():
             return values
         z = (X - self._location) * self._inverse_scale
-        m, C = self._moments_of(eta)
-        C = C if C.ndim == 3 else C[:, :, None] * np.eye(self.n_features)
-        active = self._inverse_scale > 0
+        m, C, active = self.standard_moments(eta)
         for gone, rows in missing_patterns(X):
             here = np.flatnonzero(~gone & active)
             for k in range(eta.shape[0]):
@@ -583,7 +595,7 @@ class MultivariateGaussian(Density):
         z = X - self._location
         z *= self._inverse_scale
         if self.fills_missing and np.isnan(z).any():
-            mean, C = self._total
+            mean, C = self.standard_total
             z = np.where(self._inverse_scale > 0, conditional_means(z, mean, C), 0.0)
         return z
 

@@ -8,7 +8,7 @@ estimator's own formula on that matrix, in double precision throughout.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from crossfade.densities import (
     MultivariateGaussian,
     Product,
 )
+from crossfade.densities.filling import RIDGE
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.io.saved import table_schema
@@ -413,18 +414,97 @@ def _multivariate_scores(
     graph: Graph, X: str, density: MultivariateGaussian, natural: Floats, partition: Floats
 ) -> str:
     d, k = density.n_features, natural.shape[0]
-    z = _standardised(graph, X, *density.standardisation)
+    standard = _standardised(graph, X, *density.standardisation)
+    z = standard
+    if density.fills_missing:
+        z = _filled_in(graph, z, density)
     scores = graph.add(graph.times(z, natural[:, :d]), graph.constant(-partition.sum(axis=1)))
-    if density.shared:  # the quadratic form is all classes' and says nothing about them
+    if not density.shared:  # else the quadratic form is all classes' and says nothing about them
+        form = density.quadratic_form(natural)
+        diagonal = np.diagonal(form, axis1=1, axis2=2)
+        if np.count_nonzero(form) == np.count_nonzero(diagonal):
+            more = graph.times(graph.node("Mul", z, z), diagonal)
+        else:
+            wide = form.transpose(1, 0, 2).reshape(d, k * d)
+            images = graph.reshape(graph.node("MatMul", z, graph.constant(wide)), [-1, k, d])
+            products = graph.node("Mul", images, graph.reshape(z, [-1, 1, d]))
+            more = graph.node("ReduceSum", products, graph.integers([2]), keepdims=0)
+        scores = graph.add(scores, more)
+    if density.missing != "marginal":
         return scores
-    form = density.quadratic_form(natural)
-    diagonal = np.diagonal(form, axis1=1, axis2=2)
-    if np.count_nonzero(form) == np.count_nonzero(diagonal):
-        return graph.add(scores, graph.times(graph.node("Mul", z, z), diagonal))
-    wide = form.transpose(1, 0, 2).reshape(d, k * d)
-    images = graph.reshape(graph.node("MatMul", z, graph.constant(wide)), [-1, k, d])
-    products = graph.node("Mul", images, graph.reshape(z, [-1, 1, d]))
-    return graph.add(scores, graph.node("ReduceSum", products, graph.integers([2]), keepdims=0))
+    return _where_incomplete(
+        graph, standard, scores, lambda rows: _marginal_scores(graph, rows, density, natural)
+    )
+
+
+def _where_incomplete(graph: Graph, z: str, values: str, of: Callable[[str], str]) -> str:
+    """Return the values, those of rows with missing cells replaced by what `of` makes of them."""
+    gone = graph.node("ReduceMax", graph.double(graph.node("IsNaN", z)), graph.integers([1]))
+    which = graph.node("NonZero", graph.int64(graph.reshape(gone, [-1])))
+    which = graph.node("Transpose", which, perm=[1, 0])
+    return graph.node("ScatterND", values, which, of(graph.node("GatherND", z, which)))
+
+
+def _filled_in(graph: Graph, z: str, density: MultivariateGaussian) -> str:
+    """Return the rows with each missing number at its mean given the row's other numbers."""
+    d = density.n_features
+    mean, C = density.standard_total
+    ridged = C + np.diag(RIDGE * np.maximum(np.diagonal(C), 1e-300))
+
+    def fill(rows: str) -> str:
+        away, present = _present(graph, graph.node("Sub", rows, graph.constant(mean)))
+        solved, _ = _solved(graph, ridged[None], graph.reshape(away, [-1, 1, d]), present)
+        told = graph.node("MatMul", graph.reshape(solved, [-1, d]), graph.constant(C))
+        told = graph.add(told, graph.constant(mean))
+        known = graph.node("Where", graph.node("IsNaN", rows), told, rows)
+        varies = density.standardisation[1] > 0.0
+        return graph.node("Mul", known, graph.constant(varies.astype(float)))
+
+    return _where_incomplete(graph, z, z, fill)
+
+
+def _marginal_scores(graph: Graph, z: str, density: MultivariateGaussian, natural: Floats) -> str:
+    """Return each class's log density of the numbers that a row has."""
+    d = density.n_features
+    m, C, active = density.standard_moments(natural)
+    z, present = _present(graph, z)
+    present = graph.node("Mul", present, graph.constant(active.astype(float)))
+    away = graph.node("Sub", graph.reshape(z, [-1, 1, d]), graph.constant(m))
+    away = graph.node("Mul", away, graph.reshape(present, [-1, 1, d]))
+    solved, log_determinant = _solved(graph, C, away, present)
+    form = graph.node("Mul", solved, away)
+    total = graph.node("ReduceSum", form, graph.integers([2]), keepdims=0)
+    half = graph.constant(np.array(-0.5))
+    return graph.node("Mul", graph.add(total, log_determinant), half)
+
+
+def _solved(graph: Graph, C: Floats, away: str, present: str) -> tuple[str, str]:
+    """Solve C u = away among the columns that a row has; return u and log |C| of these.
+
+    Gauss and Jordan's elimination, a column at a time; these matrices need no exchange of rows.
+
+    Shapes: C (K, d, d); away (n_rows, K, d); present (n_rows, d); → (n_rows, K, d), (n_rows, K).
+    """
+    k, d = C.shape[:2]
+    down, across = (graph.reshape(present, shape) for shape in ([-1, 1, d, 1], [-1, 1, 1, d]))
+    both = graph.node("Mul", down, across)
+    one = graph.constant(np.array(1.0))
+    unit = graph.node("Mul", graph.node("Sub", one, down), graph.constant(np.eye(d)))
+    among = graph.add(graph.node("Mul", both, graph.constant(C)), unit)
+    system = graph.node("Concat", among, graph.reshape(away, [-1, k, d, 1]), axis=3)
+    total = None
+    for j in range(d):
+        row = graph.node("Gather", system, graph.integers([j]), axis=2)
+        pivot = graph.node("Gather", row, graph.integers([j]), axis=3)
+        row = graph.node("Div", row, pivot)
+        factor = graph.node("Gather", system, graph.integers([j]), axis=3)
+        factor = graph.node("Sub", factor, graph.constant(np.eye(d)[j][:, None]))
+        system = graph.node("Sub", system, graph.node("Mul", factor, row))
+        log = graph.reshape(graph.node("Log", pivot), [-1, k])
+        total = log if total is None else graph.add(total, log)
+    assert total is not None  # a Gaussian has columns
+    solution = graph.node("Gather", system, graph.integers([d]), axis=3)
+    return graph.reshape(solution, [-1, k, d]), total
 
 
 def _standardised(graph: Graph, X: str, location: Floats, inverse: Floats) -> str:

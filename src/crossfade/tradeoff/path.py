@@ -27,6 +27,7 @@ __all__ = [
     "is_separated",
     "is_slow",
     "minimise",
+    "most_searched",
     "points",
 ]
 
@@ -263,7 +264,7 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
         last = _LAST_WITH_MISSING if objective.has_missing else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
         regression = objective.n_classes * (objective.density.n_linear + 1)
-        most = max(regression, min(_PAYING * regression, _DENSE))
+        most = most_searched(regression)
         kind = objective.tied.tobytes()
         kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
         if kind not in kinds and kept != below:
@@ -277,6 +278,11 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
         tried = points(objective.l2, several=several, last=last)
         found.append([point for point in tried if point[0] in (1.0, *kept)])
     return found, "; ".join(remarks)
+
+
+def most_searched(regression: int) -> int:
+    """Return the most parameters worth their time where a logistic regression has so many."""
+    return max(regression, min(_PAYING * regression, _DENSE))
 
 
 def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:
