@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[1]
 if (_beside := ROOT.parent / "shared" / "data").is_dir():
     os.environ.setdefault("CROSSFADE_DATA", str(_beside))
 
+# As many tests run at once as there are cores: processes and threads within them would only fight
+# over these. Tests of threads say how many they want.
+os.environ.setdefault("CROSSFADE_NUM_THREADS", "1")
+
 # No time limit: the first call of a compiled kernel compiles it. No randomness: a failure must come
 # back when it is looked at. `pytest --hypothesis-profile=explore` looks further afield.
 hypothesis.settings.register_profile(

@@ -13,8 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from crossfade.errors import DataError
-
 __all__ = [
     "destination",
     "discard_unfinished",
@@ -44,6 +42,8 @@ def is_stream(path: Path) -> bool:
 def refuse_device(path: Path) -> None:
     """Raise where a path to be read names a device."""
     if path.is_char_device() or path.is_block_device():
+        from crossfade.errors import DataError  # brings scikit-learn, which takes a while
+
         raise DataError(
             f"{path}: expected a file, got a device, whose end may never come; save its data in "
             "a file first"

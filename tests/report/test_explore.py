@@ -200,7 +200,8 @@ def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
             await pages.asked_for("faulty")
         work.cancel()
 
-    asyncio.run(clicks())
+    with ThreadPoolExecutor(1) as elsewhere:  # the browser of other tests has a loop in this thread
+        elsewhere.submit(asyncio.run, clicks()).result()
 
 
 def test_the_page_in_a_browser_offers_choices(browser, server):

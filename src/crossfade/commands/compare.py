@@ -22,7 +22,6 @@ from crossfade.commands.options import (
     Text,
     TrainSize,
 )
-from crossfade.errors import DataError
 
 __all__ = ["register"]
 
@@ -124,6 +123,8 @@ def _write_page(path: Path, content: dict[str, Any]) -> None:
 
 def _seconds(text: str) -> float:
     """Return a time such as 90, 90s, 1.5m or 1h in seconds."""
+    from crossfade.errors import DataError
+
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
     try:
