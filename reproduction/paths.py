@@ -81,8 +81,8 @@ def fit_path(
     rows = LabelledRows(X, codes, None, n_classes)
     bound = bind(density, rows)
     objective = (
-        TradeoffObjective(rows, bound, 1.0, 0.0)
+        TradeoffObjective.of(rows, bound, 1.0, 0.0)
         if n_components == 1
-        else MixtureObjective(rows, bound, 1.0, 0.0, n_components=n_components, seed=seed)
+        else MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=n_components, seed=seed)
     )
     return FittedPath(objective, follow(objective, [(at, 0.0) for at in tradeoffs], tol=tol))

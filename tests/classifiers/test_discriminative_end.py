@@ -237,7 +237,7 @@ def test_the_limit_has_the_largest_joint_likelihood_of_that_posterior():
     X, y = load_iris(return_X_y=True)
     model = GaussianDiscriminant("full", tradeoff=0).fit(X, y)
     rows = LabelledRows(X, y.astype(np.int64), None, 3)
-    joint = TradeoffObjective(rows, bind(model._density(model.schema_), rows), 1.0, 1.0)
+    joint = TradeoffObjective.of(rows, bind(model._density(model.schema_), rows), 1.0, 1.0)
     gradient = joint.value_and_gradient(joint.theta(model.parameters_))[1]
     weights, offsets, _ = joint.split(gradient)
     assert np.abs(weights.sum(axis=0)).max() < 1e-6 * len(X)

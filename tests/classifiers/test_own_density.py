@@ -147,7 +147,7 @@ def test_the_path_between_is_convex_and_chosen_by_leave_one_out():
 def test_leave_one_out_equals_refits():
     X, y = geometric(150)
     rows = LabelledRows(X, y.astype(np.int64), None, 2)
-    objective = TradeoffObjective(rows, bind(Geometric(), rows), 0.5, 1.0)
+    objective = TradeoffObjective.of(rows, bind(Geometric(), rows), 0.5, 1.0)
     theta = minimise(objective, cold_start(objective)).theta
     approximate = losses(approximate_leave_one_out(objective, theta).scores, y, None)
     exact = np.empty((len(y), 2))

@@ -184,7 +184,7 @@ def test_other_covariances_do_not_depend_on_the_standardisation(covariance: str)
     # The penalty is on the weights of standardised columns in either case.
     posteriors = []
     for bound in bounds:
-        objective = TradeoffObjective(LabelledRows(X, y, None, N_CLASSES), bound, 0.5, 2.0)
+        objective = TradeoffObjective.of(LabelledRows(X, y, None, N_CLASSES), bound, 0.5, 2.0)
         solution = minimise(objective, cold_start(objective))
-        posteriors.append(log_normalise(objective.scores(solution.theta))[1])
+        posteriors.append(log_normalise(objective.passes.scores(solution.theta))[1])
     assert_allclose(*posteriors, rtol=1e-7, atol=1e-9)

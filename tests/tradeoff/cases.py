@@ -93,14 +93,14 @@ def make(
         X[rng.random(X.shape) < 0.2] = np.nan
     weights = rng.uniform(0.2, 3.0, size=n) if weighted else None
     rows = LabelledRows(X, codes, weights, k, has_missing=missing)
-    return TradeoffObjective(rows, bind(density(), rows), tradeoff, l2)
+    return TradeoffObjective.of(rows, bind(density(), rows), tradeoff, l2)
 
 
 def start(objective: TradeoffObjective, seed: int = 0) -> np.ndarray:
     """Return a point inside the domain: the generative fit to rows with random labels."""
     rng = np.random.default_rng(seed)
     rows, bound = objective.rows, objective.bound
-    share = rng.dirichlet(np.full(objective.n_classes, 0.5), size=rows.n_samples)
+    share = rng.dirichlet(np.full(objective.passes.n_classes, 0.5), size=rows.n_samples)
     share *= rng.gamma(0.5, size=rows.n_samples)[:, None]
     density = objective.density
     absent = density.missing_factors(rows.X)
@@ -132,7 +132,7 @@ def specification(objective: TradeoffObjective, theta: np.ndarray) -> float:
     likelihood = weights @ (lam * own + (1.0 - lam) * (own - logsumexp(joint, axis=1)))
     prior = (eta * bound.prior_sums).sum() - (partition * bound.prior_counts).sum()
     standardised = (eta * bound.statistic_scale)[:, ~density.tied]
-    if objective.n_classes == 2:
+    if objective.passes.n_classes == 2:
         penalty = ((standardised[1] - standardised[0]) ** 2).sum()
     else:
         penalty = ((standardised - standardised.mean(axis=0)) ** 2).sum()

@@ -33,7 +33,9 @@ def test_full_covariance_of_fifty_columns_and_ten_classes(wide, tradeoff):
     rows = LabelledRows(X, y.astype(np.int64), None, 10)
     tracemalloc.start()
     try:
-        objective = TradeoffObjective(rows, bind(MultivariateGaussian("full"), rows), tradeoff, 1.0)
+        objective = TradeoffObjective.of(
+            rows, bind(MultivariateGaussian("full"), rows), tradeoff, 1.0
+        )
         assert not is_dense(objective)
         assert objective.n_parameters == 10 * (50 + 1275 + 1)
         solution = minimise(objective, cold_start(objective))
@@ -51,7 +53,9 @@ def test_a_shared_covariance_of_sixty_columns(wide, tradeoff):
     X, y = wide
     X = np.hstack([X, X[:, :10] ** 2])
     rows = LabelledRows(X, y % 3, None, 3)
-    objective = TradeoffObjective(rows, bind(MultivariateGaussian("shared"), rows), tradeoff, 1.0)
+    objective = TradeoffObjective.of(
+        rows, bind(MultivariateGaussian("shared"), rows), tradeoff, 1.0
+    )
     assert not is_dense(objective)
     solution = minimise(objective, cold_start(objective))
     assert solution.converged, solution.message

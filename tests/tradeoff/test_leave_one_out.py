@@ -33,7 +33,7 @@ def refitted_scores(density, rows, objective):
     scores = np.zeros((rows.n_samples, rows.n_classes))
     for i in range(rows.n_samples):
         part = without(rows, i)
-        own = TradeoffObjective(part, bind(density, part), objective.tradeoff, objective.l2)
+        own = TradeoffObjective.of(part, bind(density, part), objective.tradeoff, objective.l2)
         fit = minimise(own, cold_start(own))
         own_rows = rows.take(np.array([i]))
         parameters = own.parameters(fit.theta)
@@ -55,11 +55,11 @@ def refitted_scores(density, rows, objective):
 def test_mean_losses_equal_refits(name, columns, every, density, tradeoff):
     """Ten rows and more a parameter, where the selection relies on it: within 2 %."""
     rows = rows_of(name, columns, every)
-    objective = TradeoffObjective(rows, bind(density, rows), tradeoff, 1.0)
+    objective = TradeoffObjective.of(rows, bind(density, rows), tradeoff, 1.0)
     fit = minimise(objective, cold_start(objective))
     left_out = approximate_leave_one_out(objective, fit.theta)
     exact = refitted_scores(density, rows, objective)
-    inside = losses(objective.scores(fit.theta), rows.codes, None)
+    inside = losses(objective.passes.scores(fit.theta), rows.codes, None)
     one, other = losses(left_out.scores, rows.codes, None), losses(exact, rows.codes, None)
     assert one["log_loss"] == pytest.approx(other["log_loss"], rel=0.02)
     assert one["brier"] == pytest.approx(other["brier"], rel=0.02)
@@ -87,12 +87,12 @@ def test_every_row_is_exact_to_first_order(name, tradeoff):
         light = LabelledRows(rows.X, rows.codes, weights, 3)
         sums, counts = totals(objective.density, light)
         own = type(bound)(**{**vars(bound), "sums": sums, "counts": counts})
-        at = TradeoffObjective(light, own, tradeoff, objective.l2)
+        at = TradeoffObjective.of(light, own, tradeoff, objective.l2)
         optimum = minimise(at, fit.theta)
         left_out = approximate_leave_one_out(at, optimum.theta, np.array([i])).scores[0]
         gone = without(light, i)
         sums, counts = totals(objective.density, gone)
-        none = TradeoffObjective(
+        none = TradeoffObjective.of(
             gone, type(bound)(**{**vars(bound), "sums": sums, "counts": counts}), tradeoff, 0.7
         )
         exact = minimise(none, optimum.theta)
@@ -116,7 +116,7 @@ def totals(density, rows):
 
 
 def row_scores(objective, theta, i):
-    scores = objective.scores(theta)[i]
+    scores = objective.passes.scores(theta)[i]
     return scores - scores[-1]
 
 
@@ -129,7 +129,7 @@ def test_a_weight_of_three_is_three_rows():
     density = MultivariateGaussian("shared_full")
     results = []
     for part in (weighted, repeated):
-        objective = TradeoffObjective(part, bind(density, part), 0.4, 1.0)
+        objective = TradeoffObjective.of(part, bind(density, part), 0.4, 1.0)
         theta = minimise(objective, cold_start(objective)).theta
         results.append(approximate_leave_one_out(objective, theta).scores)
     np.testing.assert_allclose(results[0][index], results[1], atol=1e-7)
@@ -139,7 +139,7 @@ def test_a_missing_cell_does_not_spoil_it():
     objective = make("product", 2, tradeoff=0.5, missing=True, n=400)
     fit = minimise(objective, cold_start(objective))
     left_out = approximate_leave_one_out(objective, fit.theta)
-    inside = losses(objective.scores(fit.theta), objective.rows.codes, None)["log_loss"]
+    inside = losses(objective.passes.scores(fit.theta), objective.rows.codes, None)["log_loss"]
     outside = losses(left_out.scores, objective.rows.codes, None)["log_loss"]
     assert inside < outside < 1.1 * inside
 
@@ -161,7 +161,7 @@ def test_leverage_grows_where_a_row_decides_alone():
     X[0] = [30.0, 0.0]
     codes = rng.integers(2, size=80)
     rows = LabelledRows(X, codes, None, 2)
-    objective = TradeoffObjective(rows, bind(Gaussian(shared_variance=True), rows), 0.0, 0.01)
+    objective = TradeoffObjective.of(rows, bind(Gaussian(shared_variance=True), rows), 0.0, 0.01)
     fit = minimise(objective, cold_start(objective))
     leverage = approximate_leave_one_out(objective, fit.theta).leverage
     assert leverage.argmax() == 0

@@ -32,7 +32,7 @@ def table(n_classes, n_columns, n_rows=200, missing=0.1, seed=0):
 
 def objective_of(X, levels, y, tradeoff):
     rows = LabelledRows(X, y, None, int(y.max()) + 1, has_missing=bool(np.isnan(X).any()))
-    return TradeoffObjective(rows, bind(Categorical(levels), rows), tradeoff, 1.0)
+    return TradeoffObjective.of(rows, bind(Categorical(levels), rows), tradeoff, 1.0)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])

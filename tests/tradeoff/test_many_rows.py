@@ -22,7 +22,7 @@ def make(n: int, order: str) -> TradeoffObjective:
         index = np.lexsort((X[:, 0], y))
         X, y = X[index], y[index]
     rows = LabelledRows(X, y, None, 2)
-    return TradeoffObjective(rows, bind(Gaussian(), rows), 1.0, 1.0)
+    return TradeoffObjective.of(rows, bind(Gaussian(), rows), 1.0, 1.0)
 
 
 @pytest.mark.parametrize("order", ["drawn", "sorted"])
@@ -38,7 +38,7 @@ def test_leave_one_out_on_sampled_curvature(tradeoff, order):
         )
         for s in (1.0, share)
     )
-    trained = losses(objective.scores(theta), objective.rows.codes, None)
+    trained = losses(objective.passes.scores(theta), objective.rows.codes, None)
     # What leaving a row out costs is proportional to the inverse curvature, whose relative error
     # over m sampled rows is about the root of parameters/m: a fifth here.
     optimism = exact["log_loss"] - trained["log_loss"]

@@ -32,7 +32,7 @@ def two_moons(n=200, seed=0, weighted=False):
 def make(covariance, tradeoff=0.5, c=2, **kwargs):
     rows = two_moons(**kwargs)
     bound = bind(MultivariateGaussian(covariance), rows)
-    return MixtureObjective(rows, bound, tradeoff, 0.5, n_components=c, n_init=2)
+    return MixtureObjective.of(rows, bound, tradeoff, 0.5, n_components=c, n_init=2)
 
 
 def definition(objective, theta):
@@ -83,7 +83,7 @@ def test_em_never_falls(covariance):
         parameters, counts, _ = expectation_maximisation(
             rows, bound, 3, n_init=1, seed=5, max_iter=rounds
         )
-        objective = MixtureObjective(rows, bound, 1.0, 0.0, n_components=3, n_init=1)
+        objective = MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=3, n_init=1)
         values.append(-definition(objective, objective.theta(parameters)))
         assert counts.sum() == pytest.approx(rows.n_samples)
     assert (np.diff(values) > -1e-9 * np.abs(values[0])).all()
@@ -96,7 +96,7 @@ def test_several_starts_are_at_least_as_good_as_one():
         bound = bind(MultivariateGaussian(covariance), rows)
         values = []
         for n_init in (1, 8):
-            objective = MixtureObjective(rows, bound, 1.0, 0.0, n_components=4, n_init=n_init)
+            objective = MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=4, n_init=n_init)
             values.append(objective.value(objective.theta(objective.generative())))
         assert values[1] <= values[0] + 1e-6  # where EM stops
 
@@ -106,7 +106,7 @@ def test_the_likelihood_is_scikit_learns_mixture(monkeypatch):
     monkeypatch.setattr(mixture, "_PSEUDO_ROWS", 0.0)
     rows = two_moons(n=300)
     bound = bind(MultivariateGaussian("full"), rows)
-    objective = MixtureObjective(rows, bound, 1.0, 0.0, n_components=2, n_init=4)
+    objective = MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=2, n_init=4)
     density, best = objective.density, objective.generative()
     means, covariances = density.moments(best.natural)
     log_share = best.offset + density.log_partition(best.natural).sum(axis=1)
@@ -133,12 +133,12 @@ def test_one_component_is_the_plain_density(covariance, tradeoff, monkeypatch):
     monkeypatch.setattr(mixture, "_PSEUDO_ROWS", 0.0)
     rows = two_moons()
     bound = bind(MultivariateGaussian(covariance), rows)
-    plain = TradeoffObjective(rows, bound, tradeoff, 0.5)
-    mixed = MixtureObjective(rows, bound, tradeoff, 0.5, n_components=1)
+    plain = TradeoffObjective.of(rows, bound, tradeoff, 0.5)
+    mixed = MixtureObjective.of(rows, bound, tradeoff, 0.5, n_components=1)
     theta = minimise(plain, cold_start(plain)).theta
     assert mixed.value(theta) == pytest.approx(plain.value(theta), rel=1e-12)
     other = minimise(mixed, cold_start(mixed)).theta
-    np.testing.assert_allclose(mixed.scores(other), plain.scores(theta), atol=1e-6)
+    np.testing.assert_allclose(mixed.passes.scores(other), plain.passes.scores(theta), atol=1e-6)
 
 
 @pytest.mark.parametrize("covariance", ["full", "spherical", "shared_spherical"])

@@ -11,7 +11,7 @@ from tests.tradeoff.cases import DENSITIES, make, start
 
 
 def posterior(objective, theta):
-    scores = objective.scores(theta)
+    scores = objective.passes.scores(theta)
     return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
 
 

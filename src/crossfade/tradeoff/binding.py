@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,18 @@ from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["bind", "has_missing", "has_missing_cells", "summarise"]
+__all__ = [
+    "SMALLEST_WITH_MISSING",
+    "any_missing",
+    "bind",
+    "has_missing",
+    "has_missing_cells",
+    "summarise",
+    "with_unseen_factors",
+]
+
+#: What stands for λ = 0 where cells are missing.
+SMALLEST_WITH_MISSING = 1e-4
 
 #: Doubles in a block: enough rows of each class for their products to be fast.
 _BLOCK_DOUBLES = 400_000
@@ -60,3 +72,27 @@ def has_missing_cells(X: NDArray[Any]) -> bool:
 
     with np.errstate(over="ignore"):
         return block_sum(block, X.shape[0]) > 0.0
+
+
+def any_missing(rows: LabelledRows, bound: Bound) -> bool:
+    """Return whether a cell is missing of a factor that has a say."""
+    absent = bound.counts < rows.class_weights[:, None] * (1.0 - 1e-9)
+    return bool((absent & ~bound.density.idle).any())
+
+
+def with_unseen_factors(bound: Bound) -> Bound:
+    """Return the bound density with parameters held in place where no cell speaks for them.
+
+    A class without any cell of a factor would have that part of its density pulled wherever it
+    lowers the other classes' loss. Pseudo-rows at the mean of all classes, as many as the rows at
+    the smallest λ, keep the column from saying anything about that class.
+    """
+    unseen = (bound.counts + bound.prior_counts <= 0.0) / SMALLEST_WITH_MISSING
+    if not unseen.any():
+        return bound
+    unseen *= bound.counts.max(axis=0)
+    return replace(
+        bound,
+        prior_counts=bound.prior_counts + unseen,
+        prior_sums=bound.prior_sums + unseen[:, bound.density.factors] * bound.statistic_mean,
+    )

@@ -99,11 +99,11 @@ def _conjugate_gradients(
 
 def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
-    if objective.density.forms_statistics and objective.n_free <= LARGEST_CLASS:
+    if objective.density.forms_statistics and objective.passes.n_free <= LARGEST_CLASS:
         solve = _tied_blocks(objective, theta)
-    elif objective.tradeoff > 0.0 and not objective.n_tied:
+    elif objective.tradeoff > 0.0 and not objective.passes.n_tied:
         solve = _density_curvature(objective, theta)
-    elif objective.n_free > _LARGEST_BLOCK:
+    elif objective.passes.n_free > _LARGEST_BLOCK:
         solve = _diagonal(objective)
     elif objective.tradeoff > 0.0:
         solve = _tied_blocks(objective, theta)
@@ -129,9 +129,9 @@ def _density_curvature(objective: TradeoffObjective, theta: Floats) -> Callable[
     """
     lam, density = objective.tradeoff, objective.density
     scale = objective.bound.statistic_scale
-    eta = objective.natural(theta)
+    eta = objective.passes.natural(theta)
     slope = (density.mean(eta) - objective.bound.statistic_mean) / scale
-    mass = lam * np.maximum(objective.class_weights, 1e-6 * objective.n_rows)
+    mass = lam * np.maximum(objective.passes.class_weights, 1e-6 * objective.n_rows)
     counts = mass[:, None] + lam * objective.bound.prior_counts[:, density.factors]
 
     def solve(v: Floats) -> Floats:
@@ -146,7 +146,7 @@ def _density_curvature(objective: TradeoffObjective, theta: Floats) -> Callable[
 def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
     """Standardised statistics have variance one: a class's curvature is about its share."""
     total, lam = objective.n_rows, objective.tradeoff
-    share = np.maximum(objective.class_weights / total, 1.0 / total)
+    share = np.maximum(objective.passes.class_weights / total, 1.0 / total)
     scale = total * np.maximum(share * (1.0 - share) * (1.0 - lam) + lam * share, 0.1 / total)
 
     def solve(v: Floats) -> Floats:
@@ -159,15 +159,17 @@ def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
 
 def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert the classes' mean curvature in (W_k, c_k) at λ = 0, from a sample of the rows."""
-    k, p = objective.n_classes, objective.n_free
+    k, p = objective.passes.n_classes, objective.passes.n_free
     total, n = objective.n_rows, objective.rows.n_samples
     index = sample_rows(n, min(1.0, _SAMPLE / n))
     seen = 0.0
-    eta, offset, absent = objective.row_coefficients(theta)
+    eta, offset, absent = objective.passes.row_coefficients(theta)
     block = np.zeros((p + 1, p + 1))
     size = max(64, 4_000_000 // (p + 1))
     for first in range(0, index.size, size):
-        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        Z, posterior, weights = objective.passes.design(
+            index[first : first + size], eta, offset, absent
+        )
         seen += Z.shape[0] if weights is None else float(weights.sum())
         v = (posterior * (1.0 - posterior)).sum(axis=1) / k
         Z *= np.sqrt(v if weights is None else v * weights)[:, None]
@@ -190,7 +192,7 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
 def _tied_blocks(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert the classes' own blocks, and what ties them by block elimination."""
     inverses = np.linalg.inv(_class_blocks(objective, theta))
-    coupled = _Tied(objective, theta) if objective.n_tied else None
+    coupled = _Tied(objective, theta) if objective.passes.n_tied else None
 
     def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
         right = np.column_stack([weights, offsets])[:, :, None]
@@ -215,7 +217,7 @@ class _Tied:
 
     def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
         self.objective = objective
-        self.eta = objective.natural(theta)
+        self.eta = objective.passes.natural(theta)
         self.scale = objective.bound.statistic_scale
         self.weight = objective.partition_weight(theta)[:, objective.density.factors]
 
@@ -226,14 +228,14 @@ class _Tied:
     def to_tied(self, weights: Floats) -> Floats:
         """Return what changes of the classes' weights add to the tied gradient."""
         full = np.zeros_like(self.eta)
-        full[:, self.objective.free] = weights
-        return self._curvature(full)[:, self.objective.tied].sum(axis=0)
+        full[:, self.objective.passes.free] = weights
+        return self._curvature(full)[:, self.objective.passes.tied].sum(axis=0)
 
     def to_classes(self, tied: Floats) -> Floats:
         """Return what a change of the tied weights adds to the classes' gradients."""
         full = np.zeros_like(self.eta)
-        full[:, self.objective.tied] = tied
-        return self._curvature(full)[:, self.objective.free]
+        full[:, self.objective.passes.tied] = tied
+        return self._curvature(full)[:, self.objective.passes.free]
 
     def solve(self, tied: Floats) -> Floats:
         """Return the tied weights that answer a gradient, the classes' own eliminated.
@@ -242,27 +244,29 @@ class _Tied:
         classes up to their weights, which add up.
         """
         full = np.zeros((1, self.eta.shape[1]))
-        full[:, self.objective.tied] = tied
+        full[:, self.objective.passes.tied] = tied
         inverse = self.objective.density.inverse_hessian_product(self.eta[:1], full * self.scale)
         solved = inverse * self.scale / np.maximum(self.weight.sum(axis=0), 1e-300)
-        return solved[0, self.objective.tied]
+        return solved[0, self.objective.passes.tied]
 
 
 def _class_blocks(objective: TradeoffObjective, theta: Floats) -> Floats:
     """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
-    k, p, lam = objective.n_classes, objective.n_free, objective.tradeoff
-    density, total, free = objective.density, objective.n_rows, objective.free
+    k, p, lam = objective.passes.n_classes, objective.passes.n_free, objective.tradeoff
+    density, total, free = objective.density, objective.n_rows, objective.passes.free
     n = objective.rows.n_samples
     index = sample_rows(n, min(1.0, _SAMPLE / n))
     seen = 0.0
-    eta, offset, absent = objective.row_coefficients(theta)
+    eta, offset, absent = objective.passes.row_coefficients(theta)
     blocks = np.zeros((k, p + 1, p + 1))
-    natural = objective.natural(theta)
+    natural = objective.passes.natural(theta)
     scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
     slope = ((density.mean(natural) - mean) / scale)[:, free] if lam > 0.0 else np.zeros((k, p))
-    size = objective.block_rows
+    size = objective.passes.block_rows
     for first in range(0, index.size if lam < 1.0 else 0, size):
-        Z, posterior, weights = objective.design(index[first : first + size], eta, offset, absent)
+        Z, posterior, weights = objective.passes.design(
+            index[first : first + size], eta, offset, absent
+        )
         seen += Z.shape[0] if weights is None else float(weights.sum())
         if absent is None:
             own, missing = Z, None
@@ -285,7 +289,7 @@ def _class_blocks(objective: TradeoffObjective, theta: Floats) -> Floats:
     blocks[:, np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
     if lam > 0.0:
         inner = density.free_hessian(natural)
-        share = objective.class_weights / total
+        share = objective.passes.class_weights / total
         weight = objective.partition_weight(theta)[:, density.factors[free]]
         for c in range(k):
             column = np.append(slope[c], 1.0)

@@ -73,8 +73,8 @@ class FitOptions:
     def objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
         """Return the objective at λ = 1 of rows and of the density bound to them."""
         if self.n_components == 1:
-            return TradeoffObjective(rows, bound, 1.0, self.l2)
-        return MixtureObjective(
+            return TradeoffObjective.of(rows, bound, 1.0, self.l2)
+        return MixtureObjective.of(
             rows,
             bound,
             1.0,

@@ -58,12 +58,12 @@ def approximate_leave_one_out(
     One unit of weight is left out of a row, or all of it if it has less: a row of weight three
     then counts as three equal rows.
     """
-    lam, k = objective.tradeoff, objective.n_classes
+    lam, k = objective.tradeoff, objective.passes.n_classes
     with single_threaded_blas():  # threads would wait for each other over such small products
         H, log_z_gradient = objective.leave_one_out_curvature(theta, share)
         factor = factorise(H)
-        maps = objective.coefficient_maps(theta)
-        eta, offset, absent = objective.row_coefficients(theta)
+        maps = objective.passes.coefficient_maps(theta)
+        eta, offset, absent = objective.passes.row_coefficients(theta)
         last = maps[-1]
         contrasts = [maps[a] - last for a in range(k - 1)]
         half = [scipy.linalg.cho_solve(factor, c.T, check_finite=False).T for c in contrasts]
@@ -72,15 +72,15 @@ def approximate_leave_one_out(
         normaliser = np.array([half[a] @ log_z_gradient for a in range(k - 1)])
     # The scores leave out what is tied, all classes having it in common; the joint part of a
     # row's gradient does not.
-    with_tied = lam > 0.0 and objective.n_tied > 0
-    towards_tied = [h[:, h.shape[1] - objective.n_tied :] for h in half]
+    with_tied = lam > 0.0 and objective.passes.n_tied > 0
+    towards_tied = [h[:, h.shape[1] - objective.passes.n_tied :] for h in half]
     n = objective.rows.n_samples if index is None else index.size
     scores, fitted = np.zeros((n, k)), np.zeros((n, k))
     leverage = np.empty(n)
 
     def block(span: slice) -> None:
         rows = span if index is None else index[span]
-        Z, posterior, weights = objective.design(rows, eta, offset, absent)
+        Z, posterior, weights = objective.passes.design(rows, eta, offset, absent)
         unit = np.ones(Z.shape[0]) if weights is None else np.minimum(weights, 1.0)
         tau = posterior[:, :-1]
         Q = np.empty((Z.shape[0], k - 1, k - 1))
@@ -94,7 +94,7 @@ def approximate_leave_one_out(
                 change[:, a] += lam * np.einsum("ij,ij->i", Z @ towards_last[a], Z)
             change -= lam * (Z @ normaliser.T)
         if with_tied:
-            statistics = objective.tied_statistics(rows)
+            statistics = objective.passes.tied_statistics(rows)
             for a in range(k - 1):
                 change[:, a] += lam * np.einsum("ij,ij->i", Z @ towards_tied[a], statistics)
         kept = (1.0 - lam) * unit
@@ -104,7 +104,7 @@ def approximate_leave_one_out(
         )
         scores[span, :-1] = fitted[span, :-1] - unit[:, None] * change
 
-    for_each_block(block, n, block_rows=objective.block_rows)
+    for_each_block(block, n, block_rows=objective.passes.block_rows)
     return LeftOut(scores, fitted, leverage)
 
 

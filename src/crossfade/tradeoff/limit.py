@@ -29,7 +29,7 @@ class _Common:
 
     def theta(self, common: Floats) -> Floats:
         weights, offsets, tied = self.objective.split(self.base)
-        p = self.objective.n_free
+        p = self.objective.passes.n_free
         return self.objective.join(weights + common[:p], offsets, tied + common[p:])
 
     def value(self, common: Floats) -> float:
@@ -42,9 +42,9 @@ class _Common:
 
     def curvature(self, common: Floats, share: float = 1.0) -> Floats:
         H = self.objective.curvature(self.theta(common))
-        k, p = self.objective.n_classes, self.objective.n_free
+        k, p = self.objective.passes.n_classes, self.objective.passes.n_free
         free, tied = slice(0, k * p), slice(k * p + k, None)
-        size = p + self.objective.n_tied
+        size = p + self.objective.passes.n_tied
         summed = np.empty((size, size))
         summed[:p, :p] = H[free, free].reshape(k, p, k, p).sum(axis=(0, 2))
         summed[:p, p:] = H[free, tied].reshape(k, p, -1).sum(axis=0)
@@ -65,8 +65,8 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
     weights, offsets, _ = joint.split(theta)
     centres, _, tied = joint.split(joint.theta(joint.one_density()))
     centre = centres[0]
-    common = np.concatenate([np.zeros(joint.n_free), tied])
-    no_tied = np.zeros(joint.n_tied)
+    common = np.concatenate([np.zeros(joint.passes.n_free), tied])
+    no_tied = np.zeros(joint.passes.n_tied)
 
     def problem(t: float) -> _Common:
         between = t * (weights - weights.mean(axis=0))

@@ -11,16 +11,20 @@ states. It is not convex: the path starts from the best of several EM runs.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
+from crossfade.tradeoff.passes import RowPasses
 
 __all__ = ["MixtureObjective", "expectation_maximisation"]
 
@@ -32,39 +36,37 @@ _EM_TOL = 1e-9
 _PSEUDO_ROWS = 0.01
 
 
+@dataclass(frozen=True, eq=False)
 class MixtureObjective(TradeoffObjective):
     """Φ_λ over the components of every class.
 
-    Parameters
+    Attributes
     ----------
-    rows : LabelledRows
-        Complete rows.
-    bound : Bound
-        Of the classes; its density is used for every component.
-    tradeoff, l2 : float
     n_components : int
         Components of each class.
-    n_init : int
-        EM runs.
-    seed : int
-        Of their starts.
+    best : Parameters
+        Of the best of the EM runs.
     """
 
-    exact_labels = False
+    exact_labels: ClassVar[bool] = False
 
-    def __init__(
-        self,
+    n_components: int
+    best: Parameters
+
+    @classmethod
+    def of(
+        cls,
         rows: LabelledRows,
         bound: Bound,
         tradeoff: float,
         l2: float,
         *,
-        n_components: int,
+        n_components: int = 1,
         n_init: int = 5,
         seed: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self._best, counts, sums = expectation_maximisation(
+    ) -> Self:
+        """Return the objective of complete rows, with the classes' density for every component."""
+        best, counts, sums = expectation_maximisation(
             rows, bound, n_components, n_init=n_init, seed=seed
         )
         prior_counts, prior_sums = _component_prior(bound, n_components)
@@ -75,15 +77,17 @@ class MixtureObjective(TradeoffObjective):
             prior_counts=prior_counts,
             prior_sums=prior_sums,
         )
-        super().__init__(rows, states, tradeoff, l2)
-        self._own = np.repeat(np.eye(rows.n_classes, dtype=bool), n_components, axis=1)
-
-    def _state_weights(self) -> Floats:
-        return self.bound.counts[:, 0]
+        passes = RowPasses.of(rows, states, states.counts[:, 0])
+        return cls(passes, float(tradeoff), float(l2), n_components, best)
 
     def generative(self) -> Parameters:
         """Return the best of the EM runs."""
-        return self._best
+        return self.best
+
+    @cached_property
+    def _own(self) -> NDArray[np.bool_]:
+        """Which states are of a class, shape (n_classes, n_states)."""
+        return np.repeat(np.eye(self.rows.n_classes, dtype=bool), self.n_components, axis=1)
 
     def _responsibilities(self, span: slice, scores: Floats) -> tuple[Floats, Floats]:
         """Return log Σ over the own class's states and their shares, by row."""
@@ -91,18 +95,18 @@ class MixtureObjective(TradeoffObjective):
         return log_normalise(own)
 
     def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        eta, offset, _ = self.row_coefficients(theta)
+        eta, offset, _ = self.passes.row_coefficients(theta)
 
         def block(span: slice) -> tuple[float, Floats, Floats]:
-            carrier, _, scores = self._block_scores(span, eta, offset, None)
+            carrier, _, scores = self.passes.block_scores(span, eta, offset, None)
             log_sum, share = self._responsibilities(span, scores)
             weights = self.rows.block_weights(span)
             value = float(log_sum.sum() if weights is None else log_sum @ weights)
             if weights is not None:
                 share = share * weights[:, None]
-            return value, *self._block_sums(carrier, None, share)
+            return value, *self.passes.block_sums(carrier, None, share)
 
-        return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+        return block_sum(block, self.rows.n_samples, block_rows=self.passes.block_rows)
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the Hessian, its negative eigenvalues turned positive where it has any.
@@ -121,11 +125,11 @@ class MixtureObjective(TradeoffObjective):
 
     def _label_curvature(self, theta: Floats) -> Floats:
         """Return Σ w J'(diag q - qq')J, q the shares within the own class."""
-        eta, offset, absent = self.row_coefficients(theta)
-        k, p = self.n_classes, self.n_free
+        eta, offset, absent = self.passes.row_coefficients(theta)
+        k, p = self.passes.n_classes, self.passes.n_free
 
         def block(span: slice) -> Floats:
-            Z, posterior, weights = self.design(span, eta, offset, absent)
+            Z, posterior, weights = self.passes.design(span, eta, offset, absent)
             with np.errstate(divide="ignore"):
                 share = self._responsibilities(span, np.log(posterior))[1]
             v = np.ones(Z.shape[0]) if weights is None else weights
@@ -137,7 +141,7 @@ class MixtureObjective(TradeoffObjective):
                     out[a, :, b] = Z.T @ (Z * w[:, None])
             return out
 
-        blocks = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+        blocks = block_sum(block, self.rows.n_samples, block_rows=self.passes.block_rows)
         H = np.zeros((self.n_parameters, self.n_parameters))
         index = np.concatenate([np.append(c * p + np.arange(p), k * p + c) for c in range(k)])
         H[np.ix_(index, index)] = blocks.reshape(k * (p + 1), k * (p + 1))

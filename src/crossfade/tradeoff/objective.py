@@ -20,22 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
-from crossfade.densities.base import Bound
+from crossfade.densities.base import Bound, Density
 from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.passes import KeptStatistics, RowPasses
+from crossfade.tradeoff.passes import RowPasses
 
 __all__ = ["Parameters", "TradeoffObjective", "generative"]
-
-#: What stands for λ = 0 where cells are missing.
-SMALLEST_WITH_MISSING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -66,100 +64,96 @@ def generative(bound: Bound, class_weights: Floats) -> Parameters:
     return Parameters(eta, log_prior - partition)
 
 
-class TradeoffObjective(RowPasses):
+@dataclass(frozen=True, eq=False)
+class TradeoffObjective:
     """Φ_λ as a :class:`~crossfade.optim.newton.Problem` over standardised parameters.
 
-    Parameters
+    Attributes
     ----------
-    rows : LabelledRows
-    bound : Bound
-        Density with counts, sums and prior; one row of each per class.
+    passes : RowPasses
+        The rows, the density bound to them, and the passes over them.
     tradeoff : float
         λ in [0, 1].
     l2 : float
         Strength of the penalty on the discriminative weights.
 
-    A row's class may be a mixture of several *states* (a subclass says which); all that is said
-    here of classes is then true of states. A parameter vector holds, in this order, the free
-    weights W (n_classes, n_free), the offsets c (n_classes,) and the tied weights V (n_tied,).
+    A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets c
+    (n_classes,) and the tied weights V (n_tied,).
     """
 
     #: Whether a row's own term is linear in the parameters: one state a class.
-    exact_labels = True
+    exact_labels: ClassVar[bool] = True
 
-    def __init__(self, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> None:
-        self.rows, self.bound, self.l2 = rows, bound, float(l2)
-        self.has_missing = rows.has_missing and _any_missing(rows, bound)
-        if self.has_missing:
-            self.bound = bound = _with_unseen_factors(bound)
-        self.tradeoff = self._attainable(tradeoff)
-        density = bound.density
-        self.density = density
-        self._kept = KeptStatistics(rows, density)
-        self.n_classes = bound.counts.shape[0]
-        self.tied = np.asarray(density.tied, dtype=bool)
-        self.free = ~self.tied
-        self.n_free = int(self.free.sum())
-        self.n_tied = int(self.tied.sum())
-        self._scale, self._mean = bound.statistic_scale, bound.statistic_mean
-        self._free_scale, self._free_mean = self._scale[self.free], self._mean[self.free]
-        self._factors = density.factors
-        self._penalty = l2 * (2.0 if rows.n_classes == 2 else 1.0)
-        class_weights = self._state_weights()
-        self._class_weights = class_weights
-        self._total = float(class_weights.sum())
-        mean, scale = self._mean, self._scale
-        counts = bound.counts[:, self._factors]
-        self._sums = (bound.sums - counts * mean) / scale
-        prior_counts = bound.prior_counts[:, self._factors]
-        self._prior_sums = (bound.prior_sums - prior_counts * mean) / scale
-        self._missing_counts = class_weights[:, None] - bound.counts
+    passes: RowPasses
+    tradeoff: float
+    l2: float
 
-    def _state_weights(self) -> Floats:
-        return self.rows.class_weights
+    @classmethod
+    def of(cls, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> Self:
+        """Return the objective of rows and of the density bound to them."""
+        return cls(RowPasses.of(rows, bound), 1.0, float(l2)).with_tradeoff(tradeoff)
 
-    # -- parameters ------------------------------------------------------------------------------
+    # -- the data --------------------------------------------------------------------------------
 
     @property
-    def class_weights(self) -> Floats:
-        """Return the total weight of the rows of each class (or state), shape (n_classes,)."""
-        return self._class_weights
+    def rows(self) -> LabelledRows:
+        """Return the rows."""
+        return self.passes.rows
+
+    @property
+    def bound(self) -> Bound:
+        """Return the density with counts, sums and prior."""
+        return self.passes.bound
+
+    @property
+    def density(self) -> Density:
+        """Return the density."""
+        return self.passes.density
+
+    @property
+    def has_missing(self) -> bool:
+        """Return whether a cell is missing of a factor that has a say."""
+        return self.passes.has_missing
 
     @property
     def n_rows(self) -> float:
         """Return the total weight of the rows."""
-        return self._total
+        return self.passes.total
+
+    # -- parameters ------------------------------------------------------------------------------
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the length of a parameter vector."""
+        return self.passes.n_parameters
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
+        return self.passes.split(theta)
+
+    @property
+    def _penalty(self) -> float:
+        return self.l2 * (2.0 if self.rows.n_classes == 2 else 1.0)
 
     def with_tradeoff(self, tradeoff: float) -> Self:
         """Return the same objective at another λ; the data are shared."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.tradeoff = self._attainable(tradeoff)
-        return other
+        return replace(self, tradeoff=self._attainable(tradeoff))
 
     def with_penalty(self, l2: float) -> Self:
         """Return the same objective with another strength of the penalty; the data are shared."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.l2 = float(l2)
-        other._penalty = other.l2 * (2.0 if self.rows.n_classes == 2 else 1.0)
-        return other
+        return replace(self, l2=float(l2))
 
     def without_tied(self) -> Self:
         """Return the function at λ = 0 without the tied parameters, which it does not depend on.
 
         Its parameter vectors are those of this objective cut off before the tied weights.
         """
-        other = self.with_tradeoff(0.0)
-        other.n_tied = 0
-        return other
+        return replace(self.with_tradeoff(0.0), passes=replace(self.passes, n_tied=0))
 
     def without_rows(self) -> Self:
         """Return the same objective without the rows: at λ = 1 it is a function of their sums."""
-        other = self.with_tradeoff(1.0)
-        other.rows = self.rows.take(np.zeros(0, dtype=np.int64))
-        other._kept = KeptStatistics(other.rows, self.density)
-        return other
+        none = self.rows.take(np.zeros(0, dtype=np.int64))
+        return replace(self.with_tradeoff(1.0), passes=self.passes.over(none))
 
     def _attainable(self, tradeoff: float) -> float:
         """Return λ, or the small one that stands for 0 where cells are missing.
@@ -169,18 +163,18 @@ class TradeoffObjective(RowPasses):
         """
         return max(float(tradeoff), SMALLEST_WITH_MISSING) if self.has_missing else float(tradeoff)
 
-    def sampled(self, share: float) -> TradeoffObjective:
+    def sampled(self, share: float) -> Self:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
         index = sample_rows(self.rows.n_samples, share)
         rows = self.rows.take(index)
-        up = self._total / max(float(rows.class_weights.sum()), 1e-300)
+        up = self.passes.total / max(float(rows.class_weights.sum()), 1e-300)
         weights = np.full(index.size, up) if rows.weights is None else rows.weights * up
         rows = replace(rows, weights=weights)
         density, m = self.density, self.density.n_factors
 
         def block(span: slice) -> tuple[Floats, Floats]:
             X = rows.block(span)
-            member = np.zeros((X.shape[0], self.n_classes))
+            member = np.zeros((X.shape[0], self.passes.n_classes))
             member[np.arange(X.shape[0]), rows.codes[span]] = weights[span]
             counts = np.repeat(member.sum(axis=0)[:, None], m, axis=1)
             mask = density.missing_factors(X) if self.has_missing else None
@@ -190,10 +184,8 @@ class TradeoffObjective(RowPasses):
 
         sums, counts = block_sum(block, index.size)
         bound = replace(self.bound, counts=counts, sums=sums)
-        other = type(self)(rows, bound, self.tradeoff, self.l2)
-        other.n_tied = self.n_tied
-        other.is_sample = True
-        return other
+        passes = replace(RowPasses.of(rows, bound), n_tied=self.passes.n_tied, is_sample=True)
+        return replace(self, passes=passes)
 
     def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:
         """Return the parameter vector made of these parts."""
@@ -201,10 +193,10 @@ class TradeoffObjective(RowPasses):
 
     def parameters(self, theta: Floats) -> Parameters:
         """Return the parameters in the statistics' own scale, priors summing to one if they can."""
-        eta = self.natural(theta)
+        eta = self.passes.natural(theta)
         partition = self.density.log_partition(eta).sum(axis=1)
         _, offsets, _ = self.split(theta)
-        offset = offsets - eta @ self._mean
+        offset = offsets - eta @ self.passes.mean
         log_sum = np.logaddexp.reduce(offset + partition)
         if np.isfinite(log_sum):
             offset = offset - log_sum
@@ -212,23 +204,24 @@ class TradeoffObjective(RowPasses):
 
     def theta(self, parameters: Parameters) -> Floats:
         """Return the parameter vector of these parameters."""
-        eta = parameters.natural * self._scale
-        tied = eta[:, self.tied].mean(axis=0)
+        passes = self.passes
+        eta = parameters.natural * passes.scale
+        tied = eta[:, passes.tied].mean(axis=0)
         return self.join(
-            eta[:, self.free], parameters.offset + parameters.natural @ self._mean, tied
+            eta[:, passes.free], parameters.offset + parameters.natural @ passes.mean, tied
         )
 
     def generative(self) -> Parameters:
         """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
-        return generative(self.bound, self._class_weights)
+        return generative(self.bound, self.passes.class_weights)
 
     def one_density(self) -> Parameters:
         """Return the maximum-likelihood fit of one density to the rows of all classes."""
         counts = (self.bound.counts + self.bound.prior_counts).sum(axis=0, keepdims=True)
         sums = (self.bound.sums + self.bound.prior_sums).sum(axis=0, keepdims=True)
-        eta = np.repeat(self.density.estimate(counts, sums), self.n_classes, axis=0)
+        eta = np.repeat(self.density.estimate(counts, sums), self.passes.n_classes, axis=0)
         with np.errstate(divide="ignore"):
-            log_prior = np.log(self._class_weights / self._total)
+            log_prior = np.log(self.passes.class_weights / self.passes.total)
         return Parameters(eta, log_prior - self.density.log_partition(eta).sum(axis=1))
 
     # -- value, gradient -------------------------------------------------------------------------
@@ -242,38 +235,39 @@ class TradeoffObjective(RowPasses):
         return self._evaluate(theta, gradient=True)
 
     def _evaluate(self, theta: Floats, gradient: bool) -> tuple[float, Floats]:
+        passes = self.passes
         lam = self.tradeoff
         weights, offsets, tied = self.split(theta)
-        free = self.free
+        free = passes.free
         needs_density = lam > 0.0
         value, own_sums, own_mass = self._own_terms(theta)
         value, g_weights, g_offsets = -value, -own_sums, -own_mass
-        g_tied = np.zeros(self.n_tied)
-        partition_weight = np.zeros_like(self._missing_counts)
+        g_tied = np.zeros(passes.n_tied)
+        partition_weight = np.zeros_like(passes.missing_counts)
         if needs_density:
-            eta = self.natural(theta)
-            partition = self._log_partition(eta)
+            eta = passes.natural(theta)
+            partition = passes.log_partition(eta)
             if not np.isfinite(partition).all():
                 return np.inf, np.zeros_like(theta)
-            value -= float((partition * self._missing_counts).sum())
-            partition_weight -= self._missing_counts
+            value -= float((partition * passes.missing_counts).sum())
+            partition_weight -= passes.missing_counts
         if lam > 0.0:
             log_terms = offsets + partition.sum(axis=1)
             log_z = np.logaddexp.reduce(log_terms)
             share = np.exp(log_terms - log_z)
-            value += lam * self._total * float(log_z)
-            g_offsets += lam * self._total * share
-            partition_weight += lam * self._total * share[:, None]
-            prior_sums, prior_counts = self._prior_sums, self.bound.prior_counts
+            value += lam * passes.total * float(log_z)
+            g_offsets += lam * passes.total * share
+            partition_weight += lam * passes.total * share[:, None]
+            prior_sums, prior_counts = passes.prior_sums, self.bound.prior_counts
             value -= lam * float((weights * prior_sums[:, free]).sum())
             value += lam * float((partition * prior_counts).sum())
             g_weights = g_weights - lam * prior_sums[:, free]
             partition_weight += lam * prior_counts
-            tied_sums = (self._sums + prior_sums)[:, self.tied].sum(axis=0)
+            tied_sums = (passes.sums + prior_sums)[:, passes.tied].sum(axis=0)
             value -= lam * float(tied @ tied_sums)
             g_tied -= lam * tied_sums
         if lam < 1.0:
-            log_sums, sums, mass, lost = self._row_terms(theta, gradient)
+            log_sums, sums, mass, lost = passes.row_terms(theta, gradient)
             value += (1.0 - lam) * log_sums
             centred = weights - weights.mean(axis=0)
             value += (1.0 - lam) * 0.5 * self._penalty * float((centred**2).sum())
@@ -285,17 +279,18 @@ class TradeoffObjective(RowPasses):
         if not gradient:
             return value, theta
         if needs_density:
-            slope = self._partition_slope(eta) * partition_weight[:, self._factors]
+            slope = passes.partition_slope(eta) * partition_weight[:, passes.factors]
             g_weights = g_weights + slope[:, free]
-            g_tied += slope[:, self.tied].sum(axis=0)
+            g_tied += slope[:, passes.tied].sum(axis=0)
         return value, self.join(g_weights, g_offsets, g_tied)
 
     def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """Return Σ w s_{i,y_i} (missing factors apart) and its gradient in W and c: data sums."""
+        passes = self.passes
         weights, offsets, _ = self.split(theta)
-        sums = self._sums[:, self.free]
-        value = float(offsets @ self._class_weights) + float((weights * sums).sum())
-        return value, sums, self._class_weights
+        sums = passes.sums[:, passes.free]
+        value = float(offsets @ passes.class_weights) + float((weights * sums).sum())
+        return value, sums, passes.class_weights
 
     # -- curvature -------------------------------------------------------------------------------
 
@@ -314,23 +309,24 @@ class TradeoffObjective(RowPasses):
         self, theta: Floats, share: float, rows_less: float = 0.0
     ) -> tuple[Floats, Floats]:
         """Return the Hessian, log Z counted for `rows_less`/λ rows less, and ∇ log Z."""
-        lam, k, p = self.tradeoff, self.n_classes, self.n_free
+        passes = self.passes
+        lam, k, p = self.tradeoff, passes.n_classes, passes.n_free
         size = self.n_parameters
         H = np.zeros((size, size))
         needs_density = lam > 0.0
         by_class = H[: k * p, : k * p].reshape(k, p, k, p)
         log_z_gradient = np.zeros(size)
-        partition_weight = np.zeros_like(self._missing_counts)
+        partition_weight = np.zeros_like(passes.missing_counts)
         if needs_density:
-            eta = self.natural(theta)
-            partition = self._log_partition(eta)
-            slope = self._partition_slope(eta)
+            eta = passes.natural(theta)
+            partition = passes.log_partition(eta)
+            slope = passes.partition_slope(eta)
             inner = self.density.hessian(eta)
-            inner /= self._scale
-            inner /= self._scale[:, None]
-            partition_weight -= self._missing_counts
+            inner /= passes.scale
+            inner /= passes.scale[:, None]
+            partition_weight -= passes.missing_counts
         if lam < 1.0:
-            lost = self._add_row_curvature(H, theta, share)
+            lost = passes.add_row_curvature(H, theta, share, 1.0 - lam)
             if self.has_missing:
                 partition_weight += (1.0 - lam) * lost
             diagonal = np.arange(p)
@@ -340,7 +336,7 @@ class TradeoffObjective(RowPasses):
             _, offsets, _ = self.split(theta)
             log_terms = offsets + partition.sum(axis=1)
             weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-            total = self._total * lam - rows_less
+            total = passes.total * lam - rows_less
             partition_weight += total * weight[:, None] + lam * self.bound.prior_counts
             self._add_class_spread(H, slope, weight, total)
             log_z_gradient = self._class_columns(slope).T @ weight
@@ -360,20 +356,21 @@ class TradeoffObjective(RowPasses):
     def partition_weight(self, theta: Floats) -> Floats:
         """Return the weights of ∇²A_f(η_k) in the Hessian, those below zero as zero, (K, m)."""
         lam = self.tradeoff
-        weight = lam * (self._class_weights[:, None] + self.bound.prior_counts)
+        weight = lam * (self.passes.class_weights[:, None] + self.bound.prior_counts)
         if self.has_missing:
-            weight = weight - self._missing_counts
+            weight = weight - self.passes.missing_counts
             if lam < 1.0:
-                weight += (1.0 - lam) * self._row_terms(theta, True)[3]
+                weight += (1.0 - lam) * self.passes.row_terms(theta, True)[3]
         return np.maximum(weight, 0.0)
 
     def _class_columns(self, slope: Floats) -> Floats:
         """Return the gradients of c_k + A(η_k), one row a class, shape (K, n_parameters)."""
-        k, p = self.n_classes, self.n_free
+        passes = self.passes
+        k, p = passes.n_classes, passes.n_free
         columns = np.zeros((k, self.n_parameters))
-        columns[:, : k * p].reshape(k, k, p)[np.arange(k), np.arange(k)] = slope[:, self.free]
+        columns[:, : k * p].reshape(k, k, p)[np.arange(k), np.arange(k)] = slope[:, passes.free]
         columns[np.arange(k), k * p + np.arange(k)] = 1.0
-        columns[:, k * p + k :] = slope[:, self.tied]
+        columns[:, k * p + k :] = slope[:, passes.tied]
         return columns
 
     def _add_class_spread(self, H: Floats, slope: Floats, weight: Floats, total: float) -> None:
@@ -385,21 +382,22 @@ class TradeoffObjective(RowPasses):
 
     def _add_partition_curvature(self, H: Floats, inner: Floats, weight: Floats) -> None:
         """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
-        k, p = self.n_classes, self.n_free
+        passes = self.passes
+        k, p = passes.n_classes, passes.n_free
         # Views where the tied statistics come last, as those of Gaussians do.
-        ordered = bool(self.free[:p].all())
-        free = slice(0, p) if ordered else np.flatnonzero(self.free)
-        tied = slice(p, None) if ordered else np.flatnonzero(self.tied)
+        ordered = bool(passes.free[:p].all())
+        free = slice(0, p) if ordered else np.flatnonzero(passes.free)
+        tied = slice(p, None) if ordered else np.flatnonzero(passes.tied)
         for c in range(k):
             own = slice(c * p, c * p + p)
             if self.density.n_factors == 1:
                 scaled = inner[c] * weight[c, 0]
             else:
-                root = np.sqrt(weight[c])[self._factors]
+                root = np.sqrt(weight[c])[passes.factors]
                 scaled = inner[c] * root
                 scaled *= root[:, None]
             H[own, own] += scaled[free][:, free]
-            if not self.n_tied:
+            if not passes.n_tied:
                 continue
             cross = scaled[free][:, tied]
             H[own, k * p + k :] += cross
@@ -412,7 +410,7 @@ class TradeoffObjective(RowPasses):
         They carry no gradient: adding a constant to every c_k; at λ = 0 with complete rows also
         adding one vector to every class's weights, and the tied weights.
         """
-        k, p = self.n_classes, self.n_free
+        k, p = self.passes.n_classes, self.passes.n_free
         size = max(float(np.trace(H)) / max(H.shape[0], 1), 1e-300)
         H[k * p : k * p + k, k * p : k * p + k] += size / k
         if self.tradeoff == 0.0:
@@ -425,52 +423,47 @@ class TradeoffObjective(RowPasses):
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
         """Return v ↦ H v, exact where no cell is missing; a product is one pass over the rows."""
+        passes = self.passes
         if self.has_missing:
             raise ValueError("curvature_product: expected complete rows, got missing cells")
-        lam, total = self.tradeoff, self._total
-        eta_rows, offset, _ = self.row_coefficients(theta)
+        lam, total = self.tradeoff, passes.total
+        eta_rows, offset, _ = passes.row_coefficients(theta)
         if lam > 0.0:
-            eta = self.natural(theta)
-            slope = self._partition_slope(eta)
-            log_terms = self.split(theta)[1] + self._log_partition(eta).sum(axis=1)
+            eta = passes.natural(theta)
+            slope = passes.partition_slope(eta)
+            log_terms = self.split(theta)[1] + passes.log_partition(eta).sum(axis=1)
             share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-            weight = (lam * (total * share[:, None] + self.bound.prior_counts))[:, self._factors]
+            weight = (lam * (total * share[:, None] + self.bound.prior_counts))[:, passes.factors]
 
         def product(v: Floats) -> Floats:
             v_weights, v_offsets, v_tied = self.split(v)
             out = np.zeros_like(v)
             o_weights, o_offsets, o_tied = self.split(out)
             if lam > 0.0:
-                full = np.empty((self.n_classes, self.tied.size))
-                full[:, self.free] = v_weights
-                full[:, self.tied] = v_tied
+                full = np.empty((passes.n_classes, passes.tied.size))
+                full[:, passes.free] = v_weights
+                full[:, passes.tied] = v_tied
                 along = v_offsets + (slope * full).sum(axis=1)
                 along = lam * total * share * (along - share @ along)
-                bent = self.density.hessian_product(eta, full / self._scale) / self._scale
+                bent = self.density.hessian_product(eta, full / passes.scale) / passes.scale
                 bent = bent * weight + along[:, None] * slope
-                o_weights += bent[:, self.free]
-                o_tied += bent[:, self.tied].sum(axis=0)
+                o_weights += bent[:, passes.free]
+                o_tied += bent[:, passes.tied].sum(axis=0)
                 o_offsets += along
             else:
                 o_tied += total * v_tied
             if lam < 1.0:
-                sums, mass = self._row_product(eta_rows, offset, v_weights, v_offsets)
+                sums, mass = passes.row_product(eta_rows, offset, v_weights, v_offsets)
                 centred = v_weights - v_weights.mean(axis=0)
                 o_weights += (1.0 - lam) * (sums + self._penalty * centred)
                 o_offsets += (1.0 - lam) * mass
             # The same pinned directions as in the dense matrix.
-            o_offsets += total / self.n_classes * v_offsets.mean()
+            o_offsets += total / passes.n_classes * v_offsets.mean()
             if lam == 0.0:
                 o_weights += total * v_weights.mean(axis=0)
             return out
 
         return product
-
-
-def _any_missing(rows: LabelledRows, bound: Bound) -> bool:
-    """Return whether a cell is missing of a factor that has a say."""
-    absent = bound.counts < rows.class_weights[:, None] * (1.0 - 1e-9)
-    return bool((absent & ~bound.density.idle).any())
 
 
 def _lowest_eigenvalue(H: Floats) -> float:
@@ -479,21 +472,3 @@ def _lowest_eigenvalue(H: Floats) -> float:
         return 0.0
     values = scipy.linalg.eigh(H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)
     return min(float(values[0]), 0.0)
-
-
-def _with_unseen_factors(bound: Bound) -> Bound:
-    """Return the bound density with parameters held in place where no cell speaks for them.
-
-    A class without any cell of a factor would have that part of its density pulled wherever it
-    lowers the other classes' loss. Pseudo-rows at the mean of all classes, as many as the rows at
-    the smallest λ, keep the column from saying anything about that class.
-    """
-    unseen = (bound.counts + bound.prior_counts <= 0.0) / SMALLEST_WITH_MISSING
-    if not unseen.any():
-        return bound
-    unseen *= bound.counts.max(axis=0)
-    return replace(
-        bound,
-        prior_counts=bound.prior_counts + unseen,
-        prior_sums=bound.prior_sums + unseen[:, bound.density.factors] * bound.statistic_mean,
-    )

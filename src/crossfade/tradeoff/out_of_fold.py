@@ -140,7 +140,7 @@ def _score_fold(
 
 def _large_enough(objective: TradeoffObjective) -> bool:
     """Return whether there are rows enough (by weight: three equal rows are a weight of three)."""
-    varying = (objective.n_classes - 1) * (objective.n_free + 1)
+    varying = (objective.passes.n_classes - 1) * (objective.passes.n_free + 1)
     fewest = max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
     return objective.n_rows >= fewest and objective.exact_labels and is_dense(objective)
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block, workspace
-from crossfade.densities.base import Density
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import logistic_pass, standardise_rows
-from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise, normalise_differences
+from crossfade.tradeoff.bound_rows import BoundRows, by_factor
+from crossfade.tradeoff.labelled_rows import log_normalise, normalise_differences
 
-__all__ = ["KeptStatistics", "RowPasses"]
+__all__ = ["RowPasses"]
 
 #: Standard deviations from zero beyond which a column is standardised before it is used.
 _FAR_FROM_ZERO = 1e3
@@ -28,60 +27,8 @@ _FAR_FROM_ZERO = 1e3
 _BLOCK_DOUBLES = 262_144
 
 
-#: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
-#: which costs less than to read them.
-_KEPT_DOUBLES = 8_388_608
-
-
-class KeptStatistics:
-    """The free statistics of all rows, formed once where they are few.
-
-    Parameters
-    ----------
-    rows : LabelledRows
-    density : Density
-    """
-
-    def __init__(self, rows: LabelledRows, density: Density) -> None:
-        self._rows, self._density = rows, density
-
-    @cached_property
-    def whole(self) -> Floats | None:
-        """The statistics, shape (n_samples, n_free); None where they are many."""
-        n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
-        if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
-            return None
-        kept = np.empty((self._rows.n_samples, n_free))
-
-        def block(rows: slice) -> None:
-            kept[rows] = self._density.free_statistics(self._rows.block(rows))
-
-        for_each_block(block, len(kept), block_rows=1_024)
-        return kept
-
-
-class RowPasses:
-    """Passes over labelled rows, for an objective that sets the attributes declared here."""
-
-    rows: LabelledRows
-    density: Density
-    tradeoff: float
-    n_classes: int
-    n_free: int
-    n_tied: int
-    free: NDArray[np.bool_]
-    tied: NDArray[np.bool_]
-    _scale: Floats
-    _mean: Floats
-    _free_scale: Floats
-    _free_mean: Floats
-    _factors: Integers
-    _sums: Floats
-    _missing_counts: Floats
-    _total: float
-    has_missing: bool
-    _kept: KeptStatistics
-    is_sample: bool = False
+class RowPasses(BoundRows):
+    """Passes over the rows."""
 
     @cached_property
     def _standardisation(self) -> tuple[bool, Floats, Floats]:
@@ -91,12 +38,12 @@ class RowPasses:
         columns themselves serve, and no copy of a block is made; but not where a column lies so
         far from zero, against its spread, that digits would be lost.
         """
-        inverse = 1.0 / self._free_scale
-        as_formed = False, self._free_mean, inverse
+        inverse = 1.0 / self.free_scale
+        as_formed = False, self.free_mean, inverse
         if not self.density.linear_in_columns or self.rows.has_missing:
             return as_formed
         slopes, constants = self.density.column_units_coefficients(np.eye(self.n_free))
-        moved = (self._free_mean - constants) * inverse
+        moved = (self.free_mean - constants) * inverse
         inverse = np.diagonal(slopes) * inverse
         if np.abs(moved).max(initial=0.0) > _FAR_FROM_ZERO:
             return as_formed
@@ -107,7 +54,7 @@ class RowPasses:
         """Return what scores and sums of a block are taken from: not to be changed."""
         if self._standardisation[0]:
             return self.rows.block(rows)
-        kept = self._kept.whole
+        kept = self.kept.whole
         if kept is not None:
             return kept[rows]
         return self.density.free_statistics(self.rows.block(rows))
@@ -119,24 +66,6 @@ class RowPasses:
         return slopes, -(slopes @ origin)
 
     @property
-    def n_parameters(self) -> int:
-        """Return the length of a parameter vector."""
-        return self.n_classes * (self.n_free + 1) + self.n_tied
-
-    def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
-        k, p = self.n_classes, self.n_free
-        return theta[: k * p].reshape(k, p), theta[k * p : k * p + k], theta[k * p + k :]
-
-    def natural(self, theta: Floats) -> Floats:
-        """Return η, shape (n_classes, n_statistics)."""
-        weights, _, tied = self.split(theta)
-        eta = np.empty((self.n_classes, self.tied.size))
-        eta[:, self.free] = weights / self._free_scale
-        eta[:, self.tied] = tied / self._scale[self.tied] if self.n_tied else 0.0
-        return eta
-
-    @property
     def block_rows(self) -> int:
         """Return how many rows make a block whose statistics stay in cache."""
         return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 4096))
@@ -144,15 +73,6 @@ class RowPasses:
     @cached_property
     def _forms_statistics(self) -> bool:
         return self.density.forms_statistics
-
-    @cached_property
-    def _free_factors(self) -> Integers:
-        return self._factors[self.free]
-
-    def _log_partition(self, eta: Floats) -> Floats:
-        """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""
-        centre = _by_factor(eta * self._mean, self._factors, self.density.n_factors)
-        return self.density.log_partition(eta) - centre
 
     def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
         """Return slopes of what blocks carry, the offset and the missing factors' terms, by class.
@@ -164,9 +84,9 @@ class RowPasses:
         offset = offsets + moved
         if not self.has_missing:
             return eta, offset, None
-        centred = self._log_partition(self.natural(theta))
-        absent = centred + _by_factor(
-            eta * self._free_mean, self._free_factors, self.density.n_factors
+        centred = self.log_partition(self.natural(theta))
+        absent = centred + by_factor(
+            eta * self.free_mean, self.free_factors, self.density.n_factors
         )
         return eta, offset, absent
 
@@ -178,7 +98,7 @@ class RowPasses:
         full[:, self.free] = free
         return full
 
-    def _block_scores(
+    def block_scores(
         self, rows: slice, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats | None, Floats]:
         """Return the block's statistics (or its columns), which factors are missing, and scores.
@@ -200,7 +120,7 @@ class RowPasses:
                 scores += missing @ absent.T
         return carrier, missing, scores
 
-    def _block_sums(
+    def block_sums(
         self, carrier: Floats, missing: Floats | None, R: Floats
     ) -> tuple[Floats, Floats]:
         """Return Σ_i R_ik T̃_i over the free statistics, (R.shape[1], n_free), and Σ_i R_ik."""
@@ -211,7 +131,7 @@ class RowPasses:
         mass = self._none_and_one[1][: R.shape[0]] @ R
         present = mass[:, None]
         if missing is not None:
-            present = (present - R.T @ missing)[:, self._free_factors]
+            present = (present - R.T @ missing)[:, self.free_factors]
         _, origin, inverse = self._standardisation
         return (sums - present * origin) * inverse, mass
 
@@ -241,7 +161,7 @@ class RowPasses:
                 Z[:, p:-1] = 0.0
             else:
                 Z[:, p:-1] = mask
-                Z[:, :p][mask[:, self._free_factors]] = 0.0
+                Z[:, :p][mask[:, self.free_factors]] = 0.0
                 scores += Z[:, p:-1] @ absent.T
         return Z, log_normalise(scores)[1], self.rows.block_weights(rows)
 
@@ -250,11 +170,11 @@ class RowPasses:
         X = self.rows.block(rows)
         tied = self.tied
         statistics = self.density.sufficient_statistics(X)[:, tied]
-        statistics -= self._mean[tied]
-        statistics /= self._scale[tied]
+        statistics -= self.mean[tied]
+        statistics /= self.scale[tied]
         mask = self.density.missing_factors(X) if self.has_missing else None
         if mask is not None:
-            statistics[mask[:, self._factors[tied]]] = 0.0
+            statistics[mask[:, self.factors[tied]]] = 0.0
         return statistics
 
     def coefficient_maps(self, theta: Floats) -> Floats:
@@ -267,21 +187,17 @@ class RowPasses:
         maps = np.zeros((k, p + m + 1, self.n_parameters))
         own = np.arange(p)
         free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
-        slope = self._partition_slope(self.natural(theta)) if m else None
+        slope = self.partition_slope(self.natural(theta)) if m else None
         for c in range(k):
             maps[c, own, c * p + own] = 1.0
             maps[c, p + m, k * p + c] = 1.0
             if slope is not None:
-                maps[c, p + self._factors[free_index], c * p + own] = slope[c, free_index]
+                maps[c, p + self.factors[free_index], c * p + own] = slope[c, free_index]
                 columns = k * p + k + np.arange(tied_index.size)
-                maps[c, p + self._factors[tied_index], columns] = slope[c, tied_index]
+                maps[c, p + self.factors[tied_index], columns] = slope[c, tied_index]
         return maps
 
-    def _partition_slope(self, eta: Floats) -> Floats:
-        """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""
-        return (self.density.mean(eta) - self._mean) / self._scale
-
-    def _row_terms(self, theta: Floats, gradient: bool) -> tuple[float, Floats, Floats, Floats]:
+    def row_terms(self, theta: Floats, gradient: bool) -> tuple[float, Floats, Floats, Floats]:
         """Return Σ w log Σ exp s and Σ w τ of T̃, of one and of the missing factors, by class.
 
         Scores are taken relative to the last class: its sums follow from the totals.
@@ -289,15 +205,15 @@ class RowPasses:
         eta, offset, absent = self.row_coefficients(theta)
         eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
-        last_absent = None if absent is None else self._log_partition(self.natural(theta)[-1:])[0]
+        last_absent = None if absent is None else self.log_partition(self.natural(theta)[-1:])[0]
 
         two_whole = self.n_classes == 2 and not self.has_missing
-        two_whole = two_whole and (self._standardisation[0] or self._kept.whole is not None)
+        two_whole = two_whole and (self._standardisation[0] or self.kept.whole is not None)
 
         def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
             if two_whole:
                 return self._two_class_block(rows, eta[0], float(offset[0]))
-            carrier, missing, scores = self._block_scores(rows, eta, offset, difference)
+            carrier, missing, scores = self.block_scores(rows, eta, offset, difference)
             log_sum, posterior = normalise_differences(scores)
             weights = self.rows.block_weights(rows)
             if missing is not None and last_absent is not None:
@@ -315,19 +231,19 @@ class RowPasses:
             )
             if missing is not None:
                 lost = posterior.T @ missing
-            return value, *self._block_sums(carrier, missing, posterior), lost
+            return value, *self.block_sums(carrier, missing, posterior), lost
 
         value, sums, mass, lost = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
         weights_last = self.split(theta)[0][-1]
-        value += float(self.split(theta)[1][-1]) * self._total
-        value += float(weights_last @ self._sums[:, self.free].sum(axis=0))
+        value += float(self.split(theta)[1][-1]) * self.total
+        value += float(weights_last @ self.sums[:, self.free].sum(axis=0))
         if not gradient:
             return value, sums, mass, lost
-        sums = np.vstack([sums, self._sums[:, self.free].sum(axis=0) - sums.sum(axis=0)])
-        mass = np.append(mass, self._total - mass.sum())
+        sums = np.vstack([sums, self.sums[:, self.free].sum(axis=0) - sums.sum(axis=0)])
+        mass = np.append(mass, self.total - mass.sum())
         if absent is not None:
-            lost = np.vstack([lost, self._missing_counts.sum(axis=0) - lost.sum(axis=0)])
+            lost = np.vstack([lost, self.missing_counts.sum(axis=0) - lost.sum(axis=0)])
         return value, sums, mass, lost
 
     def _two_class_block(
@@ -349,9 +265,12 @@ class RowPasses:
         size = min(self.rows.n_samples, self.block_rows)
         return np.zeros(size), np.ones(size)
 
-    def _add_row_curvature(self, H: Floats, theta: Floats, share: float) -> Floats:
-        """Add (1-λ) Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class."""
-        lam, k, p = self.tradeoff, self.n_classes, self.n_free
+    def add_row_curvature(self, H: Floats, theta: Floats, share: float, weight: float) -> Floats:
+        """Add weight · Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class.
+
+        Shapes: H (n_parameters, n_parameters).
+        """
+        k, p = self.n_classes, self.n_free
         eta, offset, absent = self.row_coefficients(theta)
         n_rows = self.rows.n_samples
         index = None
@@ -390,10 +309,10 @@ class RowPasses:
 
         grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
         if index is not None:
-            scale_up = self._total / max(seen, 1e-300)
+            scale_up = self.total / max(seen, 1e-300)
             grams, lost = grams * scale_up, lost * scale_up
-        grams *= 1.0 - lam
-        slope = self._partition_slope(self.natural(theta)) if extra else None
+        grams *= weight
+        slope = self.partition_slope(self.natural(theta)) if extra else None
         for (a, b), gram in zip(pairs, grams, strict=True):
             half = [self._pulled_back(gram, slope, c) for c in (a, b)]
             self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
@@ -415,11 +334,11 @@ class RowPasses:
             return gram.copy()
         p = self.n_free
         own = np.empty((p + 1 + self.n_tied, gram.shape[1]))
-        np.take(gram, p + self._free_factors, axis=0, out=own[:p])
+        np.take(gram, p + self.free_factors, axis=0, out=own[:p])
         own[:p] *= slope[c, self.free, None]
         own[:p] += gram[:p]
         own[p] = gram[-1]
-        own[p + 1 :] = slope[c, self.tied, None] * gram[p + self._factors[self.tied]]
+        own[p + 1 :] = slope[c, self.tied, None] * gram[p + self.factors[self.tied]]
         return own
 
     def _add_block(self, H: Floats, a: int, b: int, block: Floats) -> None:
@@ -436,7 +355,7 @@ class RowPasses:
             for column, j in places(b):
                 H[row, column] += block[i, j]
 
-    def _row_product(
+    def row_product(
         self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats
     ) -> tuple[Floats, Floats]:
         """Return Σ w J'(diag τ - ττ')J v over the free weights and the offsets."""
@@ -444,7 +363,7 @@ class RowPasses:
         step_offset = v_offsets + moved
 
         def block(rows: slice) -> tuple[Floats, Floats]:
-            carrier, _, scores = self._block_scores(rows, eta, offset, None)
+            carrier, _, scores = self.block_scores(rows, eta, offset, None)
             posterior = log_normalise(scores)[1]
             if self._forms_statistics:
                 change = carrier @ step.T
@@ -456,7 +375,7 @@ class RowPasses:
             weights = self.rows.block_weights(rows)
             if weights is not None:
                 change *= weights[:, None]
-            return self._block_sums(carrier, None, change)
+            return self.block_sums(carrier, None, change)
 
         return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
 
@@ -466,14 +385,7 @@ class RowPasses:
         out = np.empty((self.rows.n_samples, self.n_classes))
 
         def block(rows: slice) -> None:
-            out[rows] = self._block_scores(rows, eta, offset, absent)[2]
+            out[rows] = self.block_scores(rows, eta, offset, absent)[2]
 
         for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
         return out
-
-
-def _by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
-    """Sum (n_classes, n_statistics) values within factors, shape (n_classes, n_factors)."""
-    out = np.zeros((values.shape[0], n_factors))
-    np.add.at(out.T, factors, values.T)
-    return out

@@ -130,10 +130,10 @@ def minimise(
         value, gradient = objective.value_and_gradient(theta)
         norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
-    if objective.tradeoff == 0.0 and objective.n_tied:
+    if objective.tradeoff == 0.0 and objective.passes.n_tied:
         free = objective.without_tied()
         solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter, cold=cold)
-        return replace(solution, theta=np.append(solution.theta, np.zeros(objective.n_tied)))
+        return replace(solution, theta=np.append(solution.theta, np.zeros(objective.passes.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
     newton_tol = tol or (1e-8 if objective.has_missing else 1e-10)
@@ -188,9 +188,9 @@ def _has_many_classes(objective: TradeoffObjective) -> bool:
     if not objective.exact_labels or not objective.density.forms_statistics:
         return False
     # What classes share is no block of one class: it does not count here.
-    own = objective.n_parameters - objective.n_tied
-    many = own > max(LARGEST_CLASS, 5 * objective.n_free)
-    return many and objective.n_free <= LARGEST_CLASS
+    own = objective.n_parameters - objective.passes.n_tied
+    many = own > max(LARGEST_CLASS, 5 * objective.passes.n_free)
+    return many and objective.passes.n_free <= LARGEST_CLASS
 
 
 def _by_classes(objective: TradeoffObjective, start: Floats, tol: float, max_iter: int) -> Solution:
@@ -263,9 +263,9 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
     for objective in objectives:
         last = _LAST_WITH_MISSING if objective.has_missing else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
-        regression = objective.n_classes * (objective.density.n_linear + 1)
+        regression = objective.passes.n_classes * (objective.density.n_linear + 1)
         most = most_searched(regression)
-        kind = objective.tied.tobytes()
+        kind = objective.passes.tied.tobytes()
         kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
         if kind not in kinds and kept != below:
             left = ", ".join(f"{each:g}" for each in below if each not in kept)
@@ -289,7 +289,7 @@ def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:
     """Return how many parameters a solver searches for at this λ."""
     if tradeoff == 1.0 and objective.exact_labels:
         return 0
-    return objective.n_parameters - (objective.n_tied if tradeoff == 0.0 else 0)
+    return objective.n_parameters - (objective.passes.n_tied if tradeoff == 0.0 else 0)
 
 
 def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[float, float]]:
@@ -336,7 +336,7 @@ def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     """
     if objective.tradeoff > 0.0 or objective.l2 > 0.0:
         return False
-    scores = objective.scores(theta)
+    scores = objective.passes.scores(theta)
     if _all_on_their_side(objective, scores):
         return True
     if not is_dense(objective) or not objective.exact_labels:
@@ -344,7 +344,7 @@ def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     # The whole step, without a line search: the value no longer tells what is an improvement.
     gradient, H = objective.value_and_gradient(theta)[1], objective.curvature(theta)
     step = -scipy.linalg.cho_solve(factorise(H), gradient)
-    moved = objective.scores(theta + step) - scores
+    moved = objective.passes.scores(theta + step) - scores
     runs_away = np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05
     return bool(runs_away) or _is_flat(objective, H)
 

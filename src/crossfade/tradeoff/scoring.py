@@ -142,6 +142,6 @@ def held_out_scores(objective: TradeoffObjective, theta: Floats, rows: LabelledR
         objective.density,
         parameters,
         bool(np.isfinite(partition).all()),
-        objective.n_classes // rows.n_classes,
+        objective.passes.n_classes // rows.n_classes,
     )
     return scorer.all_rows(rows.X, joint=False)

@@ -1,0 +1,213 @@
+"""The record that every pass starts from: labelled rows and the density bound to them.
+
+A parameter vector holds the free weights W, the offsets c and the tied weights V, all of them of
+statistics standardised to T̃ = (T - mean)/scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
+from crossfade.densities.base import Bound, Density
+from crossfade.tradeoff.binding import any_missing, with_unseen_factors
+from crossfade.tradeoff.labelled_rows import LabelledRows
+
+__all__ = ["BoundRows", "KeptStatistics", "by_factor"]
+
+#: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
+#: which costs less than to read them.
+_KEPT_DOUBLES = 8_388_608
+
+
+class KeptStatistics:
+    """The free statistics of all rows, formed once where they are few.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+    density : Density
+    """
+
+    def __init__(self, rows: LabelledRows, density: Density) -> None:
+        self._rows, self._density = rows, density
+
+    @cached_property
+    def whole(self) -> Floats | None:
+        """The statistics, shape (n_samples, n_free); None where they are many."""
+        n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
+        if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
+            return None
+        kept = np.empty((self._rows.n_samples, n_free))
+
+        def block(rows: slice) -> None:
+            kept[rows] = self._density.free_statistics(self._rows.block(rows))
+
+        for_each_block(block, len(kept), block_rows=1_024)
+        return kept
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRows:
+    """Labelled rows, the density bound to them, and what follows from both without a pass.
+
+    Attributes
+    ----------
+    rows : LabelledRows
+    bound : Bound
+        Density with counts, sums and prior; one row of each per class.
+    class_weights : ndarray of shape (n_classes,)
+        Total weight of each class's rows.
+    has_missing : bool
+        Whether a cell is missing of a factor that has a say.
+    n_tied : int
+        Tied weights in a parameter vector: all, or none where nothing depends on them.
+    kept : KeptStatistics
+    is_sample : bool
+        Whether the rows stand for more than themselves.
+
+    A row's class may be a mixture of several *states*; all that is said here of classes is then
+    true of states.
+    """
+
+    rows: LabelledRows
+    bound: Bound
+    class_weights: Floats
+    has_missing: bool
+    n_tied: int
+    kept: KeptStatistics
+    is_sample: bool = False
+
+    @classmethod
+    def of(cls, rows: LabelledRows, bound: Bound, class_weights: Floats | None = None) -> Self:
+        """Return the record of rows and of a density bound to them."""
+        has_missing = rows.has_missing and any_missing(rows, bound)
+        if has_missing:
+            bound = with_unseen_factors(bound)
+        weights = rows.class_weights if class_weights is None else class_weights
+        n_tied = int(np.count_nonzero(bound.density.tied))
+        return cls(rows, bound, weights, has_missing, n_tied, KeptStatistics(rows, bound.density))
+
+    def over(self, rows: LabelledRows) -> Self:
+        """Return the same with other rows; the sums stay those of the bound density."""
+        return replace(self, rows=rows, kept=KeptStatistics(rows, self.density))
+
+    # -- what follows from the bound density -----------------------------------------------------
+
+    @cached_property
+    def density(self) -> Density:
+        """The bound density."""
+        return self.bound.density
+
+    @cached_property
+    def n_classes(self) -> int:
+        """Number of classes (or states)."""
+        return self.bound.counts.shape[0]
+
+    @cached_property
+    def tied(self) -> NDArray[np.bool_]:
+        """Which statistics all classes share, shape (n_statistics,)."""
+        return np.asarray(self.density.tied, dtype=bool)
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Which statistics each class has its own weight for, shape (n_statistics,)."""
+        return ~self.tied
+
+    @cached_property
+    def n_free(self) -> int:
+        """Number of free statistics."""
+        return int(self.free.sum())
+
+    @cached_property
+    def factors(self) -> Integers:
+        """Factor of each statistic, shape (n_statistics,)."""
+        return self.density.factors
+
+    @cached_property
+    def free_factors(self) -> Integers:
+        """Factor of each free statistic."""
+        return self.factors[self.free]
+
+    @cached_property
+    def scale(self) -> Floats:
+        """Scale of each statistic."""
+        return self.bound.statistic_scale
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Mean of each statistic."""
+        return self.bound.statistic_mean
+
+    @cached_property
+    def free_scale(self) -> Floats:
+        """Scale of each free statistic."""
+        return self.scale[self.free]
+
+    @cached_property
+    def free_mean(self) -> Floats:
+        """Mean of each free statistic."""
+        return self.mean[self.free]
+
+    @cached_property
+    def total(self) -> float:
+        """Total weight of the rows."""
+        return float(self.class_weights.sum())
+
+    @cached_property
+    def sums(self) -> Floats:
+        """Σ w T̃ by class, shape (n_classes, n_statistics)."""
+        return (self.bound.sums - self.bound.counts[:, self.factors] * self.mean) / self.scale
+
+    @cached_property
+    def prior_sums(self) -> Floats:
+        """The same of the prior's pseudo-rows."""
+        counts = self.bound.prior_counts[:, self.factors]
+        return (self.bound.prior_sums - counts * self.mean) / self.scale
+
+    @cached_property
+    def missing_counts(self) -> Floats:
+        """Weight of the rows that lack a factor, shape (n_classes, n_factors)."""
+        return self.class_weights[:, None] - self.bound.counts
+
+    # -- parameter vectors --------------------------------------------------------------------
+
+    @property
+    def n_parameters(self) -> int:
+        """Return the length of a parameter vector."""
+        return self.n_classes * (self.n_free + 1) + self.n_tied
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return views of a parameter vector: W (K, n_free), c (K,), V (n_tied,)."""
+        k, p = self.n_classes, self.n_free
+        return theta[: k * p].reshape(k, p), theta[k * p : k * p + k], theta[k * p + k :]
+
+    def natural(self, theta: Floats) -> Floats:
+        """Return η, shape (n_classes, n_statistics)."""
+        weights, _, tied = self.split(theta)
+        eta = np.empty((self.n_classes, self.tied.size))
+        eta[:, self.free] = weights / self.free_scale
+        eta[:, self.tied] = tied / self.scale[self.tied] if self.n_tied else 0.0
+        return eta
+
+    def log_partition(self, eta: Floats) -> Floats:
+        """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""
+        centre = by_factor(eta * self.mean, self.factors, self.density.n_factors)
+        return self.density.log_partition(eta) - centre
+
+    def partition_slope(self, eta: Floats) -> Floats:
+        """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""
+        return (self.density.mean(eta) - self.mean) / self.scale
+
+
+def by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
+    """Sum (n_classes, n_statistics) values within factors, shape (n_classes, n_factors)."""
+    out = np.zeros((values.shape[0], n_factors))
+    np.add.at(out.T, factors, values.T)
+    return out
