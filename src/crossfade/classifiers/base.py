@@ -30,6 +30,7 @@ from crossfade.errors import DataError, DomainError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
+from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
@@ -184,7 +185,7 @@ class TradeoffClassifier(FittedViews, ABC):
         if given is not None and not given.all():
             # Zero weight means absent, also for the categories and kinds that are learnt.
             kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
+            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
         declared = self._declared_kinds(X)
         matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)

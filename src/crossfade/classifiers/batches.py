@@ -22,6 +22,7 @@ from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.columns import read_columns
 from crossfade.table.decoding import table_library
+from crossfade.table.documents import indexable
 from crossfade.table.kinds import is_by_type, joined_cells, kinds_of_cells, seen_cells
 from crossfade.tradeoff.fitting import Sums, add_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -95,7 +96,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         if given is not None and not given.all():
             kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
+            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
         if before is None:
             matrix, schema = read_features(
                 self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given
@@ -128,6 +129,9 @@ class BatchClassifier(TradeoffClassifier, ABC):
         return self
 
     def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None) -> None:
+        if schema.sparse:
+            self._cells = None
+            return
         declared = self._declared_kinds(X)
         by_type = np.full(schema.n_features, not isinstance(declared, str))
         if isinstance(declared, Mapping):

@@ -9,22 +9,35 @@ from numpy.typing import ArrayLike
 
 from crossfade._checks import check_number
 from crossfade._typing import Integers
-from crossfade.choice import KIND_OF_DENSITY, ColumnChoice, by_evidence, by_type, report_of
+from crossfade.choice import (
+    KIND_OF_DENSITY,
+    ColumnChoice,
+    Reason,
+    by_evidence,
+    by_type,
+    report_of,
+)
 from crossfade.classifiers.batches import BatchClassifier, levels_of
 from crossfade.densities import (
     DENSITIES,
+    BinaryWords,
     Categorical,
     Density,
     Gaussian,
     JohnsonSU,
+    Multinomial,
     Product,
 )
 from crossfade.errors import DataError
 from crossfade.table import Schema
+from crossfade.table.documents import is_sparse
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["NaiveBayes"]
+
+#: Names of densities of words, and the kind of column that they take.
+_OF_WORDS = {"multinomial": "words"}
 
 
 class NaiveBayes(BatchClassifier):
@@ -153,6 +166,8 @@ default="auto"
         self.selection = selection
         self.class_weight = class_weight
 
+    _takes_sparse = True
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_number("alpha", self.alpha, 0.0, "1 is Laplace's smoothing")
@@ -160,16 +175,24 @@ default="auto"
         chosen = self.density
         given = list(chosen.values()) if isinstance(chosen, Mapping) else [chosen]
         for one in given:
-            known = isinstance(one, str) and (one == "auto" or one in DENSITIES)
+            known = isinstance(one, str) and (one in ("auto", *DENSITIES, *_OF_WORDS))
             if not known and not isinstance(one, Density):
                 raise DataError(
-                    f"density: expected 'auto', one of {', '.join(map(repr, DENSITIES))}, a "
+                    f"density: expected 'auto', one of "
+                    f"{', '.join(map(repr, (*DENSITIES, *_OF_WORDS)))}, a "
                     f"Density or a mapping of columns to these, got {one!r}; name a density"
                 )
 
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
         chosen = self.density
+        if is_sparse(X) or getattr(X, "words", None) is not None:
+            return "words"
         if isinstance(chosen, Mapping):
+            if "words" in map(_kind, filter(lambda one: not _is_auto(one), chosen.values())):
+                raise DataError(
+                    "density: expected 'multinomial' for all columns or for none, got it for some "
+                    f"({chosen!r}); use 'poisson' for single columns of counts"
+                )
             return {
                 column: _kind(one) for column, one in chosen.items() if not _is_auto(one)
             } or None
@@ -179,6 +202,8 @@ default="auto"
         self, schema: Schema, rows: LabelledRows | None = None, groups: Integers | None = None
     ) -> list[ColumnChoice]:
         given: dict[int, str | Density] = {}
+        if schema.sparse:
+            return [self._word_choice(schema)]
         if isinstance(self.density, Mapping):
             chosen = self.density.items()
             given = {schema.index(column): one for column, one in chosen if not _is_auto(one)}
@@ -189,6 +214,19 @@ default="auto"
             return choices
         return by_evidence(choices, rows, groups, shared_variance=self.shared_variance)
 
+    def _word_choice(self, schema: Schema) -> ColumnChoice:
+        """Return the one density of a sparse table's columns."""
+        chosen, columns = self.density, "all columns"
+        if _is_auto(chosen):
+            return ColumnChoice(columns, "multinomial", Reason.TYPE)
+        if isinstance(chosen, (Multinomial, BinaryWords)) or chosen in ("multinomial", "bernoulli"):
+            return ColumnChoice(columns, chosen, Reason.GIVEN)
+        raise DataError(
+            "density: expected 'multinomial', 'bernoulli', or an object of Multinomial or "
+            f"BinaryWords for a sparse table, got {chosen!r}; choose one of these, or use "
+            "X.toarray() where that fits in memory"
+        )
+
     def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:
         self.density_report_ = report_of(choices)
 
@@ -196,6 +234,8 @@ default="auto"
         return self._product(schema, choices, Gaussian(self.shared_variance, self.var_smoothing))
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
+        if schema.sparse:
+            return [self._product(schema, choices, Gaussian())]
         shared = self._product(schema, choices, Gaussian(True, self.var_smoothing))
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
         gaussian = Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS)
@@ -219,6 +259,7 @@ default="auto"
             [
                 (
                     self._named(
+                        schema,
                         [choices[j] for j in columns],
                         levels_of(columns, schema),
                         one_variance if choices[columns[0]].one_variance else gaussian,
@@ -230,7 +271,11 @@ default="auto"
         )
 
     def _named(
-        self, choices: Sequence[ColumnChoice], levels: list[int], gaussian: Gaussian
+        self,
+        schema: Schema,
+        choices: Sequence[ColumnChoice],
+        levels: list[int],
+        gaussian: Gaussian,
     ) -> Density:
         """Return the density of columns that all have the same one."""
         one = choices[0].density
@@ -238,6 +283,8 @@ default="auto"
             return one
         if one == "gaussian":
             return gaussian
+        if schema.sparse:
+            return BinaryWords(self.alpha) if one == "bernoulli" else Multinomial(self.alpha)
         if one == "johnson_su":
             return JohnsonSU(
                 [choice.location for choice in choices],
@@ -271,5 +318,5 @@ def _is_auto(density: Any) -> bool:
 
 def _kind(density: str | Density) -> str:
     if isinstance(density, str):
-        return KIND_OF_DENSITY[density]
+        return _OF_WORDS.get(density) or KIND_OF_DENSITY[density]
     return density.kind

@@ -285,6 +285,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.input_tags.sparse = getattr(self, "_takes_sparse", False)
         return tags
 
     def _missing_cells(self, rows: LabelledRows) -> DataError:

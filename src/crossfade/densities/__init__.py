@@ -11,15 +11,18 @@ from crossfade.densities.multivariate import MultivariateGaussian
 from crossfade.densities.poisson import Poisson
 from crossfade.densities.product import Product
 from crossfade.densities.univariate import Univariate
+from crossfade.densities.words import BinaryWords, Multinomial
 
 __all__ = [
     "DENSITIES",
     "Bernoulli",
+    "BinaryWords",
     "Bound",
     "Categorical",
     "Density",
     "Gaussian",
     "JohnsonSU",
+    "Multinomial",
     "MultivariateGaussian",
     "Poisson",
     "Product",

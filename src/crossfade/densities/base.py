@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DomainError, NotADensityError
+from crossfade.table.documents import MixedRows
 
 __all__ = ["Bound", "Density", "Floats", "Integers", "not_a_density", "reference_rows", "refuse"]
 
@@ -345,16 +346,60 @@ class Density(ABC):
 
     def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
         """Return which factors are missing in which row, (n_rows, n_factors), or None for none."""
-        flat = X.ravel()
+        flat = np.asarray(X).ravel()
         # A sum of squares is NaN only if a cell is: one fast read instead of a mask.
         with np.errstate(over="ignore"):
             if not np.isnan(flat @ flat):
                 return None
-        missing = np.isnan(X)
+        missing = np.isnan(np.asarray(X))
         absent = np.zeros((X.shape[0], self.n_factors), dtype=bool)
         for feature in np.flatnonzero(missing.any(axis=0)):
             absent[:, self.feature_factors[feature]] |= missing[:, feature]
         return absent
+
+    def left_out(self, X: Floats) -> Floats | None:
+        """Return how often each factor's A is left out of a row, (n_rows, n_factors), None for 0.
+
+        1 where the factor is missing, and 1 - N for a document, whose N words have an A each.
+        """
+        absent = self.missing_factors(X)
+        return None if absent is None else absent.astype(np.float64)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether it reads counts of words, which are sparse."""
+        return False
+
+    @property
+    def word_factors(self) -> NDArray[np.bool_]:
+        """Factors whose A is counted once for each word of a row, not once for the row."""
+        return np.zeros(self.n_factors, dtype=bool)
+
+    @property
+    def per_word(self) -> bool:
+        """Whether there is such a factor."""
+        return bool(self.word_factors.any())
+
+    def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return η with A(η) = 0 where A is counted by words, and A, which the offset takes up.
+
+        Shapes: eta (n_classes, n_statistics); → the same, and (n_classes,).
+        """
+        return eta, np.zeros(eta.shape[0])
+
+    def hessian_diagonal(self, eta: Floats) -> Floats:
+        """Return the diagonal of ∇²A(η), shape (n_classes, n_statistics)."""
+        return np.einsum("kpp->kp", self.hessian(eta)).copy()
+
+    @property
+    def penalty_profile(self) -> Floats:
+        """Multiples of the penalty by statistic, shape (n_statistics,)."""
+        return np.ones(self.n_statistics)
+
+    @property
+    def mean_squares(self) -> Floats:
+        """Mean squares of the standardised statistics, about, shape (n_statistics,)."""
+        return np.ones(self.n_statistics)
 
     def relative_log_density(
         self, X: Floats, eta: Floats, partition: Floats | None = None
@@ -397,7 +442,7 @@ def not_a_density() -> NotADensityError:
     )
 
 
-def reference_rows(X: Floats, size: int = 64) -> Floats:
+def reference_rows(X: Any, size: int = 64) -> Any:
     """Return some rows for :meth:`Density.begin`, spread evenly over the table.
 
     A column missing in all of them gets its first present cell.
@@ -413,7 +458,9 @@ def reference_rows(X: Floats, size: int = 64) -> Floats:
     ndarray of shape (min(n_rows, size), n_features)
     """
     positions = np.unique(np.linspace(0, max(X.shape[0] - 1, 0), size).astype(np.int64))
-    head = X[positions[: X.shape[0]]].copy()
+    if isinstance(X, MixedRows):
+        return MixedRows(reference_rows(X.numbers, size), {j: c[:1] for j, c in X.words.items()})
+    head = X[positions[: X.shape[0]]].astype(np.float64)
     if not head.size:
         return head
     for column in np.flatnonzero(np.isnan(head).all(axis=0)):

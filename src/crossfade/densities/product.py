@@ -13,6 +13,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.categorical import Categorical
 from crossfade.errors import DataError, DomainError
+from crossfade.table.documents import MixedRows
 
 __all__ = ["Product"]
 
@@ -60,8 +61,12 @@ class Product(Density):
         self.allows_missing = all(density.allows_missing for density, _ in self.parts)
         self.fills_missing = any(density.fills_missing for density, _ in self.parts)
 
-    def _columns_of(self, X: Floats, columns: Integers) -> Floats:
+    def _columns_of(self, X: Any, columns: Integers) -> Any:
         """Return a part's columns, X itself where they are all of them in order."""
+        if isinstance(X, MixedRows):
+            if int(columns[0]) in X.words:
+                return X.words[int(columns[0])]
+            return np.take(X.numbers, columns, axis=1)
         if columns.size == X.shape[1] and (columns[:-1] < columns[1:]).all():
             return X
         return np.take(X, columns, axis=1)
@@ -217,6 +222,34 @@ class Product(Density):
         return sum(part.n_linear for part, _ in self.parts)
 
     @property
+    def reads_words(self) -> bool:
+        return any(part.reads_words for part, _ in self.parts)
+
+    @property
+    def word_factors(self) -> NDArray[np.bool_]:
+        return np.concatenate([part.word_factors for part, _ in self.parts])
+
+    @property
+    def penalty_profile(self) -> Floats:
+        return np.concatenate([part.penalty_profile for part, _ in self.parts])
+
+    @property
+    def mean_squares(self) -> Floats:
+        return np.concatenate([part.mean_squares for part, _ in self.parts])
+
+    def hessian_diagonal(self, eta: Floats) -> Floats:
+        return self._over_parts(lambda part, s, f: part.hessian_diagonal(eta[:, s]))
+
+    def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
+        if not self.per_word:
+            return super().normalised(eta)
+        found = [
+            part.normalised(eta[:, s])
+            for (part, _), s in zip(self.parts, self._statistics, strict=True)
+        ]
+        return np.hstack([one for one, _ in found]), np.sum([shift for _, shift in found], axis=0)
+
+    @property
     def forms_statistics(self) -> bool:
         return all(part.forms_statistics for part, _ in self.parts)
 
@@ -256,6 +289,17 @@ class Product(Density):
             if one is not None:
                 absent[:, factors] = one
         return absent
+
+    def left_out(self, X: Floats) -> Floats | None:
+        absent = self.missing_factors(X)
+        if not self.per_word:
+            return None if absent is None else absent.astype(np.float64)
+        found = np.zeros((X.shape[0], self.n_factors)) if absent is None else absent.astype(float)
+        for (part, columns), factors in zip(self.parts, self._factors, strict=True):
+            own = part.left_out(self._columns_of(X, columns)) if part.per_word else None
+            if own is not None:
+                found[:, factors] = own
+        return found
 
     def scores(self, X: Floats, eta: Floats) -> Floats:
         values = np.zeros((X.shape[0], eta.shape[0]))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crossfade._checks import show
 from crossfade.errors import DataError
+from crossfade.table.documents import is_sparse, word_counts
 from crossfade.table.factorise import (
     Factorised,
     factorise_numbers,
@@ -109,6 +110,8 @@ class Columns:
     n_rows : int
     matrix : ndarray of shape (n_rows, n_columns) or None
         The cells, where they are all numbers in one array already.
+    words : csr_array of shape (n_rows, n_columns) or None
+        The cells of a sparse table.
     """
 
     def __init__(
@@ -119,7 +122,9 @@ class Columns:
         *,
         matrix: NDArray[Any] | None = None,
         columns: list[Column] | None = None,
+        words: Any = None,
     ) -> None:
+        self.words = words
         self.names = names
         self.has_names = has_names
         self.n_rows = n_rows
@@ -138,6 +143,29 @@ class Columns:
             for index in range(len(self.names))
         ]
 
+    def counted(self) -> Columns:
+        """Return all columns, which are numbers, as one sparse block of counts."""
+        if self.words is not None:
+            return self
+        dense = self.matrix
+        if dense is None:
+            numbers: list[NDArray[Any]] = []
+            for column in self.columns:
+                if column.numbers is not None:
+                    numbers.append(column.numbers)
+                else:
+                    raise DataError(
+                        f"{column.where}: expected counts of words, got text; use "
+                        "density='text' for a column of text"
+                    )
+            dense = np.column_stack(numbers)
+        return Columns(
+            self.names,
+            self.has_names,
+            self.n_rows,
+            words=word_counts(scipy.sparse.csr_array(dense)),
+        )
+
     def where(self, index: int) -> str:
         """Return what to call a column in messages."""
         return where(self.names, self.has_names, index)
@@ -154,25 +182,38 @@ INFINITE = "replace it by a number, or by NaN where the cell is unknown"
 _STORAGE: dict[str, Storage] = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
 
 
-def read_columns(X: Any) -> Columns:
-    """Return the columns of a table; nothing of it is changed.
+def read_columns(X: Any, *, sparse: bool = False) -> Columns:
+    """Return the columns of a table; nothing of it is changed. Sparse ones where `sparse` says so.
 
     Shapes: X (n_rows, n_columns).
     """
     if isinstance(X, Columns):
         return X
+    if is_sparse(X):
+        return _of_sparse(X) if sparse else _refuse_sparse(X)
     _refuse_other_containers(X)
     if nw.dependencies.is_into_dataframe(X):
         return _of_frame(X)
     return _of_array(X)
 
 
+def _refuse_sparse(X: Any) -> Columns:
+    dense = "X.toarray()" if scipy.sparse.issparse(X) else "X.sparse.to_dense()"
+    raise DataError(
+        f"X: expected a dense table, got a sparse {type(X).__name__}; Sparse data are not "
+        f"supported here, use NaiveBayes, or {dense} where that fits in memory"
+    )
+
+
+def _of_sparse(X: Any) -> Columns:
+    labels = _labels(X) if hasattr(X, "iloc") else list(range(X.shape[1]))
+    has_names = all(isinstance(label, str) for label in labels)
+    names = tuple(labels) if has_names else tuple(f"x{index}" for index in range(len(labels)))
+    counts = word_counts(X)
+    return Columns(names, has_names, counts.shape[0], words=counts)
+
+
 def _refuse_other_containers(X: Any) -> None:
-    if scipy.sparse.issparse(X):
-        raise DataError(
-            f"X: expected a dense table, got a sparse {type(X).__name__}; "
-            "Sparse data are not supported, use X.toarray() where that fits in memory"
-        )
     if nw.dependencies.is_polars_lazyframe(X) or isinstance(X, nw.LazyFrame):
         raise DataError(
             f"X: expected a data frame or an array, got a lazy frame ({type(X).__name__}); "
@@ -309,6 +350,10 @@ def _maybe_integers(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _of_series(series: nw.Series[Any], place: str) -> Column:
     dtype, native_dtype = series.dtype, getattr(series.to_native(), "dtype", None)
+    if str(native_dtype).startswith("Sparse"):
+        return _of_series(
+            nw.from_native(series.to_native().sparse.to_dense(), series_only=True), place
+        )
     if is_of_objects(series):
         return _of_objects(series.to_list(), place)
     if dtype in (nw.String, nw.Categorical, nw.Enum):
@@ -358,11 +403,6 @@ def _of_unknown(series: nw.Series[Any], native_dtype: Any, place: str) -> Column
         raise DataError(
             f"{place}: Complex data not supported, got dtype {name}; use its real and its "
             "imaginary part as separate columns"
-        )
-    if name.startswith("Sparse"):
-        raise DataError(
-            f"{place}: expected a dense column, got dtype {name}; Sparse data are not supported, "
-            "use X.sparse.to_dense()"
         )
     if series.dtype.is_temporal() or "period" in name:
         raise DataError(f"{place}: expected numbers or text, got dtype {name}; {_TIME_REMEDY}")

@@ -30,7 +30,7 @@ def read_features(
     handle_unknown: Literal["ignore", "error"] = "ignore",
     sample_weight: Any = None,
     extend: bool = False,
-) -> tuple[NDArray[Any], Schema]:
+) -> tuple[Any, Schema]:
     """Return a table as one matrix, with the schema that was learnt or is already known.
 
     Infinite and very large values are not looked for: that would be one more pass over the data.
@@ -38,7 +38,9 @@ def read_features(
 
     Shapes: X (n_rows, n_features); sample_weight (n_rows,); matrix (n_rows, n_features).
     """
-    columns = read_columns(X)
+    columns = read_columns(X, sparse=getattr(estimator, "_takes_sparse", False))
+    if declared == "words":
+        columns, declared = columns.counted(), None
     if not reset:
         _check_same_columns(estimator, X)
         schema: Schema = estimator.schema_
@@ -49,6 +51,15 @@ def read_features(
         schema = Schema.learn(columns, declared, sample_weight=sample_weight)
         # Categories of rows without weight are not in the schema, and must not be an error.
         matrix = schema.encode(columns)
+        if columns.words is not None:
+            if not columns.words.nnz:
+                raise DataError(
+                    f"X: expected some words, got none in {columns.n_rows} rows of "
+                    f"{len(columns.names)} columns; check how the words were counted"
+                )
+            estimator.schema_ = schema
+            _check_same_columns(estimator, X, reset=True)
+            return matrix, schema
         # Too large shows in the sums that follow, too small would vanish there without a word:
         # where the first rows leave it possible, all rows of the column are looked at.
         few = np.flatnonzero(_largest(matrix[:BLOCK_ROWS]) < _SMALLEST)

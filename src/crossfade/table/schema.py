@@ -8,7 +8,7 @@ Which kind a column gets is told in :mod:`crossfade.table.kinds`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from crossfade._checks import show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
+from crossfade.table.documents import MixedRows, check_cells_sparse
 from crossfade.table.factorise import Factorised, recode
 from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds, listed
 from crossfade.table.matrix import (
@@ -44,12 +45,14 @@ class Schema:
         Ascending as learnt; later ones (:meth:`extended`) at the end. Empty where no cell was seen.
         For a boolean column that is not 0 and 1 its one or two values, else None.
     `has_names`: Whether the names came with the table.
+    `sparse`: Whether all columns are one sparse block of counts.
     """
 
     names: tuple[str, ...]
     kinds: tuple[Kind, ...]
     categories: tuple[tuple[Any, ...] | None, ...]
     has_names: bool
+    sparse: bool = False
 
     @property
     def n_features(self) -> int:
@@ -75,6 +78,11 @@ class Schema:
         Shapes: X (n_rows, n_columns); sample_weight (n_rows,).
         """
         columns = read_columns(X)
+        if columns.words is not None:
+            count: Kind = "count"
+            nothing = (None,) * len(columns.names)
+            kinds_of_all = (count,) * len(columns.names)
+            return cls(columns.names, kinds_of_all, nothing, columns.has_names, sparse=True)
         weights = check_weights(sample_weight, columns.n_rows)
         kept = None if weights is None or bool(weights.all()) else weights > 0
         kinds = declared_kinds(columns, declared)
@@ -108,12 +116,12 @@ class Schema:
                 categories[index] = (*known, *new)
         if categories == list(self.categories):
             return self
-        return Schema(self.names, self.kinds, tuple(categories), self.has_names)
+        return replace(self, categories=tuple(categories))
 
     # -- encoding --------------------------------------------------------------------------------
 
-    def encode(self, X: Any, handle_unknown: Literal["ignore", "error"] = "ignore") -> NDArray[Any]:
-        """Return the table as one matrix.
+    def encode(self, X: Any, handle_unknown: Literal["ignore", "error"] = "ignore") -> Any:
+        """Return the table as one matrix, or as :class:`MixedRows` where it has words.
 
         Shapes: X (n_rows, n_features); → (n_rows, n_features).
         """
@@ -123,6 +131,8 @@ class Schema:
                 "treats a new category as a missing cell"
             )
         columns = self._matching(X)
+        if self.sparse:
+            return self._counts(columns)
         plain = self._plain(columns)
         if plain is not None:
             return plain
@@ -157,7 +167,12 @@ class Schema:
         return where(self.names, self.has_names, index)
 
     def _matching(self, X: Any) -> Columns:
-        columns = read_columns(X)
+        columns = read_columns(X, sparse=self.sparse)
+        if columns.words is not None and not self.sparse:
+            raise DataError(
+                "X: expected a dense table as in fit, got a sparse one; use X.toarray(), or fit "
+                "on a sparse table"
+            )
         if len(columns.names) != self.n_features:
             raise DataError(
                 f"X: expected the {self.n_features} columns of fit, got {len(columns.names)}; "
@@ -169,6 +184,11 @@ class Schema:
                 + _difference(self.names, columns.names, True)
             )
         return columns
+
+    def _counts(self, columns: Columns) -> MixedRows:
+        counts = columns.counted().words
+        check_cells_sparse(counts, self.names)
+        return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts})
 
     def _plain(self, columns: Columns) -> NDArray[Any] | None:
         """Return the table's own array of numbers if nothing in it needs a code or a check."""

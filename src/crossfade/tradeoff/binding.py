@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Bound, Density, reference_rows
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.table.documents import MixedRows
+from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 
 __all__ = [
     "SMALLEST_WITH_MISSING",
@@ -41,7 +42,7 @@ def summarise(
     begun = started
     if begun is None:
         density = density.informed(rows.X, rows.weights)
-        begun = density.begin(reference_rows(rows.X).astype(float), scales=scales)
+        begun = density.begin(reference_rows(rows.X), scales=scales)
 
     def block(span: slice) -> Any:
         return begun.summary(
@@ -49,6 +50,8 @@ def summarise(
         )
 
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
+    if density.reads_words:
+        block_rows = WORD_ROWS
     return begun, block_sum(block, rows.n_samples, block_rows=block_rows)
 
 
@@ -60,6 +63,8 @@ def bind(density: Density, rows: LabelledRows) -> Bound:
 
 def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
     """Return whether a cell is missing: by the counts where they are exact, else by a look."""
+    if isinstance(rows.X, MixedRows):
+        return has_missing_cells(rows.X.numbers)
     if counts is not None and rows.weights is None:
         return bool((counts < rows.class_weights[:, None]).any())
     return has_missing_cells(rows.X)

@@ -64,8 +64,11 @@ class BoundRows:
         Density with counts, sums and prior; one row of each per class.
     class_weights : ndarray of shape (n_classes,)
         Total weight of each class's rows.
-    has_missing : bool
+    has_gaps : bool
         Whether a cell is missing of a factor that has a say.
+    has_missing : bool
+        Whether a factor's A is not counted once a row: where there are gaps, and above λ = 0 where
+        it is counted by words.
     n_tied : int
         Tied weights in a parameter vector: all, or none where nothing depends on them.
     kept : KeptStatistics
@@ -79,6 +82,7 @@ class BoundRows:
     rows: LabelledRows
     bound: Bound
     class_weights: Floats
+    has_gaps: bool
     has_missing: bool
     n_tied: int
     kept: KeptStatistics
@@ -87,12 +91,14 @@ class BoundRows:
     @classmethod
     def of(cls, rows: LabelledRows, bound: Bound, class_weights: Floats | None = None) -> Self:
         """Return the record of rows and of a density bound to them."""
-        has_missing = rows.has_missing and any_missing(rows, bound)
-        if has_missing:
+        has_gaps = rows.has_missing and any_missing(rows, bound)
+        if has_gaps:
             bound = with_unseen_factors(bound)
         weights = rows.class_weights if class_weights is None else class_weights
         n_tied = int(np.count_nonzero(bound.density.tied))
-        return cls(rows, bound, weights, has_missing, n_tied, KeptStatistics(rows, bound.density))
+        kept = KeptStatistics(rows, bound.density)
+        has_missing = has_gaps or bound.density.per_word
+        return cls(rows, bound, weights, has_gaps, has_missing, n_tied, kept)
 
     def over(self, rows: LabelledRows) -> Self:
         """Return the same with other rows; the sums stay those of the bound density."""
@@ -208,6 +214,4 @@ class BoundRows:
 
 def by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
     """Sum (n_classes, n_statistics) values within factors, shape (n_classes, n_factors)."""
-    out = np.zeros((values.shape[0], n_factors))
-    np.add.at(out.T, factors, values.T)
-    return out
+    return np.stack([np.bincount(factors, row, minlength=n_factors) for row in values])

@@ -99,7 +99,9 @@ def _conjugate_gradients(
 
 def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
-    if objective.density.forms_statistics and objective.passes.n_free <= LARGEST_CLASS:
+    if objective.density.reads_words:
+        solve = _with_words(objective, theta)
+    elif objective.density.forms_statistics and objective.passes.n_free <= LARGEST_CLASS:
         solve = _tied_blocks(objective, theta)
     elif objective.tradeoff > 0.0 and not objective.passes.n_tied:
         solve = _density_curvature(objective, theta)
@@ -153,6 +155,33 @@ def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
         weights, offsets, tied = objective.split(v)
         penalised = scale + objective.l2 * (1.0 - lam)
         return objective.join(weights / penalised[:, None], offsets / scale, tied / total)
+
+    return solve
+
+
+def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Invert a diagonal: words differ by orders of magnitude in how often they occur."""
+    passes, lam, density, bound = (
+        objective.passes,
+        objective.tradeoff,
+        objective.density,
+        objective.bound,
+    )
+    total, free = passes.total, passes.free
+    share = np.maximum(passes.class_weights / total, 1.0 / total)
+    scale = (1.0 - lam) * total * (share * (1.0 - share))[:, None] * density.mean_squares
+    scale += (1.0 - lam) * objective.l2 * density.penalty_profile
+    if lam > 0.0:
+        counts = (bound.counts + bound.prior_counts)[:, density.factors]
+        curvature = density.hessian_diagonal(passes.natural(theta))
+        scale += lam * counts * curvature / passes.scale**2
+    scale = np.maximum(scale, 1e-6 * scale.max(initial=1e-300))
+    own, shared = scale[:, free], scale[:, passes.tied].sum(axis=0)[: passes.n_tied]
+    mass = total * share * np.maximum(1.0 - share, lam)
+
+    def solve(v: Floats) -> Floats:
+        weights, offsets, tied = objective.split(v)
+        return objective.join(weights / own, offsets / mass, tied / shared)
 
     return solve
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.rowwise import softmax, two_classes
+from crossfade.table.documents import block_of
 
-__all__ = ["LabelledRows", "log_normalise", "normalise_differences"]
+__all__ = ["WORD_ROWS", "LabelledRows", "log_normalise", "normalise_differences"]
+
+
+#: Rows of counts of words that are read at once: what they sum to is as wide as the vocabulary.
+WORD_ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -19,7 +25,7 @@ class LabelledRows:
 
     Attributes
     ----------
-    X : ndarray of shape (n_samples, n_features), float64 or float32
+    X : ndarray of shape (n_samples, n_features), float64 or float32, or MixedRows
         NaN marks a missing cell.
     codes : ndarray of shape (n_samples,), int64
         Class of each row, 0 … n_classes-1.
@@ -30,7 +36,7 @@ class LabelledRows:
         Whether any cell is NaN.
     """
 
-    X: Floats
+    X: Any
     codes: Integers
     weights: Floats | None
     n_classes: int
@@ -46,9 +52,9 @@ class LabelledRows:
         """Return the summed weight of each class, shape (n_classes,)."""
         return np.bincount(self.codes, self.weights, minlength=self.n_classes).astype(np.float64)
 
-    def block(self, rows: slice | Integers) -> Floats:
-        """Return one block of rows as C-ordered doubles."""
-        return np.ascontiguousarray(self.X[rows], dtype=np.float64)
+    def block(self, rows: slice | Integers) -> Any:
+        """Return one block of rows, its numbers as C-ordered doubles."""
+        return block_of(self.X, rows)
 
     def block_weights(self, rows: slice | Integers) -> Floats | None:
         """Return one block's weights, None for all one."""

@@ -30,6 +30,7 @@ from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
+from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.passes import RowPasses
 
@@ -112,8 +113,13 @@ class TradeoffObjective:
 
     @property
     def has_missing(self) -> bool:
-        """Return whether a cell is missing of a factor that has a say."""
+        """Return whether a factor's A is not counted once a row."""
         return self.passes.has_missing
+
+    @property
+    def has_gaps(self) -> bool:
+        """Return whether a cell is missing of a factor that has a say."""
+        return self.passes.has_gaps
 
     @property
     def n_rows(self) -> float:
@@ -135,9 +141,20 @@ class TradeoffObjective:
     def _penalty(self) -> float:
         return self.l2 * (2.0 if self.rows.n_classes == 2 else 1.0)
 
+    @property
+    def _profile(self) -> Floats | float:
+        """Return multiples of the penalty by free statistic."""
+        if not self.density.reads_words:
+            return 1.0
+        return self.density.penalty_profile[self.passes.free]
+
     def with_tradeoff(self, tradeoff: float) -> Self:
         """Return the same objective at another λ; the data are shared."""
-        return replace(self, tradeoff=self._attainable(tradeoff))
+        lam, passes = self._attainable(tradeoff), self.passes
+        if self.density.per_word and not passes.has_gaps and passes.has_missing != (lam > 0.0):
+            # At λ = 0 the words' own log-partition has no part: their weights are free.
+            passes = replace(passes, has_missing=lam > 0.0)
+        return replace(self, tradeoff=lam, passes=passes)
 
     def with_penalty(self, l2: float) -> Self:
         """Return the same objective with another strength of the penalty; the data are shared."""
@@ -161,7 +178,7 @@ class TradeoffObjective:
         The posterior of a row with missing cells depends on the densities themselves, which Φ_0
         determines only weakly: the limit of λ falling to 0 is taken there, at this value.
         """
-        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self.has_missing else float(tradeoff)
+        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self.has_gaps else float(tradeoff)
 
     def sampled(self, share: float) -> Self:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
@@ -194,9 +211,12 @@ class TradeoffObjective:
     def parameters(self, theta: Floats) -> Parameters:
         """Return the parameters in the statistics' own scale, priors summing to one if they can."""
         eta = self.passes.natural(theta)
-        partition = self.density.log_partition(eta).sum(axis=1)
         _, offsets, _ = self.split(theta)
         offset = offsets - eta @ self.passes.mean
+        if self.has_missing:
+            eta, moved = self.density.normalised(eta)
+            offset = offset + moved
+        partition = self.density.log_partition(eta).sum(axis=1)
         log_sum = np.logaddexp.reduce(offset + partition)
         if np.isfinite(log_sum):
             offset = offset - log_sum
@@ -269,10 +289,19 @@ class TradeoffObjective:
         if lam < 1.0:
             log_sums, sums, mass, lost = passes.row_terms(theta, gradient)
             value += (1.0 - lam) * log_sums
-            centred = weights - weights.mean(axis=0)
-            value += (1.0 - lam) * 0.5 * self._penalty * float((centred**2).sum())
+            by_words = self.has_missing and self.density.per_word and lam > 0.0
+            centred, profile = weights, self._profile
+            if by_words:
+                # What words weigh once A is zero: no other multiple of θ changes the density.
+                centred = (self.density.normalised(eta)[0] * passes.scale)[:, free]
+            centred = centred - centred.mean(axis=0)
+            value += (1.0 - lam) * 0.5 * self._penalty * float((profile * centred**2).sum())
             if gradient:
-                g_weights = g_weights + (1.0 - lam) * (sums + self._penalty * centred)
+                pull = (1.0 - lam) * self._penalty * (profile * centred)
+                g_weights = g_weights + (1.0 - lam) * sums + pull
+                if by_words:
+                    pulls = by_factor(pull, passes.free_factors, self.density.n_factors)
+                    partition_weight -= np.where(self.density.word_factors, pulls, 0.0)
                 g_offsets += (1.0 - lam) * mass
                 if self.has_missing:
                     partition_weight += (1.0 - lam) * lost
@@ -455,7 +484,7 @@ class TradeoffObjective:
             if lam < 1.0:
                 sums, mass = passes.row_product(eta_rows, offset, v_weights, v_offsets)
                 centred = v_weights - v_weights.mean(axis=0)
-                o_weights += (1.0 - lam) * (sums + self._penalty * centred)
+                o_weights += (1.0 - lam) * (sums + self._penalty * (self._profile * centred))
                 o_offsets += (1.0 - lam) * mass
             # The same pinned directions as in the dense matrix.
             o_offsets += total / passes.n_classes * v_offsets.mean()

@@ -16,7 +16,7 @@ from crossfade.blocks import block_sum, for_each_block, workspace
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import logistic_pass, standardise_rows
 from crossfade.tradeoff.bound_rows import BoundRows, by_factor
-from crossfade.tradeoff.labelled_rows import log_normalise, normalise_differences
+from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
 
 __all__ = ["RowPasses"]
 
@@ -68,6 +68,8 @@ class RowPasses(BoundRows):
     @property
     def block_rows(self) -> int:
         """Return how many rows make a block whose statistics stay in cache."""
+        if self.density.reads_words:
+            return WORD_ROWS
         return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 4096))
 
     @cached_property
@@ -114,9 +116,8 @@ class RowPasses(BoundRows):
         scores += offset
         missing = None
         if absent is not None:
-            mask = self.density.missing_factors(self.rows.block(rows))
-            if mask is not None:
-                missing = mask.astype(np.float64)
+            missing = self.density.left_out(self.rows.block(rows))
+            if missing is not None:
                 scores += missing @ absent.T
         return carrier, missing, scores
 

@@ -92,7 +92,7 @@ def is_dense(objective: TradeoffObjective) -> bool:
 
 def is_slow(objective: TradeoffObjective) -> bool:
     """Return whether what is searched for at its λ is too much for a Hessian to be formed."""
-    return not _is_dense_at(objective, objective.tradeoff)
+    return not objective.density.reads_words and not _is_dense_at(objective, objective.tradeoff)
 
 
 def _is_dense_at(objective: TradeoffObjective, tradeoff: float) -> bool:
@@ -136,15 +136,16 @@ def minimise(
         return replace(solution, theta=np.append(solution.theta, np.zeros(objective.passes.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
-    newton_tol = tol or (1e-8 if objective.has_missing else 1e-10)
-    if cold and objective.has_missing and objective.tradeoff < _LAST_WITH_MISSING:
+    sparse = objective.density.reads_words
+    newton_tol = tol or (1e-8 if objective.has_missing or sparse else 1e-10)
+    if cold and objective.has_gaps and objective.tradeoff < _LAST_WITH_MISSING:
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
         above = objective.with_tradeoff(_LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
     # Hessian products are those of complete rows.
     productless = not is_dense(objective) and objective.has_missing
     few = objective.rows.n_samples < _MANY_ROWS
-    if productless or (few and _has_many_classes(objective)):
+    if productless or sparse or (few and _has_many_classes(objective)):
         solution = _by_classes(objective, start, newton_tol, max_iter)
         if solution.converged or productless:
             return solution
@@ -261,7 +262,7 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
     kinds: set[bytes] = set()
     remarks = []
     for objective in objectives:
-        last = _LAST_WITH_MISSING if objective.has_missing else 0.0
+        last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
         regression = objective.passes.n_classes * (objective.density.n_linear + 1)
         most = most_searched(regression)

@@ -7,6 +7,7 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
+from crossfade.table.documents import block_of
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
@@ -112,7 +113,7 @@ class Scorer:
         out = np.empty((X.shape[0], self.n_classes))
 
         def block(rows: slice) -> None:
-            scores = self.posterior_scores(np.ascontiguousarray(X[rows], dtype=np.float64))
+            scores = self.posterior_scores(block_of(X, rows))
             if log:
                 scores -= np.logaddexp.reduce(scores, axis=1)[:, None]
                 out[rows] = scores
@@ -128,7 +129,7 @@ class Scorer:
         of_block = self.joint_log_likelihood if joint else self.posterior_scores
 
         def block(rows: slice) -> None:
-            out[rows] = of_block(np.ascontiguousarray(X[rows], dtype=np.float64))
+            out[rows] = of_block(block_of(X, rows))
 
         for_each_block(block, X.shape[0], block_rows=self._block_rows)
         return out

@@ -1,0 +1,358 @@
+"""Documents as counts of words: one factor, as many statistics as words, over sparse rows."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.special import expit, gammaln, logsumexp, softmax
+
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Bound, Density
+from crossfade.densities.bernoulli import check_alpha
+from crossfade.densities.kernels import class_weights
+
+__all__ = ["BinaryWords", "Multinomial", "Words"]
+
+#: Estimated probabilities keep this distance from 0, so that their logarithms are finite.
+_EDGE = 1e-15
+
+#: Least ratio, squared, by which a weight's penalty is divided, relative to the mean.
+_LEAST_RATIO = 1e-2
+
+
+class Words(Density):
+    """Parent of the densities of one document: a CSR matrix of counts takes the place of X.
+
+    Its statistics are the counts themselves (or, binarised, which words occur), neither centred
+    nor scaled, so that λ = 0 is the logistic regression on the counts.
+    """
+
+    allows_missing = True
+    kind: ClassVar[str] = "words"
+    binarise: bool
+    alpha: float
+    by_ratio: bool
+    used: NDArray[np.bool_] | None
+
+    _profile: Floats
+    _mean_squares: Floats
+
+    @property
+    def penalty_profile(self) -> Floats:
+        return self._profile
+
+    @property
+    def mean_squares(self) -> Floats:
+        return self._mean_squares
+
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        return np.array([self.n_statistics == 0])
+
+    @property
+    def forms_statistics(self) -> bool:
+        return False
+
+    @property
+    def reads_words(self) -> bool:
+        return True
+
+    def _counts(self, X: Any) -> Any:
+        if not self.binarise:
+            return X
+        return scipy.sparse.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+
+    def _kept(self, values: Floats) -> Floats:
+        """Return values by word, zero for words that are not used."""
+        return values if self.used is None else values * self.used
+
+    # -- from data to a bound density ------------------------------------------------------------
+
+    def begin(self, head: Any, *, scales: bool = True) -> Self:
+        new = copy.copy(self)
+        new.n_features, new.n_factors, new.n_statistics = 1, 1, head.shape[1]
+        new.factors = np.zeros(new.n_statistics, np.int64)
+        new.feature_factors = np.zeros(1, np.int64)
+        new.tied = np.zeros(new.n_statistics, dtype=bool)
+        new._profile = new._mean_squares = np.ones(new.n_statistics)
+        return new
+
+    def check(self, X: Any) -> None:
+        """Cells were looked at when they were read."""
+
+    def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
+        counts = self._counts(X)
+        onehot = class_weights(codes, weights, n_classes)
+        squares = counts.power(2) if not self.binarise else counts
+        return (
+            self._factor_counts(counts, onehot),
+            np.ascontiguousarray((counts.T @ onehot).T),
+            squares.T @ onehot.sum(axis=1),
+            onehot.sum(axis=0),
+        )
+
+    def bind(self, summary: Any) -> Bound:
+        counts, sums, squares, rows = summary
+        new = copy.copy(self)
+        sums = self._kept(sums)
+        new._mean_squares = squares / max(float(rows.sum()), 1e-300)
+        prior_counts, prior_sums = self._prior(counts.shape[0])
+        if self.by_ratio:
+            new._profile = self._inverse_ratios(counts, sums)
+        return Bound(
+            density=new,
+            counts=counts,
+            sums=sums,
+            prior_counts=prior_counts,
+            prior_sums=prior_sums,
+            statistic_mean=np.zeros(self.n_statistics),
+            statistic_scale=np.ones(self.n_statistics),
+        )
+
+    def _inverse_ratios(self, counts: Floats, sums: Floats) -> Floats:
+        """Return 1/r², r the log-count ratio (Wang & Manning 2012), about 1 in the middle."""
+        if not self.n_statistics:
+            return np.ones(0)
+        _, prior_sums = self._prior(counts.shape[0])
+        smooth = np.maximum(prior_sums, _EDGE)
+        shares = (sums + smooth) / np.maximum(sums + smooth, _EDGE).sum(axis=1, keepdims=True)
+        ratio = np.log(shares)
+        squared = ((ratio - ratio.mean(axis=0)) ** 2).mean(axis=0)
+        # For two classes that is a quarter of the squared difference of the logarithms.
+        squared *= 4.0
+        return 1.0 / np.maximum(squared, _LEAST_RATIO)
+
+    @abstractmethod
+    def _factor_counts(self, X: Any, onehot: Floats) -> Floats:
+        """Return how often each class's A is counted in a block, (n_classes, 1)."""
+
+    @abstractmethod
+    def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
+        """Return pseudo-counts of A and pseudo-sums."""
+
+    # -- the exponential family ------------------------------------------------------------------
+
+    def sufficient_statistics(self, X: Any) -> Floats:
+        return self._kept(np.asarray(self._counts(X).toarray()))
+
+    def missing_factors(self, X: Any) -> NDArray[np.bool_] | None:
+        return None
+
+    def hessian(self, eta: Floats) -> Floats:
+        identity = np.eye(self.n_statistics)
+        return np.stack(
+            [self.hessian_product(np.tile(one, (len(identity), 1)), identity) for one in eta]
+        )
+
+    def scores(self, X: Any, eta: Floats) -> Floats:
+        return np.asarray(self._counts(X) @ np.ascontiguousarray(self._kept(eta).T))
+
+    def weighted_sums(self, X: Any, weights: Floats) -> Floats:
+        return self._kept(np.asarray(self._counts(X).T @ weights).T)
+
+    def scores_by_column(self, X: Any, eta: Floats) -> Floats:
+        return self.scores(X, eta)[:, None, :]
+
+
+class Multinomial(Words):
+    """Words drawn one after the other: x ~ Multinomial(N, θ_k), N the document's length.
+
+    The natural parameters are log θ_k, and a document of N words has N times their log-partition,
+    f(x) ∝ exp(η·x - N log Σ_j exp η_j). At λ = 1 this is scikit-learn's MultinomialNB (binarised:
+    on which words occur), at λ = 0 multinomial logistic regression on the counts.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Pseudo-count of each word in each class.
+    binarise : bool, default=False
+        Whether a word that occurs counts once, however often it does.
+    by_ratio : bool, default=False
+        Whether the penalty on a word's weight is divided by the square of its log-count ratio:
+        the prior that makes λ = 0 the NB-SVM's feature scaling (Wang & Manning 2012), with the
+        logistic loss.
+    used : ndarray of shape (n_words,), optional
+        Which words have a part; by default all.
+
+    References
+    ----------
+    McCallum, A. and Nigam, K. (1998). A comparison of event models for naive Bayes text
+    classification. AAAI workshop on learning for text categorization.
+    Wang, S. and Manning, C. D. (2012). Baselines and bigrams. ACL.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> from crossfade.densities import Multinomial
+    >>> X = scipy.sparse.csr_array([[2.0, 0.0], [0.0, 1.0]])
+    >>> begun = Multinomial().begin(X)
+    >>> bound = begun.bind(begun.summary(X, np.array([0, 1]), None, 2))
+    >>> eta = bound.density.estimate(
+    ...     bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
+    ... )
+    >>> np.exp(eta)  # (2 + 1) / (2 + 2) and so on
+    array([[0.75      , 0.25      ],
+           [0.33333333, 0.66666667]])
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        binarise: bool = False,
+        by_ratio: bool = False,
+        used: NDArray[np.bool_] | None = None,
+    ) -> None:
+        check_alpha(alpha)
+        self.alpha, self.binarise, self.by_ratio, self.used = alpha, binarise, by_ratio, used
+
+    @property
+    def word_factors(self) -> NDArray[np.bool_]:
+        return np.ones(1, dtype=bool)
+
+    def _lengths(self, counts: Any) -> Floats:
+        used = np.ones(self.n_statistics) if self.used is None else self.used.astype(np.float64)
+        return np.asarray(counts @ used)
+
+    def _factor_counts(self, X: Any, onehot: Floats) -> Floats:
+        return onehot.T @ self._lengths(X)[:, None]
+
+    def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
+        sums = self._kept(np.full((n_classes, self.n_statistics), float(self.alpha)))
+        return sums.sum(axis=1, keepdims=True), sums
+
+    def left_out(self, X: Any) -> Floats | None:
+        return 1.0 - self._lengths(self._counts(X))[:, None]
+
+    def _shares(self, eta: Floats) -> Floats:
+        if not self.n_statistics:
+            return np.zeros_like(eta)
+        if self.used is None:
+            return np.asarray(softmax(eta, axis=-1))
+        return np.asarray(softmax(np.where(self.used, eta, -np.inf), axis=-1))
+
+    def log_partition(self, eta: Floats) -> Floats:
+        used = eta if self.used is None else eta[..., self.used]
+        if not used.shape[-1]:
+            return np.zeros((*eta.shape[:-1], 1))
+        return np.asarray(logsumexp(used, axis=-1, keepdims=True))
+
+    def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
+        partition = self.log_partition(eta)
+        return self._kept(eta - partition), partition[..., 0]
+
+    def log_base_measure(self, X: Any) -> Floats:
+        counts = self._counts(X)
+        inner = scipy.sparse.csr_array((gammaln(counts.data + 1.0), counts.indices, counts.indptr))
+        return (gammaln(np.asarray(counts.sum(axis=1)) + 1.0) - inner.sum(axis=1))[:, None]
+
+    def mean(self, eta: Floats) -> Floats:
+        return self._shares(eta)
+
+    def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
+        shares = self._shares(eta)
+        return shares * (direction - (shares * direction).sum(axis=-1, keepdims=True))
+
+    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        vector = self._kept(vector)
+        shares = np.maximum(self._shares(eta), 1e-300)
+        return self._kept(vector / shares - vector.sum(axis=-1, keepdims=True))
+
+    def hessian_diagonal(self, eta: Floats) -> Floats:
+        return self._shares(eta)
+
+    def natural(self, mean: Floats) -> Floats:
+        return self._kept(np.log(np.maximum(mean, _EDGE)))
+
+    def estimate(self, counts: Floats, sums: Floats) -> Floats:
+        # A class without any word has those of all classes.
+        empty = counts[:, 0] <= 0.0
+        if empty.any():
+            pooled = sums.sum(axis=0) + self._kept(np.ones(sums.shape[1]))
+            sums = np.where(empty[:, None], pooled, sums)
+            counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
+        counts = np.maximum(counts, _EDGE)
+        return self._kept(np.log(np.maximum(sums, _EDGE * counts)) - np.log(counts))
+
+    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        raise NotImplementedError("documents have no length of their own to draw")
+
+
+class BinaryWords(Words):
+    """Which words occur, each by itself: BernoulliNB over a sparse block.
+
+    The natural parameters are the logits of P(word occurs | class), and A(η) = Σ_j log(1 + exp
+    η_j). The objective is concave at every λ.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Pseudo-count of each word's occurring, and of its not occurring, in each class.
+    by_ratio, used
+        As of :class:`Multinomial`.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse
+    >>> from crossfade.densities import BinaryWords
+    >>> X = scipy.sparse.csr_array([[2.0, 0.0], [0.0, 1.0]])
+    >>> begun = BinaryWords().begin(X)
+    >>> bound = begun.bind(begun.summary(X, np.array([0, 1]), None, 2))
+    >>> bound.density.mean(bound.density.estimate(
+    ...     bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
+    ... ))  # (1 + 1) / (1 + 2) and so on
+    array([[0.66666667, 0.33333333],
+           [0.33333333, 0.66666667]])
+    """
+
+    binarise = True
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        by_ratio: bool = False,
+        used: NDArray[np.bool_] | None = None,
+    ) -> None:
+        check_alpha(alpha)
+        self.alpha, self.by_ratio, self.used = alpha, by_ratio, used
+
+    def _factor_counts(self, X: Any, onehot: Floats) -> Floats:
+        return onehot.sum(axis=0)[:, None]
+
+    def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
+        sums = self._kept(np.full((n_classes, self.n_statistics), float(self.alpha)))
+        return np.full((n_classes, 1), 2.0 * self.alpha), sums
+
+    def log_partition(self, eta: Floats) -> Floats:
+        return np.asarray(self._kept(np.logaddexp(0.0, eta)).sum(axis=-1, keepdims=True))
+
+    def log_base_measure(self, X: Any) -> Floats:
+        return np.zeros((X.shape[0], 1))
+
+    def mean(self, eta: Floats) -> Floats:
+        return self._kept(np.asarray(expit(eta)))
+
+    def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
+        return self._kept(expit(eta) * expit(-eta) * direction)
+
+    def hessian_diagonal(self, eta: Floats) -> Floats:
+        return self._kept(expit(eta) * expit(-eta))
+
+    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
+        return self._kept(vector / np.maximum(expit(eta) * expit(-eta), 1e-300))
+
+    def natural(self, mean: Floats) -> Floats:
+        inside = np.clip(mean, _EDGE, 1.0 - _EDGE)
+        return self._kept(np.log(inside) - np.log1p(-inside))
+
+    def estimate(self, counts: Floats, sums: Floats) -> Floats:
+        return self.natural(sums / np.maximum(counts, _EDGE))
+
+    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        raise NotImplementedError("documents are not drawn")

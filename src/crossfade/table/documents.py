@@ -1,0 +1,158 @@
+"""Rows whose cells are numbers, but for columns that hold counts of words: one sparse row a cell.
+
+:class:`MixedRows` is to passes over blocks of rows what an array is: it has a shape and gives rows
+by slice or index. Seen as an array, a cell of words is a number that its contents alone decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
+from crossfade.errors import DataError
+
+__all__ = [
+    "MixedRows",
+    "block_of",
+    "check_cells_sparse",
+    "content",
+    "indexable",
+    "is_sparse",
+    "word_counts",
+]
+
+
+class MixedRows:
+    """Numbers and counts of words.
+
+    Shapes: numbers (n_rows, n_columns), whose columns of words are not looked at; words, by the
+    number of their column, CSR (n_rows, n_words).
+    """
+
+    def __init__(self, numbers: Floats, words: Mapping[int, Any]) -> None:
+        self.numbers, self.words = numbers, dict(words)
+
+    @classmethod
+    def of(cls, numbers: Floats, words: Mapping[int, Any]) -> MixedRows:
+        """Return rows with these counts, their contents as numbers put in place."""
+        numbers = np.array(numbers, dtype=np.float64)
+        for column, counts in words.items():
+            numbers[:, column] = content(counts)
+        return cls(numbers, words)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.numbers.shape
+        return rows, columns
+
+    def __len__(self) -> int:
+        return int(self.numbers.shape[0])
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        return np.array(self.numbers, dtype=dtype, copy=bool(copy)) if copy else self.numbers
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            return self.numbers[key]
+        if isinstance(key, slice) and key.indices(len(self)) == (0, len(self), 1):
+            return self
+        return MixedRows(self.numbers[key], {j: counts[key] for j, counts in self.words.items()})
+
+
+def block_of(X: Any, rows: slice | Integers) -> Any:
+    """Return one block of rows, numbers as C-ordered doubles."""
+    if isinstance(X, MixedRows):
+        return X[rows]
+    return np.ascontiguousarray(X[rows], dtype=np.float64)
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether a table is sparse: SciPy's, or a pandas frame of sparse columns alone."""
+    if scipy.sparse.issparse(X):
+        return True
+    if not nw.dependencies.is_pandas_dataframe(X):
+        return False
+    return X.shape[1] > 0 and all(hasattr(dtype, "fill_value") for dtype in X.dtypes)
+
+
+def indexable(X: Any) -> Any:
+    """Return a table of whose rows some can be taken: sparse ones as CSR."""
+    return X.tocsr() if scipy.sparse.issparse(X) else X
+
+
+def word_counts(X: Any) -> Any:
+    """Return a sparse table as CSR of doubles in canonical form; X itself is not changed."""
+    if not scipy.sparse.issparse(X):
+        X = X.sparse.to_coo()
+    if len(X.shape) != 2 or 0 in X.shape:
+        raise DataError(
+            f"X: expected rows and columns, got a sparse table of shape {X.shape}: found "
+            f"{'0 feature(s)' if X.shape[-1] == 0 else '0 sample(s)'} (shape={X.shape}) while a "
+            "minimum of 1 is required.; check how it was made"
+        )
+    if X.dtype.kind == "c":
+        raise DataError(
+            f"X: Complex data not supported, got a sparse table of dtype {X.dtype}; use X.real"
+        )
+    if X.dtype.kind not in "biuf":
+        raise DataError(
+            f"X: expected numbers, got a sparse table of dtype {X.dtype}; use X.astype(float)"
+        )
+    rows = X.tocsr()
+    # The arrays are shared, the flags that SciPy keeps beside them are not.
+    counts = scipy.sparse.csr_array(
+        (rows.data.astype(np.float64, copy=False), rows.indices, rows.indptr), shape=rows.shape
+    )
+    if not counts.has_canonical_format:
+        counts = counts.copy()
+        counts.sum_duplicates()
+    if not counts.data.all():
+        counts = counts.copy()
+        counts.eliminate_zeros()
+    return counts
+
+
+def check_cells_sparse(counts: Any, names: Any = None, *, whole: str = "X") -> None:
+    """Refuse cells that are missing, infinite or negative, naming the first one's column."""
+    data = counts.data
+    if np.isfinite(data).all() and not (data < 0).any():
+        return
+    missing = np.isnan(data)
+    first = int(np.flatnonzero(missing | (data < 0) | np.isinf(data))[0])
+    column = int(counts.indices[first])
+    name = column if names is None else repr(names[column])
+    if missing.any():
+        raise DataError(
+            f"{whole}: expected no missing cells in a sparse table (Input X contains NaN), got "
+            f"{int(missing.sum())}; a word that does not occur is a 0: leave the cell out"
+        )
+    if np.isinf(data).any():
+        raise DataError(
+            f"{whole}: expected finite numbers, got infinity (inf) in column {name}; replace it by "
+            "a number"
+        )
+    raise DataError(
+        f"{whole}: expected counts of at least 0 in a sparse table (Negative values in data), got "
+        f"{data[first]:g} in column {name}; leave the columns as they are counted, or use "
+        "X.toarray() for measurements"
+    )
+
+
+def content(counts: Any) -> Floats:
+    """Return a number from 0 to 1 that tells rows of counts apart, 0 where empty, (n_rows,)."""
+    with np.errstate(over="ignore"):
+        key = counts.data.view(np.uint64) ^ (
+            counts.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        )
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        # Sums wrap around.
+        sums = np.append(np.uint64(0), np.cumsum(key ^ (key >> np.uint64(31)), dtype=np.uint64))
+        rows = sums[counts.indptr[1:]] - sums[counts.indptr[:-1]]
+    return (rows >> np.uint64(11)).astype(np.float64) * 2.0**-53

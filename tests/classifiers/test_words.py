@@ -1,0 +1,216 @@
+"""Sparse counts of words, at every tradeoff: equalities with scikit-learn, storage, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import BernoulliNB, MultinomialNB
+
+from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
+from crossfade.errors import DataError
+from crossfade.table.documents import MixedRows
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import TradeoffObjective
+
+FORMATS = ("csr", "csc", "coo", "lil", "dok", "bsr")
+
+
+def counts(n: int = 120, n_words: int = 40, n_classes: int = 3) -> tuple:
+    """Documents of 0 to 11 words, drawn from each class's own distribution."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, n_classes, n)
+    shares = rng.dirichlet(np.full(n_words, 0.3), n_classes)
+    X = np.stack([rng.multinomial(rng.integers(0, 12), shares[k]) for k in y])
+    return X, y
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+@pytest.mark.parametrize(
+    ("density", "rival"),
+    [("multinomial", MultinomialNB), ("bernoulli", BernoulliNB), (Multinomial, MultinomialNB)],
+)
+def test_the_generative_end_is_textbook_naive_bayes(density, rival, alpha):
+    X, y = counts()
+    density = density if isinstance(density, str) else density(alpha)
+    model = NaiveBayes(density, tradeoff=1, alpha=alpha).fit(scipy.sparse.csr_array(X), y)
+    expected = rival(alpha=alpha).fit(X, y)
+    assert_allclose(
+        model.predict_log_proba(X), expected.predict_log_proba(X), rtol=1e-12, atol=1e-12
+    )
+    if density == "multinomial":
+        assert_allclose(model.parameters_.natural, expected.feature_log_prob_, rtol=1e-14)
+
+
+def test_binarised_words_are_those_of_textbook_naive_bayes_on_zeros_and_ones():
+    X, y = counts()
+    model = NaiveBayes(Multinomial(binarise=True), tradeoff=1).fit(scipy.sparse.csr_array(X), y)
+    expected = MultinomialNB().fit(X > 0, y).predict_log_proba(X > 0)
+    assert_allclose(model.predict_log_proba(X), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("l2", [0.5, 4.0])
+def test_the_discriminative_end_is_logistic_regression_on_the_counts(n_classes, l2):
+    X, y = counts(n_classes=n_classes)
+    model = NaiveBayes(tradeoff=0, l2=l2).fit(scipy.sparse.csr_array(X), y)
+    rival = LogisticRegression(C=1 / l2, tol=1e-12, max_iter=10_000).fit(X, y)
+    assert_allclose(model.predict_proba(X), rival.predict_proba(X), atol=1e-6)
+
+
+def test_the_path_ends_where_the_discriminative_fit_is():
+    X, y = counts()
+    S = scipy.sparse.csr_array(X)
+    end = NaiveBayes(tradeoff=0).fit(S, y).predict_proba(S)
+    gaps = [
+        np.abs(NaiveBayes(tradeoff=each).fit(S, y).predict_proba(S) - end).max()
+        for each in (1e-2, 1e-3, 1e-4)
+    ]
+    assert gaps[2] < 1e-3
+    assert_allclose(gaps[1] / gaps[2], 10, rtol=0.1)  # linear in the tradeoff
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.6, 0.01, 0.0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        Multinomial(),
+        Multinomial(binarise=True, by_ratio=True, used=np.arange(7) < 5),
+        BinaryWords(by_ratio=True),
+    ],
+)
+def test_the_gradient_beside_numbers_is_that_of_differences(words, tradeoff, missing, weighted):
+    rng = np.random.default_rng(1)
+    S = scipy.sparse.csr_array(rng.poisson(0.6, (40, 7)).astype(float))
+    numbers = np.column_stack([rng.normal(size=(40, 2)), np.zeros(40)])
+    if missing:
+        numbers[::5, 0] = np.nan
+    weights = rng.integers(1, 4, 40).astype(float) if weighted else None
+    y = rng.integers(0, 3, 40)
+    rows = LabelledRows(MixedRows.of(numbers, {2: S}), y, weights, 3, missing)
+    bound = bind(Product([(Gaussian(), [0, 1]), (words, [2])]), rows)
+    objective = TradeoffObjective.of(rows, bound, tradeoff, 1.0)
+    theta = objective.theta(objective.generative())
+    theta += 0.05 * rng.normal(size=theta.size)
+    gradient = objective.value_and_gradient(theta)[1]
+    steps = 1e-6 * np.eye(theta.size)
+    slopes = [(objective.value(theta + s) - objective.value(theta - s)) / 2e-6 for s in steps]
+    assert_allclose(gradient, slopes, atol=1e-6 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("storage", FORMATS)
+def test_every_sparse_format_gives_the_same_model(storage, kind, unchanged):
+    X, y = counts()
+    S = getattr(scipy.sparse, f"{storage}_{kind}")(X)
+    unchanged(y)
+    expected = NaiveBayes(tradeoff=0.5).fit(scipy.sparse.csr_array(X), y)
+    weights = np.r_[np.zeros(5), np.ones(len(y) - 5)]
+    for model, like in (
+        (NaiveBayes(tradeoff=0.5).fit(S, y), expected),
+        (
+            NaiveBayes(tradeoff=1).fit(S, y, sample_weight=weights),
+            NaiveBayes(tradeoff=1).fit(scipy.sparse.csr_array(X[5:]), y[5:]),
+        ),
+    ):
+        assert_allclose(model.predict_proba(S), like.predict_proba(X), rtol=1e-12)
+    assert S.format == storage
+    assert (S.toarray() == X).all()
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32, np.int64, bool])
+def test_indices_and_numbers_of_any_width(index, dtype):
+    X, y = counts()
+    S = scipy.sparse.csr_array(X.astype(dtype))
+    S.indices, S.indptr = S.indices.astype(index), S.indptr.astype(index)
+    expected = MultinomialNB().fit(X.astype(dtype), y).predict_proba(X.astype(dtype))
+    assert_allclose(NaiveBayes(tradeoff=1).fit(S, y).predict_proba(S), expected, rtol=1e-10)
+
+
+def test_unsorted_repeated_and_explicit_zero_entries_are_what_they_add_up_to():
+    S = scipy.sparse.csr_array(
+        (np.array([1.0, 2.0, 0.0, 1.0, 1.0, 3.0]), [2, 0, 1, 2, 2, 1], [0, 3, 5, 6]), shape=(3, 3)
+    )
+    before = S.data.copy(), S.indices.copy()
+    y = [0, 1, 1]
+    model = NaiveBayes(tradeoff=1).fit(S, y)
+    assert (S.data == before[0]).all()
+    assert (S.indices == before[1]).all()
+    dense = np.array([[2, 0, 1], [0, 0, 2], [0, 3, 0]])
+    expected = MultinomialNB().fit(dense, y).predict_proba(dense)
+    assert_allclose(model.predict_proba(S), expected, rtol=1e-12)
+
+
+def test_sparse_columns_of_pandas_keep_their_names():
+    X, y = counts(n_words=4)
+    frame = pd.DataFrame({f"w{j}": pd.arrays.SparseArray(X[:, j], fill_value=0) for j in range(4)})
+    model = NaiveBayes(tradeoff=1).fit(frame, y)
+    assert model.feature_names_in_.tolist() == ["w0", "w1", "w2", "w3"]
+    assert_allclose(model.predict_proba(frame), MultinomialNB().fit(X, y).predict_proba(X))
+    one_dense = frame.assign(w3=X[:, 3])
+    dense = NaiveBayes("poisson", tradeoff=1).fit(one_dense, y)
+    assert_allclose(
+        dense.predict_proba(one_dense),
+        NaiveBayes("poisson", tradeoff=1).fit(X, y).predict_proba(X),
+    )
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+def test_weights_are_repeated_rows(tradeoff):
+    X, y = counts()
+    weights = np.random.default_rng(2).integers(0, 3, len(y))
+    rows = np.repeat(np.arange(len(y)), weights)
+    S = scipy.sparse.csr_array(X)
+    one = NaiveBayes(tradeoff=tradeoff).fit(S, y, sample_weight=weights)
+    other = NaiveBayes(tradeoff=tradeoff).fit(S[rows], y[rows])
+    assert_allclose(one.predict_proba(S), other.predict_proba(S), atol=1e-7)
+
+
+def test_batches_give_what_one_fit_gives():
+    X, y = counts()
+    S = scipy.sparse.csr_array(X)
+    model = NaiveBayes(tradeoff=1)
+    for start in range(0, len(y), 30):
+        rows = slice(start, start + 30)
+        model.partial_fit(S[rows], y[rows], classes=[0, 1, 2] if start == 0 else None)
+    assert_allclose(model.predict_proba(S), MultinomialNB().fit(X, y).predict_proba(X), rtol=1e-11)
+
+
+def test_empty_documents_get_the_class_shares():
+    X, y = counts()
+    shares = np.bincount(y) / len(y)
+    for tradeoff in (1, 0.5):
+        model = NaiveBayes(tradeoff=tradeoff).fit(scipy.sparse.csr_array(X), y)
+        found = model.predict_proba(scipy.sparse.csr_array((1, X.shape[1])))[0]
+        assert_allclose(found, shares if tradeoff == 1 else model.class_prior_, rtol=1e-6)
+
+
+REFUSED = [
+    (lambda S, y: NaiveBayes().fit(-S, y), "expected counts of at least 0 in a sparse table"),
+    (lambda S, y: NaiveBayes().fit(S * np.nan, y), "expected no missing cells in a sparse table"),
+    (lambda S, y: NaiveBayes().fit(S * np.inf, y), "expected finite numbers, got infinity"),
+    (lambda S, y: NaiveBayes().fit(0 * S, y), "expected some words, got none in 120 rows"),
+    (lambda S, y: NaiveBayes("gaussian").fit(S, y), "for a sparse table, got 'gaussian'"),
+    (lambda S, y: GaussianDiscriminant().fit(S, y), r"NaiveBayes, or X.toarray\(\) where"),
+    (lambda S, y: NaiveBayes().fit(S.toarray(), y).predict(S), "a dense table as in fit"),
+    (lambda S, y: NaiveBayes().fit(S, y).predict(S[:, :7]), "7 features, but NaiveBayes is exp"),
+    (
+        lambda S, y: NaiveBayes({0: "multinomial"}, tradeoff=1).fit(S.toarray(), y),
+        "expected 'multinomial' for all columns or for none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("do", "message"), REFUSED)
+def test_what_cannot_be_is_refused_with_a_remedy(do, message):
+    X, y = counts()
+    with pytest.raises(DataError, match=message):
+        do(scipy.sparse.csr_array(X.astype(float)), y)
