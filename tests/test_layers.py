@@ -25,6 +25,7 @@ LAYERS = (
     ("tradeoff",),
     ("choice",),
     ("classifiers", "crf", "glm", "hmm", "tagging"),
+    ("pools",),
     ("theory", "evaluation"),
     ("report", "io"),
     ("datasets",),

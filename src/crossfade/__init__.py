@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crossfade.errors import DataError as DataError
     from crossfade.errors import DomainError as DomainError
     from crossfade.errors import IgnoredRowsWarning as IgnoredRowsWarning
+    from crossfade.errors import LeftOutWarning as LeftOutWarning
     from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
     from crossfade.errors import SeparationWarning as SeparationWarning
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from crossfade.glm.multinomial_estimator import MultinomialRegression as MultinomialRegression
     from crossfade.hmm.entropic import EntropicMarkovChain as EntropicMarkovChain
     from crossfade.hmm.model import HiddenMarkovModel as HiddenMarkovModel
+    from crossfade.pools.pooled import PooledClassifier as PooledClassifier
 
 #: The module each public name lives in.
 _HOMES = {
@@ -61,11 +63,13 @@ _HOMES = {
     "HiddenMarkovModel": "crossfade.hmm.model",
     "IgnoredRowsWarning": "crossfade.errors",
     "LearningCurve": "crossfade.evaluation.result",
+    "LeftOutWarning": "crossfade.errors",
     "MissingExtraError": "crossfade.errors",
     "MultinomialRegression": "crossfade.glm.multinomial_estimator",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
     "PoissonRegression": "crossfade.glm.estimators",
+    "PooledClassifier": "crossfade.pools.pooled",
     "SeparationWarning": "crossfade.errors",
     "TradeoffWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",

@@ -17,6 +17,7 @@ __all__ = [
     "DataError",
     "DomainError",
     "IgnoredRowsWarning",
+    "LeftOutWarning",
     "MissingExtraError",
     "NotADensityError",
     "SeparationWarning",
@@ -90,6 +91,10 @@ class AliasedColumnsWarning(CrossfadeWarning):
 
 class IgnoredRowsWarning(CrossfadeWarning):
     """Some rows carry no information (no trials) and were left out."""
+
+
+class LeftOutWarning(CrossfadeWarning):
+    """A member of a pool could not be fitted and was left out."""
 
 
 class SeparationWarning(CrossfadeWarning):

@@ -24,9 +24,11 @@ from crossfade.comparison.models import (
     families,
     model_notes,
 )
-from crossfade.comparison.references import Boosting, Indicators, mean_log_probability, references
+from crossfade.comparison.references import mean_log_probability, references
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import fitted_tradeoff
+from crossfade.pools.boosting import Boosting
+from crossfade.table.preparation import Indicators
 from tests.comparison.standins import Blend, blends
 
 LINE_UP = blends() | references(everything=True)

@@ -14,7 +14,7 @@ from crossfade._typing import Floats
 from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
 
-__all__ = ["Preparation"]
+__all__ = ["Indicators", "Preparation"]
 
 
 class Preparation(TransformerMixin, BaseEstimator):
@@ -132,6 +132,16 @@ class Preparation(TransformerMixin, BaseEstimator):
         np.copyto(expanded, self.medians_, where=np.isnan(expanded))
         expanded -= self.means_
         expanded /= self.scales_
+        return expanded
+
+
+class Indicators(Preparation):
+    """Turn any table into numbers for trees: one 0/1 column per category, missing numbers as NaN.
+
+    Like :class:`Preparation`, but nothing is filled in or scaled.
+    """
+
+    def _standardised(self, expanded: Floats) -> Floats:
         return expanded
 
 

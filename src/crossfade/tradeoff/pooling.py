@@ -25,12 +25,14 @@ from crossfade._typing import Floats, Integers
 from crossfade.tradeoff.labelled_rows import log_normalise
 
 __all__ = [
+    "LogarithmicLoss",
     "PoolLoss",
     "Ridge",
     "least_loss",
     "pool_weights",
     "pseudo_share",
     "shares_of",
+    "spread_labels",
 ]
 
 #: The ridge is this, times the number of models, times their squared distances from where it draws
@@ -85,6 +87,14 @@ def pseudo_share(n_rows: float) -> float:
     return _PSEUDO_ROWS / (_PSEUDO_ROWS + n_rows)
 
 
+def spread_labels(codes: Integers, weights: Floats, log_prior: Floats) -> Floats:
+    """Return the labels as indicators, a part of a row in all spread as the class shares."""
+    pseudo = pseudo_share(float(weights.sum()))
+    labels = np.tile(pseudo * np.exp(log_prior), (codes.size, 1))
+    labels[np.arange(codes.size), codes] += 1.0 - pseudo
+    return labels
+
+
 def shares_of(pool: Floats, best: int) -> tuple[Floats, float]:
     """Return weights that sum to one, without the negligible, and the pool's scale.
 
@@ -111,7 +121,7 @@ def pool_weights(
     Shapes: scores (n_models, n_rows, n_classes); codes (n_rows,); weights (n_rows,); log_prior
     (n_classes,); → (n_models,).
     """
-    loss = _RowsLoss(scores, codes, weights, log_prior)
+    loss = LogarithmicLoss(scores, codes, weights, log_prior)
     found = least_loss(loss, np.zeros(scores.shape[0]))
     if brier:
         loss.brier = True
@@ -119,21 +129,23 @@ def pool_weights(
     return found
 
 
-class _RowsLoss:
+class LogarithmicLoss:
     """Log-loss (or Brier score) of rows, as a function of the pool's weights."""
 
     def __init__(
-        self, scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats
+        self,
+        scores: Floats,
+        codes: Integers,
+        weights: Floats | None,
+        log_prior: Floats,
+        brier: bool = False,
     ) -> None:
-        self.brier = False
+        self.brier = brier
         relative = scores - log_prior
         self.scores = relative - relative.mean(axis=2, keepdims=True)
         self.log_prior = log_prior
-        n = codes.size
-        self.weights = np.ones(n) if weights is None else weights
-        pseudo = pseudo_share(float(self.weights.sum()))
-        self.labels = np.tile(pseudo * np.exp(log_prior), (n, 1))
-        self.labels[np.arange(n), codes] += 1.0 - pseudo
+        self.weights = np.ones(codes.size) if weights is None else weights
+        self.labels = spread_labels(codes, self.weights, log_prior)
         self.ridge = Ridge(np.einsum("gnk,n->g", self.scores**2, self.weights))
 
     def evaluate(self, w: Floats) -> tuple[float, Floats]:

@@ -1,0 +1,79 @@
+"""Gradient boosting that takes the tables that the rest of Crossfade takes."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade._typing import Floats
+from crossfade.table.schema import Schema
+
+__all__ = ["Boosting"]
+
+#: Levels of a categorical column that histogram gradient boosting has bins for; one bin is for
+#: missing cells.
+_MOST_LEVELS: Final = 254
+
+
+class Boosting(ClassifierMixin, BaseEstimator):
+    """Histogram gradient boosting that takes any table; categories and missing cells natively.
+
+    Categories become the boosting's own categorical features, the most frequent 254 of each
+    column; rarer ones count as missing.
+
+    `random_state`: Of the validation rows that large tables are stopped by.
+    """
+
+    def __init__(self, *, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the columns and boost.
+
+        Shapes: X (n_rows, n_columns); y, sample_weight (n_rows,).
+        """
+        self.schema_ = Schema.learn(X)
+        matrix = self.schema_.encode(X)
+        categorical = np.array([kind == "categorical" for kind in self.schema_.kinds])
+        self.levels_ = [
+            _frequent(column) if named else None
+            for column, named in zip(matrix.T, categorical, strict=True)
+        ]
+        model = HistGradientBoostingClassifier(
+            categorical_features=categorical, random_state=self.random_state
+        )
+        self.model_ = model.fit(self._coded(matrix), y, sample_weight)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        check_is_fitted(self)
+        found: NDArray[Any] = self.model_.predict(self._coded(self.schema_.encode(X)))
+        return found
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return class probabilities, shape (n_rows, n_classes)."""
+        check_is_fitted(self)
+        found: Floats = self.model_.predict_proba(self._coded(self.schema_.encode(X)))
+        return found
+
+    def _coded(self, matrix: NDArray[Any]) -> Floats:
+        coded = np.array(matrix, dtype=np.float64)
+        for j, levels in enumerate(self.levels_):
+            if levels is not None:
+                place = np.searchsorted(levels, coded[:, j])
+                known = np.append(levels, np.nan)[place] == coded[:, j]
+                coded[:, j] = np.where(known, place, np.nan)
+        return coded
+
+
+def _frequent(codes: NDArray[Any]) -> NDArray[Any]:
+    """Return the most frequent codes, ascending."""
+    present, counts = np.unique(codes[~np.isnan(codes)], return_counts=True)
+    return np.sort(present[np.argsort(-counts, kind="stable")][:_MOST_LEVELS])

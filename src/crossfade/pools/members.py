@@ -1,0 +1,203 @@
+"""Members of a pool: those that can be named, and what is asked of any: fit, and probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any, Final
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import _safe_indexing
+
+from crossfade._checks import show
+from crossfade._typing import Floats, Integers
+from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
+from crossfade.classifiers.naive_bayes import NaiveBayes
+from crossfade.errors import DataError
+from crossfade.pools.boosting import Boosting
+from crossfade.table.preparation import Indicators
+from crossfade.table.schema import Schema
+
+__all__ = [
+    "MEMBERS",
+    "boosting",
+    "checked_pairs",
+    "default_names",
+    "fit_argument",
+    "fit_member",
+    "is_fitted_already",
+    "probabilities",
+    "random_forest",
+    "with_probabilities",
+]
+
+#: Parameters of full covariances, and parameters times rows, beyond which the default pool has no
+#: Gaussian discriminant.
+_EASY_PARAMETERS: Final = 1_500
+_MOST_CELLS: Final = 20_000_000
+
+
+def random_forest(random_state: int = 0) -> Any:
+    """Return scikit-learn's random forest, on 0/1 columns for text and numbers as they are."""
+    return make_pipeline(Indicators(), RandomForestClassifier(random_state=random_state))
+
+
+def boosting(random_state: int = 0) -> Any:
+    """Return scikit-learn's histogram gradient boosting, with categories as its own."""
+    return Boosting(random_state=random_state)
+
+
+#: Members by name: what makes one from a seed.
+MEMBERS: Final[dict[str, Callable[[int], Any]]] = {
+    "nb": lambda seed: NaiveBayes(),
+    "shared": lambda seed: GaussianDiscriminant("shared"),
+    "full": lambda seed: GaussianDiscriminant("full"),
+    "forest": random_forest,
+    "boosting": boosting,
+}
+
+
+def default_names(schema: Schema, n_rows: int, n_classes: int) -> list[str]:
+    """Return the names of the default pool's members for a table."""
+    d = sum(kind in ("continuous", "count") for kind in schema.kinds)
+    parameters = n_classes * (d * (d + 3) // 2 + 1)
+    joint = d > 1 and (parameters <= _EASY_PARAMETERS or parameters * n_rows <= _MOST_CELLS)
+    return ["nb", *(["full"] if joint else []), "forest", "boosting"]
+
+
+def checked_pairs(given: Any, random_state: int) -> list[tuple[str, Any]]:
+    """Return (name, estimator) pairs of names and pairs, or refuse what is neither."""
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise DataError(
+            f"estimators: expected 'default' or a list of names and of (name, estimator) pairs, "
+            f"got {show(given)}; for example ['nb', ('svm', SVC())]"
+        )
+    pairs = [_pair(one, random_state) for one in given]
+    pairs = [(name, one) for name, one in pairs if not _is_drop(one)]
+    names = [name for name, _ in pairs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    wrong = [name for name in names if "__" in name or name in _RESERVED]
+    if twice or wrong or not names:
+        expected = "at least one member, each with a name of its own, without '__'"
+        raise DataError(
+            f"estimators: expected {expected}, got {show([*twice, *wrong] or given)}; rename or "
+            "add members"
+        )
+    return pairs
+
+
+#: Names that set_params would take for the pool's own.
+_RESERVED: Final = frozenset(
+    {"estimators", "pooling", "selection", "cv", "pseudo_count", "n_jobs", "random_state"}
+)
+
+
+def _is_drop(one: Any) -> bool:
+    return isinstance(one, str) and one == "drop"
+
+
+def _pair(one: Any, random_state: int) -> tuple[str, Any]:
+    if isinstance(one, str) and one in MEMBERS:
+        return one, MEMBERS[one](random_state)
+    pair = isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)
+    if not pair or not (_is_drop(one[1]) or (hasattr(one[1], "fit") and is_classifier(one[1]))):
+        raise DataError(
+            f"estimators: expected one of {', '.join(map(repr, MEMBERS))} or a pair (name, "
+            f"classifier), got {show(one)}; name a classifier"
+        )
+    return str(one[0]), one[1]
+
+
+def is_fitted_already(estimator: Any) -> bool:
+    """Return whether the estimator is frozen: `fit` leaves it as it is."""
+    return isinstance(estimator, FrozenEstimator)
+
+
+def with_probabilities(name: str, estimator: Any, prefit: bool) -> Any:
+    """Return a member that has ``predict_proba``, or refuse it by name.
+
+    Decision values become probabilities by a sigmoid (Platt 1999), from folds of each training
+    part.
+    """
+    if hasattr(estimator, "predict_proba"):
+        return estimator
+    if hasattr(estimator, "decision_function") and not prefit:
+        return CalibratedClassifierCV(estimator, cv=3, ensemble=False)
+    remedy = "wrap it in CalibratedClassifierCV" if prefit else "leave it out"
+    raise DataError(
+        f"estimators: expected members with predict_proba{'' if prefit else ' or '}"
+        f"{'' if prefit else 'decision_function'}, but {name!r}, {show(estimator)}, has none; "
+        f"{remedy}"
+    )
+
+
+def fit_member(
+    name: str,
+    estimator: Any,
+    X: Any,
+    labels: Any,
+    weights: Floats | None,
+    groups: Integers | None,
+    index: Integers | None = None,
+) -> Any:
+    """Return a copy of the member, fitted to the rows at these positions (all of them if None).
+
+    Shapes: labels, weights, groups (n_samples,).
+    """
+    if is_fitted_already(estimator):
+        return estimator
+    if index is not None:
+        X, labels = _safe_indexing(X, index), labels[index]
+        weights = None if weights is None else weights[index]
+        groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
+    given: dict[str, Any] = {}
+    if weights is not None:
+        given |= fit_argument(estimator, "sample_weight", weights, name)
+    if groups is not None and groups.max(initial=0) > 0:
+        given |= fit_argument(estimator, "groups", groups, None)
+    return clone(estimator).fit(X, labels, **given)
+
+
+def fit_argument(estimator: Any, argument: str, value: Any, name: str | None) -> dict[str, Any]:
+    """Return the argument as the member's `fit` takes it; if it takes none, refuse where named."""
+    last, prefix = estimator, ""
+    while isinstance(last, Pipeline):
+        step, last = last.steps[-1]
+        prefix += f"{step}__"
+    if argument in signature(last.fit).parameters:
+        return {prefix + argument: value}
+    if name is None:
+        return {}
+    raise DataError(
+        f"{argument}: {name!r}, {type(last).__name__}, takes none; leave the weights out or choose "
+        "another member"
+    )
+
+
+def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = None) -> Floats:
+    """Return a fitted member's probabilities of these classes, 0 for one that it does not know.
+
+    Shapes: classes (n_classes,); → (n_rows, n_classes).
+    """
+    part = X if index is None else _safe_indexing(X, index)
+    with warnings.catch_warnings():
+        # A class that a fold lacks: that is dealt with here.
+        warnings.filterwarnings("ignore", message=".*(classes|labels)", category=UserWarning)
+        found = np.asarray(model.predict_proba(part), dtype=np.float64)
+    known = {label: k for k, label in enumerate(classes.tolist())}
+    labels = np.asarray(model.classes_).tolist()
+    if not known.keys() >= set(labels):
+        raise DataError(f"it knows other classes than y has: {show(labels)}")
+    place = [known[label] for label in labels]
+    out = np.zeros((found.shape[0], len(known)))
+    out[:, place] = found
+    total = out.sum(axis=1, keepdims=True)
+    if not (np.isfinite(total).all() and (total > 0.0).all() and (out >= 0.0).all()):
+        raise DataError("its probabilities are not finite numbers of at least 0 that sum to 1")
+    return out / total

@@ -1,0 +1,249 @@
+"""From members' out-of-fold probabilities to a pool's weights, and what the pool is worth.
+
+Two pools of P_g(y | x), both with weights w ≥ 0:
+
+    logarithmic  P(y | x) ∝ π_y ∏_g (P_g(y | x) / π_y)^{w_g}
+    linear       P(y | x) = Σ_g w_g P_g(y | x),  Σ_g w_g = 1
+
+The weights minimise the loss of the out-of-fold probabilities, with the ridge and the pseudo-rows
+of :mod:`crossfade.tradeoff.pooling`. What is said of the pool itself is cross-fitted: the weights
+that a row is scored with come from the other folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from crossfade._typing import Floats, Integers
+from crossfade.optim.newton import sample_rows
+from crossfade.tradeoff.criteria import LOSSES, row_losses
+from crossfade.tradeoff.pooling import (
+    LogarithmicLoss,
+    Ridge,
+    least_loss,
+    shares_of,
+    spread_labels,
+)
+
+__all__ = ["POOLINGS", "Evidence", "Weighing", "cross_fitted", "drawn_in", "pooled", "weigh"]
+
+#: Most rows from which weights are found; a few numbers are certain long before.
+_MOST_ROWS: Final = 20_000
+
+#: Nats that a member must be worth, all rows together: Akaike's (1974) price of a parameter.
+_PRICE: Final = 1.0
+
+#: How hard a linear pool's weights are held to a sum of one, per row.
+_HELD: Final = 1e4
+
+
+def drawn_in(posterior: Floats, n_rows: float, shares: Floats, pseudo_count: float) -> Floats:
+    """Return log-probabilities as after `pseudo_count` more rows with the class shares.
+
+    Shapes: posterior (n_rows, n_classes); shares (n_classes,).
+    """
+    return np.log((n_rows * posterior + pseudo_count * shares) / (n_rows + pseudo_count))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What members say of rows that they were not fitted to.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_members, n_rows, n_classes)
+        Log-probabilities.
+    codes, fold : ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,)
+    log_prior : ndarray of shape (n_classes,)
+        Logarithm of the class shares.
+    selection : {"log_loss", "brier"}
+    """
+
+    scores: Floats
+    codes: Integers
+    fold: Integers
+    weights: Floats
+    log_prior: Floats
+    selection: str
+
+    @property
+    def brier(self) -> bool:
+        """Whether weights minimise a sum of squares."""
+        return LOSSES[self.selection].sum_of_squares
+
+    def rows(self, index: Integers) -> Evidence:
+        """Return the rows at these positions."""
+        return replace(
+            self,
+            scores=self.scores[:, index],
+            codes=self.codes[index],
+            fold=self.fold[index],
+            weights=self.weights[index],
+        )
+
+    def members(self, index: Sequence[int]) -> Evidence:
+        """Return what some of the members say."""
+        return replace(self, scores=self.scores[list(index)])
+
+    def sample(self) -> Evidence:
+        """Return at most 20,000 of the rows, evenly spread."""
+        n = self.codes.size
+        return self if n <= _MOST_ROWS else self.rows(sample_rows(n, _MOST_ROWS / n))
+
+    def row_losses(self, joint: Floats) -> dict[str, Floats]:
+        """Return each row's loss by every criterion."""
+        return row_losses(joint, self.codes)
+
+    def losses(self, joint: Floats) -> dict[str, float]:
+        """Return the mean of each loss."""
+        found = self.row_losses(joint)
+        return {name: float(np.average(found[name], weights=self.weights)) for name in LOSSES}
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """The kind of a pool and its members' weights, shape (n_members,)."""
+
+    pooling: str
+    weights: Floats
+
+
+def pooled(weighing: Weighing, scores: Floats, log_prior: Floats) -> Floats:
+    """Return the pool's log-posterior up to a term common to the classes, (n_rows, n_classes).
+
+    Shapes: scores (n_members, n_rows, n_classes).
+    """
+    if weighing.pooling == "linear":
+        mixed: Floats = np.log(np.tensordot(weighing.weights, np.exp(scores), axes=1))
+        return mixed
+    return log_prior + np.tensordot(weighing.weights, scores - log_prior, axes=1)
+
+
+class LinearLoss:
+    """Log-loss (or Brier score) of a mixture, as a function of its weights."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.brier, self.weights = evidence.brier, evidence.weights
+        self.posteriors = np.exp(evidence.scores)
+        self.labels = spread_labels(evidence.codes, evidence.weights, evidence.log_prior)
+        self.total = float(evidence.weights.sum())
+        self.ridge = Ridge(np.ones(len(evidence.scores)))
+
+    def evaluate(self, w: Floats) -> tuple[float, Floats]:
+        """Return the value and the mixture's probabilities."""
+        mixed = np.tensordot(w, self.posteriors, axes=1)
+        gap = float(w.sum()) - 1.0
+        if self.brier:
+            row, held = ((mixed - self.labels) ** 2).sum(axis=1), 0.0
+        else:
+            # The least of -Σ t log(w·p) + Σ w has Σ w = 1, whatever the p.
+            row, held = -(self.labels * np.log(np.maximum(mixed, 1e-300))).sum(axis=1), gap
+        value = float(self.weights @ row) + self.total * (held + 0.5 * _HELD * gap**2)
+        return value + self.ridge.value(w), mixed
+
+    def model(self, w: Floats, mixed: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient and the Hessian."""
+        n_members, gap = len(w), float(w.sum()) - 1.0
+        if self.brier:
+            slope, curve, held = 2.0 * (mixed - self.labels), np.full_like(mixed, 2.0), 0.0
+        else:
+            safe = np.maximum(mixed, 1e-300)
+            slope, curve, held = -self.labels / safe, self.labels / safe**2, 1.0
+        flat = self.posteriors.reshape(n_members, -1)
+        gradient = flat @ (slope * self.weights[:, None]).ravel()
+        spread = flat * np.sqrt(curve * self.weights[:, None]).ravel()
+        H = spread @ spread.T + self.total * _HELD
+        H[np.diag_indices(n_members)] += self.ridge.strength
+        return gradient + self.total * (held + _HELD * gap) + self.ridge.gradient(w), H
+
+
+def _logarithmic(evidence: Evidence) -> tuple[LogarithmicLoss | LinearLoss, Floats]:
+    scores, codes, weights = evidence.scores, evidence.codes, evidence.weights
+    loss = LogarithmicLoss(scores, codes, weights, evidence.log_prior)
+    found = least_loss(loss, np.zeros(len(scores)))
+    if evidence.brier:
+        loss.brier = True
+        found = least_loss(loss, found)
+    return loss, found
+
+
+def _linear(evidence: Evidence) -> tuple[LogarithmicLoss | LinearLoss, Floats]:
+    loss, n_members = LinearLoss(evidence), len(evidence.scores)
+    found = least_loss(loss, np.full(n_members, 1.0 / n_members))
+    return loss, found / found.sum()
+
+
+#: The pools: from evidence to the loss that weights minimise, and these weights.
+POOLINGS: Final[dict[str, Callable[[Evidence], tuple[LogarithmicLoss | LinearLoss, Floats]]]] = {
+    "logarithmic": _logarithmic,
+    "linear": _linear,
+}
+
+
+def weigh(evidence: Evidence, poolings: Sequence[str]) -> Weighing:
+    """Return the weights; of several poolings, those of the one with the less cross-fitted loss."""
+    if not evidence.codes.size:
+        n_members = len(evidence.scores)
+        return Weighing(poolings[0], np.full(n_members, 1.0 / n_members))
+    if len(poolings) > 1:
+        losses = [
+            evidence.losses(cross_fitted(evidence, [one]))[evidence.selection] for one in poolings
+        ]
+        poolings = [poolings[int(np.argmin(losses))]]
+    return Weighing(poolings[0], _thinned(evidence, poolings[0]))
+
+
+def cross_fitted(evidence: Evidence, poolings: Sequence[str]) -> Floats:
+    """Return the pool's scores of each row, by weights from the other folds."""
+    joint = np.empty(evidence.scores.shape[1:])
+    for number in np.unique(evidence.fold):
+        held = np.flatnonzero(evidence.fold == number)
+        found = weigh(evidence.rows(np.flatnonzero(evidence.fold != number)), poolings)
+        joint[held] = pooled(found, evidence.scores[:, held], evidence.log_prior)
+    return joint
+
+
+def _thinned(evidence: Evidence, pooling: str) -> Floats:
+    """Return the weights with those set to zero that are not worth a parameter.
+
+    What a weight is worth is judged by its Wald statistic, at the optimum's curvature.
+    """
+    kept = list(range(len(evidence.scores)))
+    weights = np.zeros(len(kept))
+    while True:
+        some = evidence.members(kept)
+        loss, found = POOLINGS[pooling](some)
+        shares, scale = shares_of(found, 0)
+        found = np.where(shares > 0.0, found, 0.0) if scale > 0.0 else np.zeros(len(kept))
+        least = _least_worth(some, loss, pooling, found) if np.count_nonzero(found) > 1 else None
+        positive = [kept[i] for i in np.flatnonzero(found)]
+        if least is None and len(positive) in (0, len(kept)):
+            weights[kept] = found
+            return weights
+        kept = positive if least is None else [g for g in positive if g != kept[least]]
+
+
+def _least_worth(
+    evidence: Evidence, loss: LogarithmicLoss | LinearLoss, pooling: str, w: Floats
+) -> int | None:
+    """Return the member that is worth the least, None if it is worth its parameter."""
+    some = np.flatnonzero(w)
+    _, seen = loss.evaluate(w)
+    H = loss.model(w, seen)[1]
+    # The ridge is no evidence; of two members that say the same, neither is then worth anything.
+    H[np.diag_indices_from(H)] += 1e-9 * np.diagonal(H) - loss.ridge.strength
+    H = H[np.ix_(some, some)]
+    # What the loss would rise by without each, the others' weights being chosen anew.
+    worth = 0.5 * w[some] ** 2 / np.diagonal(np.linalg.inv(H))
+    price = _PRICE
+    if evidence.brier:
+        # Mallows' (1973) price, twice the residual variance, of K - 1 squares per row.
+        joint = pooled(Weighing(pooling, w), evidence.scores, evidence.log_prior)
+        price *= 2.0 * evidence.losses(joint)["brier"] / max(evidence.log_prior.size - 1, 1)
+    least = int(worth.argmin())
+    return int(some[least]) if worth[least] < price else None
