@@ -26,6 +26,9 @@ _FAR_FROM_ZERO = 1e3
 #: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
 _BLOCK_DOUBLES = 262_144
 
+#: Doubles up to which the curvature of all pairs of classes is made in one call.
+_AT_ONCE = 65_536
+
 
 class RowPasses(BoundRows):
     """Passes over the rows."""
@@ -280,12 +283,13 @@ class RowPasses(BoundRows):
             n_rows = index.size
         extra = 0 if absent is None else self.density.n_factors
         width = p + extra + 1
-        pairs = [(a, b) for a in range(k) for b in range(a + 1, k)]
+        pairs = np.triu_indices(k, 1)
+        n_pairs = pairs[0].size
         # What stands for all rows is wrong in its second digit: single precision is enough for it.
         dtype = np.float64 if index is None and not self.is_sample else np.float32
 
         def block(span: slice) -> tuple[Floats, Floats, float]:
-            grams = np.empty((len(pairs), width, width))
+            grams = np.empty((n_pairs, width, width))
             lost = np.zeros((k, extra))
             rows = span if index is None else index[span]
             if absent is None:
@@ -300,7 +304,17 @@ class RowPasses(BoundRows):
                 w = posterior if weights is None else posterior * weights[:, None]
                 lost += w.T @ carrier[:, p : p + extra]
             scaled = workspace("curvature", carrier.shape[0], width, dtype=dtype)
-            for number, (a, b) in enumerate(pairs):
+            at_once = n_pairs > 1 and scaled.size * n_pairs <= _AT_ONCE
+            if at_once:  # few rows: a call of NumPy costs more than what it does
+                v = posterior[:, pairs[0]].T * posterior[:, pairs[1]].T
+                if weights is not None:
+                    v *= weights
+                one = np.ones(carrier.shape[0])
+                standardise_rows(carrier, origin, inverse, one, scaled)
+                every = np.sqrt(v, out=v)[:, :, None] * scaled
+                np.matmul(every.swapaxes(1, 2), every, out=grams)
+                return grams, lost, float(carrier.shape[0] if weights is None else weights.sum())
+            for number, (a, b) in enumerate(zip(*pairs, strict=True)):
                 v = posterior[:, a] * posterior[:, b]
                 if weights is not None:
                     v *= weights
@@ -313,8 +327,11 @@ class RowPasses(BoundRows):
             scale_up = self.total / max(seen, 1e-300)
             grams, lost = grams * scale_up, lost * scale_up
         grams *= weight
-        slope = self.partition_slope(self.natural(theta)) if extra else None
-        for (a, b), gram in zip(pairs, grams, strict=True):
+        if not extra:
+            self._add_pairs(H, pairs, grams)
+            return lost
+        slope = self.partition_slope(self.natural(theta))
+        for a, b, gram in zip(*pairs, grams, strict=True):
             half = [self._pulled_back(gram, slope, c) for c in (a, b)]
             self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
             self._add_block(H, b, b, self._pulled_back(half[1].T, slope, b))
@@ -324,15 +341,31 @@ class RowPasses(BoundRows):
             self._add_block(H, a, b, across.T)
         return lost
 
-    def _pulled_back(self, gram: Floats, slope: Floats | None, c: int) -> Floats:
+    def _add_pairs(self, H: Floats, pairs: tuple[Integers, ...], grams: Floats) -> None:
+        """Add what pairs of classes make of Σ w J'(diag τ - ττ')J, where no cell is missing.
+
+        Shapes: grams (n_pairs, n_free + 1, n_free + 1).
+        """
+        k, p = self.n_classes, self.n_free
+        G = np.zeros((k, k, p + 1, p + 1))
+        G[pairs] = -grams
+        G[pairs[::-1]] = -grams
+        own = np.arange(k)
+        G[own, own] = -G.sum(axis=1)
+        weights, offsets = slice(0, k * p), slice(k * p, k * p + k)
+        G = G.swapaxes(1, 2)
+        H[weights, weights].reshape(k, p, k, p)[:] += G[:, :p, :, :p]
+        H[weights, offsets].reshape(k, p, k)[:] += G[:, :p, :, p]
+        H[offsets, weights].reshape(k, k, p)[:] += G[:, p, :, :p]
+        H[offsets, offsets] += G[:, p, :, p]
+
+    def _pulled_back(self, gram: Floats, slope: Floats, c: int) -> Floats:
         """Take rows over the design to rows over (W_c, c_c, V), on which class c's score depends.
 
         A missing factor's coefficient is A_f(η_c), whose derivative is the slope of A_f.
 
         Shapes: gram (width, m); → (n_free + 1 + n_tied, m).
         """
-        if slope is None:
-            return gram.copy()
         p = self.n_free
         own = np.empty((p + 1 + self.n_tied, gram.shape[1]))
         np.take(gram, p + self.free_factors, axis=0, out=own[:p])
