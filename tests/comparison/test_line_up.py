@@ -19,6 +19,7 @@ from crossfade import NaiveBayes
 from crossfade.comparison.models import (
     affordable,
     all_models,
+    choose_model,
     choose_models,
     default_models,
     families,
@@ -104,6 +105,21 @@ def test_a_model_of_far_more_parameters_is_left_out_and_the_reader_is_told():
     # 60 columns, 60 · 61 / 2 squares and products, and an offset, for each of two classes.
     assert f"{2 * (60 + 60 * 61 // 2 + 1):,} parameters for 60 numeric columns" in note
     assert affordable({"full Gaussian generative": 1}, many, 2)[1] is None
+
+
+def test_discriminants_without_a_number_are_naive_bayes_and_left_out():
+    rng = np.random.default_rng(0)
+    X, y = rng.choice(list("abc"), (80, 3)).astype(object), rng.integers(2, size=80)
+    kept, note = affordable(default_models(), ["categorical", "boolean"], 2)
+    assert {name for name in default_models() if "Gaussian" in name} == set(default_models()) - set(
+        kept
+    )
+    assert "without a numeric column they are naive Bayes" in note
+    bayes, gaussian = (
+        choose_model(name, 0.5)[1].fit(X, y).predict_proba(X)
+        for name in ("naive-bayes", "gaussian-full")
+    )
+    np.testing.assert_allclose(gaussian, bayes, rtol=0, atol=1e-12)
 
 
 # -- the references ------------------------------------------------------------------------------

@@ -94,15 +94,21 @@ def own_models() -> dict[str, Any]:
 def affordable(
     models: Mapping[str, Any], kinds: Sequence[str], n_classes: int
 ) -> tuple[dict[str, Any], str | None]:
-    """Leave out the default model whose single fit costs far more than a logistic regression's.
+    """Leave out default models that would say nothing new of this table, or cost far too much.
 
-    That is the Gaussian with full covariance at tradeoff 0, whose weights are as many as there are
-    products of two numeric columns; "auto" leaves such tradeoffs out by the same rule.
+    Without a numeric column the Gaussian discriminants are naive Bayes. A full covariance at
+    tradeoff 0 has as many weights as there are products of two numeric columns; "auto" leaves such
+    tradeoffs out by the same rule.
 
     Takes kinds: the columns' kinds.
     """
-    name = "full Gaussian discriminative"
     d = sum(kind in ("continuous", "count") for kind in kinds)
+    if d == 0:
+        labels = (SHORT_NAMES["shared"], SHORT_NAMES["full"])
+        kept = {name: model for name, model in models.items() if not name.startswith(labels)}
+        note = f"{' and '.join(labels)} left out: without a numeric column they are naive Bayes"
+        return kept, note if len(kept) < len(models) else None
+    name = "full Gaussian discriminative"
     parameters, regression = n_classes * (d * (d + 3) // 2 + 1), n_classes * (d + 1)
     most = most_searched(regression)
     if name not in models or parameters <= most:

@@ -129,7 +129,9 @@ def _score_fold(
     for variant in sorted({member.variant for member in members}):
         own = [number for number, member in enumerate(members) if member.variant == variant]
         part = refit(variant, train)
-        path = follow(part, [(members[g].point.tradeoff, members[g].point.l2) for g in own])
+        # The fit of all rows is near; at the tolerance, nothing of the rows held out is left of it.
+        near = [members[g].point for g in own]
+        path = follow(part, [(point.tradeoff, point.l2) for point in near], near=near)
         for g, point in zip(own, path, strict=True):
             at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
             scores[g, held] = held_out_scores(at, point.solution.theta, test)

@@ -304,16 +304,35 @@ def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[
 
 
 def follow(
-    objective: TradeoffObjective, points: Sequence[tuple[float, float]], *, tol: float = 1e-4
+    objective: TradeoffObjective,
+    points: Sequence[tuple[float, float]],
+    *,
+    tol: float = 1e-4,
+    near: Sequence[PathPoint] | None = None,
 ) -> list[PathPoint]:
-    """Minimise at each (λ, l2) in turn, each from its nearest predecessor."""
+    """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
+
+    Takes near: the same points of much the same rows, where a fit starts if that is lower.
+    """
     found: list[PathPoint] = []
-    for tradeoff, l2 in points:
+    for number, (tradeoff, l2) in enumerate(points):
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
         start = _nearest(found, tradeoff, l2)
+        if near is not None and tradeoff < 1.0:
+            start = _lower(at, near[number].solution.theta, start)
         solution = minimise(at, cold_start(at) if start is None else start, tol=tol)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
+
+
+def _lower(objective: TradeoffObjective, theta: Floats, other: Floats | None) -> Floats | None:
+    """Return `theta` where it fits the objective and is no higher than the other, else that."""
+    if theta.size != objective.n_parameters:
+        return other
+    value = objective.value(theta)
+    if not np.isfinite(value) or (other is not None and objective.value(other) < value):
+        return other
+    return theta
 
 
 def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> Floats | None:
