@@ -331,7 +331,7 @@ class RowPasses(BoundRows):
             self._add_pairs(H, pairs, grams)
             return lost
         slope = self.partition_slope(self.natural(theta))
-        for a, b, gram in zip(*pairs, grams, strict=True):
+        for a, b, gram in zip(*(each.tolist() for each in pairs), grams, strict=True):
             half = [self._pulled_back(gram, slope, c) for c in (a, b)]
             self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
             self._add_block(H, b, b, self._pulled_back(half[1].T, slope, b))
