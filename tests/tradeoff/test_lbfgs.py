@@ -6,7 +6,14 @@ import scipy.optimize
 from scipy.special import expit
 
 from crossfade.errors import DataError
-from crossfade.optim.lbfgs import _between, lbfgs
+from crossfade.optim.lbfgs import QuasiNewton, _between
+from crossfade.optim.solver import descend
+
+
+def lbfgs(problem, start, *, tol=1e-6, max_iter=1000, monitor=None, **options):
+    return descend(
+        problem, start, QuasiNewton(**options), tol=tol, max_iter=max_iter, monitor=monitor
+    )
 
 
 class Function:

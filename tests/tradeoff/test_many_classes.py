@@ -9,12 +9,13 @@ from numpy.testing import assert_allclose
 
 from crossfade import NaiveBayes
 from crossfade.densities import Categorical
-from crossfade.optim.newton import newton
+from crossfade.optim.newton import Dense
+from crossfade.optim.solver import descend
 from crossfade.tradeoff import path
 from crossfade.tradeoff.binding import bind
-from crossfade.tradeoff.conjugate_gradient import preconditioner
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.preconditioner import preconditioner
 
 
 def table(n_classes, n_columns, n_rows=200, missing=0.1, seed=0):
@@ -43,7 +44,7 @@ def test_blocks_of_classes_and_whole_hessians_find_one_optimum(missing, monkeypa
     monkeypatch.setattr(path, "LARGEST_CLASS", 100)
     assert path._has_many_classes(objective)
     by_classes = path.minimise(objective, begin)
-    whole = newton(objective, begin, tol=1e-9)
+    whole = descend(objective, begin, Dense(), tol=1e-9)
     assert by_classes.converged
     assert whole.converged
     assert_allclose(by_classes.value, whole.value, rtol=1e-12)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from crossfade.tradeoff.conjugate_gradient import newton_cg
+from crossfade.optim.newton import ConjugateGradient
+from crossfade.optim.solver import descend
 from crossfade.tradeoff.path import cold_start, minimise
+from crossfade.tradeoff.preconditioner import preconditioner
 from tests.tradeoff.cases import DENSITIES, make, start
 
 
@@ -44,7 +48,9 @@ def test_ten_random_starts(name, tradeoff):
 def test_the_matrix_free_solver_reaches_the_same_optimum(name, tradeoff):
     objective = make(name, 3, tradeoff=tradeoff, weighted=True)
     begin = cold_start(objective)
-    dense, free = minimise(objective, begin), newton_cg(objective, begin, tol=1e-9)
+    dense = minimise(objective, begin)
+    inner = ConjugateGradient(partial(preconditioner, objective))
+    free = descend(objective, begin, inner, tol=1e-9)
     assert free.converged, free.message
     assert free.value == pytest.approx(dense.value, rel=1e-12)
     np.testing.assert_allclose(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crossfade.optim.newton import Iterate, newton, sample_rows, sampled_newton
+from crossfade.optim.newton import Dense, Sampled, sample_rows
+from crossfade.optim.solver import Iterate, descend
 
 
 class Logistic:
@@ -71,9 +72,9 @@ def test_reaches_the_optimum_of_newton(case, order, with_sample):
         X, y = X[rows], y[rows]
     problem = Logistic(X, y)
     start = np.zeros(X.shape[1])
-    exact = newton(problem, start, tol=1e-12)
+    exact = descend(problem, start, Dense(), tol=1e-12)
     sample = problem.sample(0.1) if with_sample else None
-    fit = sampled_newton(problem, start, tol=1e-10, sample=sample)
+    fit = descend(problem, start, Sampled(sample=sample), tol=1e-10)
     assert fit.converged, fit.message
     assert fit.gradient_norm <= 1e-10
     np.testing.assert_allclose(fit.value, exact.value, rtol=1e-13)
@@ -85,7 +86,7 @@ def test_reaches_the_optimum_of_newton(case, order, with_sample):
 def test_few_passes_over_all_rows():
     X, y = data(n=40_000)
     problem = Logistic(X, y)
-    fit = sampled_newton(problem, np.zeros(X.shape[1]), tol=1e-8, sample=problem.sample(0.1))
+    fit = descend(problem, np.zeros(X.shape[1]), Sampled(sample=problem.sample(0.1)), tol=1e-8)
     assert fit.converged
     assert problem.passes <= 6
     assert problem.whole == 0
@@ -98,8 +99,8 @@ def test_a_column_absent_from_the_sample_calls_for_all_rows():
     dummy[np.setdiff1d(np.arange(len(y)), drawn)[:40]] = 1.0
     X = np.column_stack([X, dummy])
     problem = Logistic(X, y)
-    fit = sampled_newton(problem, np.zeros(X.shape[1]), tol=1e-11, sample=problem.sample(0.1))
-    exact = newton(Logistic(X, y), np.zeros(X.shape[1]), tol=1e-12)
+    fit = descend(problem, np.zeros(X.shape[1]), Sampled(sample=problem.sample(0.1)), tol=1e-11)
+    exact = descend(Logistic(X, y), np.zeros(X.shape[1]), Dense(), tol=1e-12)
     assert fit.converged
     assert problem.whole >= 1
     np.testing.assert_allclose(fit.theta, exact.theta, rtol=1e-6)
@@ -113,9 +114,9 @@ def test_monitor_sees_every_step_and_may_end_the_run():
         seen.append((before, after))
         return "three steps are enough" if len(seen) == 3 else None
 
-    for solver in (newton, sampled_newton):
+    for inner in (Dense(), Sampled()):
         seen.clear()
-        fit = solver(Logistic(X, y), np.zeros(3), tol=0.0, monitor=stop_at_third)
+        fit = descend(Logistic(X, y), np.zeros(3), inner, tol=0.0, monitor=stop_at_third)
         assert fit.converged
         assert (fit.n_iter, fit.message) == (3, "three steps are enough")
         assert seen[2][1].theta is fit.theta
@@ -124,17 +125,17 @@ def test_monitor_sees_every_step_and_may_end_the_run():
 
 def test_zero_tolerance_ends_at_the_rounding_floor():
     X, y = data(n=3_000, d=3)
-    for solver in (newton, sampled_newton):
-        fit = solver(Logistic(X, y), np.zeros(4), tol=0.0)
+    for inner in (Dense(), Sampled()):
+        fit = descend(Logistic(X, y), np.zeros(4), inner, tol=0.0)
         assert fit.converged
         assert fit.gradient_norm < 1e-13
 
 
-@pytest.mark.parametrize("solver", [newton, sampled_newton])
-def test_a_start_outside_the_domain_is_said(solver):
+@pytest.mark.parametrize("inner", [Dense(), Sampled()])
+def test_a_start_outside_the_domain_is_said(inner):
     X, y = data(n=100, d=2)
     X[3, 1] = np.nan
-    fit = solver(Logistic(X, y), np.zeros(3))
+    fit = descend(Logistic(X, y), np.zeros(3), inner)
     assert not fit.converged
     assert fit.message == "the function or its gradient is not finite at the start"
     assert fit.n_iter == 0

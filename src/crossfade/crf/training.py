@@ -17,8 +17,8 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.chains.attributes import EncodedSequences
 from crossfade.crf.weights import WeightLayout, padded
-from crossfade.optim.lbfgs import lbfgs
-from crossfade.optim.newton import Iterate, Solution
+from crossfade.optim.lbfgs import QuasiNewton
+from crossfade.optim.solver import Iterate, Solution, descend
 
 __all__ = ["Objective", "TrainingOptions", "train"]
 #: Parts of the corpus that are summed apart: a fixed number, so that results do not depend on
@@ -236,11 +236,10 @@ def train(objective: Objective, options: TrainingOptions) -> Solution:
 
     # The vectors are read from memory faster than threads could be woken for them.
     with single_threaded_blas():
-        return lbfgs(
+        return descend(
             objective,
             _start(objective, options),
-            l1=options.l1,
-            diagonal=objective.scale,
+            QuasiNewton(l1=options.l1, diagonal=objective.scale),
             tol=1e-10,
             max_iter=options.max_iter,
             monitor=monitor,

@@ -24,7 +24,8 @@ from crossfade.glm.design import measure
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem, Likelihood, Restricted
 from crossfade.glm.separation import positive_predictors
-from crossfade.optim.newton import newton, sample_rows
+from crossfade.optim.newton import Dense, sample_rows
+from crossfade.optim.solver import descend
 
 __all__ = [
     "TestResult",
@@ -153,7 +154,7 @@ def _constrained(problem: Likelihood, fit: Fit, matrix: Floats) -> tuple[float, 
     if not basis.shape[1]:
         return problem.value(base), base
     restricted = Restricted(problem, base, basis)
-    solution = newton(restricted, restricted.start(), tol=1e-13, max_iter=200)
+    solution = descend(restricted, restricted.start(), Dense(), tol=1e-13, max_iter=200)
     return solution.value, restricted.expand(solution.theta)
 
 
@@ -235,7 +236,7 @@ def profile_interval(fit: Fit, index: int, level: float) -> tuple[float, float]:
         if not basis.shape[1]:
             return min(2.0 * (problem.value(base) - fit.value) - limit, _FAR)
         restricted = Restricted(problem, base, basis)
-        solution = newton(restricted, restricted.start(), tol=1e-11, max_iter=60)
+        solution = descend(restricted, restricted.start(), Dense(), tol=1e-11, max_iter=60)
         return min(2.0 * (solution.value - fit.value) - limit, _FAR)
 
     if finite:

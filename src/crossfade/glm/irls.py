@@ -2,7 +2,7 @@
 
 β ← (XᵀWX)⁻¹ XᵀW z with z = Xβ + W⁻¹(y - μ) is one Newton step with the expected information as
 curvature, β ← β + (XᵀWX)⁻¹ Xᵀ(y - μ) for a canonical link (Sarkar, Lecture 14, section 14.3.1).
-So the solver is :func:`crossfade.optim.newton.newton`; this module states the problem as sums
+So the solver is :class:`crossfade.optim.newton.Dense`; this module states the problem as sums
 over blocks of rows, and the lecture's stopping rule, ‖Δβ‖/‖β‖ < 10⁻ᶜ.
 """
 
@@ -21,7 +21,8 @@ from crossfade.blocks import block_sum, for_each_block
 from crossfade.glm.design import MANY_ROWS, Data, Design, stacked_triangle
 from crossfade.glm.families import Family
 from crossfade.glm.sampling import sample_data
-from crossfade.optim.newton import Iterate, Solution, newton, sampled_newton
+from crossfade.optim.newton import Dense, Sampled
+from crossfade.optim.solver import InnerSolve, Iterate, Problem, Solution, descend
 
 __all__ = [
     "FAINT",
@@ -389,23 +390,14 @@ def solve(
             return f"the next relative change, {change:.1e}, is far below 1e-{tol_digits:g}"
         return None
 
+    inner: InnerSolve[Problem] = Dense()
     enough = problem.data.n_rows >= max(MANY_ROWS, 100 * len(start))
     # The curvature of a tenth of many rows is worth its noise, where the rows allow a sample.
     if sampled and enough and problem.design.telling is not None:
         share = max(0.1, 20_000 / problem.data.n_rows)
-        solution = sampled_newton(
-            problem,
-            start,
-            tol=0.0,
-            max_iter=max_iter,
-            share=share,
-            sample=problem.sample(0.3 * share),
-            monitor=watch,
-            near=_NEAR,
-            foresight=foresee,
-        )
-    else:
-        solution = newton(problem, start, tol=0.0, max_iter=max_iter, monitor=watch)
+        sample = problem.sample(0.3 * share)
+        inner = Sampled(share=share, near=_NEAR, sample=sample, foresight=foresee)
+    solution = descend(problem, start, inner, tol=0.0, max_iter=max_iter, monitor=watch)
     gradient = gradients[0] if gradients else problem.value_and_gradient(solution.theta)[1]
     return Solved(solution, tuple(history), gradient)
 

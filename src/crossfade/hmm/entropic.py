@@ -33,7 +33,8 @@ from crossfade.errors import DataError
 from crossfade.hmm.entropic_objective import JointObjective
 from crossfade.hmm.model import HiddenMarkovModel
 from crossfade.hmm.path import refuse_without_density
-from crossfade.optim.lbfgs import lbfgs
+from crossfade.optim.lbfgs import QuasiNewton
+from crossfade.optim.solver import descend
 
 __all__ = ["EntropicMarkovChain"]
 
@@ -284,11 +285,10 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         with np.errstate(divide="ignore"):
             counted = (np.log(self.initial_), np.log(self.transmat_), np.log(self.reference_))
         start = objective.vector(*(np.maximum(part, _LOG_NOTHING) for part in counted))
-        found = lbfgs(
+        found = descend(
             objective,
             start,
-            diagonal=objective.curvature,
-            memory=20,
+            QuasiNewton(diagonal=objective.curvature, memory=20),
             tol=self.tol,
             max_iter=int(self.max_iter),
         )

@@ -62,7 +62,8 @@ from crossfade.hmm.objective import (
     LabelledChain,
     everything,
 )
-from crossfade.optim.lbfgs import lbfgs
+from crossfade.optim.lbfgs import QuasiNewton
+from crossfade.optim.solver import descend
 
 __all__ = [
     "ChainFit",
@@ -163,11 +164,10 @@ def path(
             yield ChainFit(1.0, l2, weights, counted, True, 0, message)
             continue
         objective = ChainObjective(data, tradeoff, l2)
-        found = lbfgs(
+        found = descend(
             objective,
             objective.vector(weights),
-            diagonal=objective.curvature,
-            memory=20,
+            QuasiNewton(diagonal=objective.curvature, memory=20),
             tol=settings.tol,
             max_iter=settings.max_iter,
         )

@@ -31,7 +31,7 @@ TRUSTED: Final = (
     "crossfade.classifiers.naive_bayes.NaiveBayes",
     *(f"{kind.__module__}.{kind.__qualname__}" for kind in _DENSITIES),
     "crossfade.densities.categorical.Tally",
-    "crossfade.optim.newton.Solution",
+    "crossfade.optim.solver.Solution",
     "crossfade.tradeoff.fitting.Fitted",
     "crossfade.tradeoff.fitting.Sums",
     "crossfade.tradeoff.objective.Parameters",

@@ -14,18 +14,18 @@ set it apart from the solvers one finds in libraries:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from itertools import count
 
 import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.errors import DataError
-from crossfade.optim.newton import Iterate, Monitor, Solution
+from crossfade.optim.solver import Iterate, SmoothProblem
 
-__all__ = ["SmoothProblem", "lbfgs"]
+__all__ = ["QuasiNewton"]
 
 #: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
 _DECREASE, _CURVATURE = 1e-4, 0.9
@@ -34,29 +34,11 @@ _MAX_TRIALS = 25
 _NOISE = 1e-12
 
 
-class SmoothProblem(Protocol):
-    """A smooth function of a parameter vector, to be minimised."""
-
-    @property
-    def n_rows(self) -> float:
-        """Return the total weight of the rows: gradients are judged relative to it."""
-
-    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the function and a fresh gradient array; +inf outside the domain."""
-
-
 @dataclass(frozen=True)
-class _Point:
-    """A point; `gradient` is of the smooth part, `downhill` the least subgradient of the whole."""
+class _Point(Iterate):
+    """A point whose gradient is the least subgradient; `smooth` is that of the smooth part."""
 
-    theta: Floats
-    value: float
-    gradient: Floats
-    downhill: Floats
-    gradient_norm: float
-
-    def iterate(self) -> Iterate:
-        return Iterate(self.theta, self.value, self.downhill, self.gradient_norm)
+    smooth: Floats
 
 
 @dataclass(frozen=True)
@@ -103,69 +85,55 @@ class _Memory:
         return vector
 
 
-def lbfgs(
-    problem: SmoothProblem,
-    start: Floats,
-    *,
-    l1: float | Floats = 0.0,
-    diagonal: Callable[[Floats], Floats] | None = None,
-    inverse: Callable[[Floats], Callable[[Floats], Floats]] | None = None,
-    memory: int = 10,
-    tol: float = 1e-6,
-    max_iter: int = 1000,
-    monitor: Monitor | None = None,
-) -> Solution:
-    """Minimise a smooth function plus l1 · |θ|.
+@dataclass(frozen=True)
+class QuasiNewton:
+    """Steps towards the minimum of a smooth function plus l1 · |θ|.
 
-    Shapes: start (n_parameters,); l1 (n_parameters,).
+    Shapes: l1 (n_parameters,).
 
     The recursion begins with 1 / `diagonal`(θ) or with the operator `inverse`(θ), anew at steps 5,
-    20, 80 and so on; each stands for the inverse Hessian.
+    20, 80 and so on; each stands for the inverse Hessian. `memory`: Steps that it knows.
 
     Nocedal & Wright (2006), "Numerical Optimization", algorithm 7.5; Andrew & Gao (2007),
     "Scalable training of L1-regularized log-linear models" (OWL-QN), with the line search's steps
     projected onto the orthant.
     """
-    penalised = _Penalised(problem, _penalty(l1, np.shape(start)))
-    at = penalised.evaluate(np.array(start, dtype=np.float64))
-    if not np.isfinite(at.value):
-        raise DataError(f"start: expected a point of finite value, got {at.value}; start elsewhere")
-    history = [(at.value, at.gradient_norm)]
-    memories = _Memory(memory)
-    message, converged, refresh = f"stopped after max_iter={max_iter} steps", False, 0
-    while True:
-        n_iter = len(history) - 1
-        if at.gradient_norm <= tol:
-            message = f"gradient norm {at.gradient_norm:.1e} is within the tolerance {tol:.1e}"
-            converged = True
-            break
-        if n_iter == max_iter:
-            break
-        if n_iter == refresh:
-            if diagonal is not None:
-                # No bound `__mul__`: holding the only reference, NumPy would multiply in place.
-                memories.first = partial(np.multiply, 1.0 / diagonal(at.theta))
-            elif inverse is not None:
-                memories.first = inverse(at.theta)
-            refresh = 4 * refresh if refresh else 5
-        new = penalised.step(at, memories)
-        if new is None and memories.pairs:
-            memories.pairs.clear()
-            new = penalised.step(at, memories)
-        if new is None:
-            message = f"no step lowers the objective further; gradient norm {at.gradient_norm:.1e}"
-            converged = at.gradient_norm <= 1e3 * tol
-            break
-        memories.learn(new.theta - at.theta, new.gradient - at.gradient)
-        words = monitor(at.iterate(), new.iterate()) if monitor is not None else None
-        at = new
-        history.append((at.value, at.gradient_norm))
-        if words is not None:
-            message, converged = words, True
-            break
-    return Solution(
-        at.theta, at.value, at.gradient_norm, len(history) - 1, converged, message, tuple(history)
-    )
+
+    l1: float | Floats = 0.0
+    diagonal: Callable[[Floats], Floats] | None = None
+    inverse: Callable[[Floats], Callable[[Floats], Floats]] | None = None
+    memory: int = 10
+
+    def points(
+        self, problem: SmoothProblem, start: Floats
+    ) -> Generator[Iterate, None, str | float]:
+        """Yield the start and the points after it."""
+        penalised = _Penalised(problem, _penalty(self.l1, start.shape))
+        at = penalised.evaluate(start)
+        if not np.isfinite(at.value):
+            raise DataError(
+                f"start: expected a point of finite value, got {at.value}; start elsewhere"
+            )
+        memory = _Memory(self.memory)
+        refresh = 0
+        for n_iter in count():
+            yield at
+            if n_iter == refresh:
+                if self.diagonal is not None:
+                    # No bound `__mul__`: holding the only reference, NumPy would multiply in place.
+                    memory.first = partial(np.multiply, 1.0 / self.diagonal(at.theta))
+                elif self.inverse is not None:
+                    memory.first = self.inverse(at.theta)
+                refresh = 4 * refresh if refresh else 5
+            new = penalised.step(at, memory)
+            if new is None and memory.pairs:
+                memory.pairs.clear()
+                new = penalised.step(at, memory)
+            if new is None:
+                break
+            memory.learn(new.theta - at.theta, new.smooth - at.smooth)
+            at = new
+        return np.inf
 
 
 def _penalty(l1: float | Floats, shape: tuple[int, ...]) -> Floats | None:
@@ -186,40 +154,40 @@ class _Penalised:
     def evaluate(self, theta: Floats) -> _Point:
         value, gradient = self.problem.value_and_gradient(theta)
         if not np.isfinite(value):
-            return _Point(theta, np.inf, gradient, gradient, np.inf)
+            return _Point(theta, np.inf, gradient, np.inf, gradient)
         downhill = gradient
         if self.l1 is not None:
             value += float(self.l1 @ np.abs(theta))
             downhill = _least_subgradient(theta, gradient, self.l1)
         norm = float(np.abs(downhill).max(initial=0.0)) / max(self.problem.n_rows, 1e-300)
-        return _Point(theta, value, gradient, downhill, norm)
+        return _Point(theta, value, downhill, norm, gradient)
 
     def step(self, at: _Point, inverse: _Memory) -> _Point | None:
         """Return a point that lowers the objective enough, or None."""
-        direction = inverse.solve(at.downhill)
+        direction = inverse.solve(at.gradient)
         np.negative(direction, out=direction)
         if self.l1 is not None:
             # A component against its own subgradient comes from the curvature of other orthants.
-            direction[direction * at.downhill >= 0.0] = 0.0
-        slope = float(at.downhill @ direction)
+            direction[direction * at.gradient >= 0.0] = 0.0
+        slope = float(at.gradient @ direction)
         if not slope < 0.0:
             return None
         first = 1.0
         if not inverse.pairs and inverse.first is None:
-            first = 1.0 / float(np.sqrt(at.downhill @ at.downhill))
+            first = 1.0 / float(np.sqrt(at.gradient @ at.gradient))
         if self.l1 is not None:
             return self._backtrack(at, direction, first)
         return self._search(at, direction, slope, first)
 
     def _backtrack(self, at: _Point, direction: Floats, length: float) -> _Point | None:
         """Halve the step, projected onto the orthant of the point it leaves from."""
-        orthant = np.where(at.theta != 0.0, np.sign(at.theta), -np.sign(at.downhill))
+        orthant = np.where(at.theta != 0.0, np.sign(at.theta), -np.sign(at.gradient))
         noise = _NOISE * abs(at.value)
         for _ in range(_MAX_TRIALS):
             theta = at.theta + length * direction
             theta[theta * orthant <= 0.0] = 0.0
             new = self.evaluate(theta)
-            gain = float(at.downhill @ (theta - at.theta))
+            gain = float(at.gradient @ (theta - at.theta))
             if new.value < at.value and new.value <= at.value + _DECREASE * gain:
                 return new
             if -gain <= noise and new.value <= at.value + noise and _lower(new, at):
@@ -237,7 +205,7 @@ class _Penalised:
             if not np.isfinite(new.value):
                 above, length = (length, np.inf, np.inf), below[0] + 0.1 * (length - below[0])
                 continue
-            here = float(new.gradient @ direction)
+            here = float(new.smooth @ direction)
             flat = -length * slope <= noise and new.value <= at.value + noise and _lower(new, at)
             if flat:
                 return new

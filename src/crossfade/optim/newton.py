@@ -1,106 +1,149 @@
-"""Newton's method for smooth convex sums over rows, with a line search that A(η) may block.
+"""Newton steps for smooth convex sums over rows, with a line search that A(η) may block.
 
-Two solvers share one line search. :func:`newton` takes the curvature of all rows at every step:
-with the expected information as curvature it is Fisher scoring, that is, iteratively reweighted
-least squares. :func:`sampled_newton` is for many rows: its curvature comes from a share of them
-until that no longer pays.
-
-A solver and a problem know each other only by :class:`Problem`. The result,
-:class:`Solution`, says in words why the solver stopped.
+The step's linear system is solved from the curvature of all rows (:class:`Dense`; with the expected
+information as curvature that is iteratively reweighted least squares), from that of a share of
+them until it no longer pays (:class:`Sampled`), or by conjugate gradients where the Hessian is too
+large to form (:class:`ConjugateGradient`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats, Integers
+from crossfade.optim.solver import Iterate, Problem, SmoothProblem, descend, evaluate, iterate
 
-__all__ = [
-    "Iterate",
-    "Monitor",
-    "Problem",
-    "Solution",
-    "factorise",
-    "line_search",
-    "newton",
-    "sample_rows",
-    "sampled_newton",
-]
-
-
-class Problem(Protocol):
-    """A convex function of a parameter vector, to be minimised; a sum over rows.
-
-    ``value`` returns +inf outside the domain and never warns there. ``curvature`` may use only a
-    share of the rows (scaled up to all) when `share` is below 1.
-    """
-
-    @property
-    def n_rows(self) -> float:
-        """Return the total weight of the rows: gradients are judged relative to it."""
-
-    def value(self, theta: Floats) -> float:
-        """Return the function at `theta` of shape (n_parameters,)."""
-
-    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the function and its gradient of shape (n_parameters,)."""
-
-    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return the Hessian, or a positive semidefinite stand-in, (n_parameters, n_parameters)."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Where a solver stopped, and why.
-
-    Shapes: theta (n_parameters,); history a tuple of (value, gradient_norm) pairs, one per step,
-    the start included..
-    `value`: The function there.
-    `gradient_norm`: Largest absolute gradient entry there, divided by the total weight of the rows.
-    `n_iter`: Steps taken.
-    `message`: Why it stopped, in words.
-    """
-
-    theta: Floats
-    value: float
-    gradient_norm: float
-    n_iter: int
-    converged: bool
-    message: str
-    history: tuple[tuple[float, float], ...] = field(default=(), repr=False)
-
-
-@dataclass(frozen=True)
-class Iterate:
-    """One point of a solver's path.
-
-    Shapes: theta (n_parameters,); gradient (n_parameters,).
-    `gradient_norm`: Largest absolute gradient entry, divided by the total weight of the rows.
-    """
-
-    theta: Floats
-    value: float
-    gradient: Floats
-    gradient_norm: float
-
-
-#: Called after every step with the points before and after it. Words returned end the run as
-#: converged and become its message; None lets it go on.
-Monitor = Callable[[Iterate, Iterate], str | None]
+__all__ = ["ConjugateGradient", "Dense", "Sampled", "factorise", "sample_rows"]
 
 #: Called with a point and the step that would follow, before it costs a pass over the rows. Words
 #: returned end the run there as converged.
 Foresight = Callable[[Iterate, Floats], str | None]
 
+Operator = Callable[[Floats], Floats]
+
 Factor = tuple[Floats, bool]
 
-#: Nats per row that a step may still promise where none is found that gains anything.
-_NEGLIGIBLE = 1e-6
+
+@dataclass(frozen=True)
+class Dense:
+    """The curvature of all rows at every step."""
+
+    def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, str | float]:
+        """Yield the start and the points after it."""
+        at: Iterate | None = evaluate(problem, start)
+        while at is not None:
+            yield at
+            step = -scipy.linalg.cho_solve(factorise(problem.curvature(at.theta)), at.gradient)
+            promise = -float(at.gradient @ step)
+            at = _line_search(problem, at, step)
+        return promise
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Gradients of all rows and the curvature of a share of them.
+
+    While the gradient is large, the curvature comes from a share of the rows, anew at every step.
+    Once the gradient is small, the curvature is kept and improved only by what the gradients of
+    the steps reveal (BFGS), so that a step costs one pass over the rows. Where a step fails, or
+    the steps no longer pay, the curvature of all rows replaces it: at worst this is Newton's
+    method with some passes wasted, however the rows are sorted and however rare a class is.
+
+    `near`: Gradient norm from which the curvature is kept.
+    `worthwhile`: Share of the promised gain that a step must remove.
+    `keep`: Steps that one curvature serves at most.
+    `sample`: The function over some rows, whose optimum is the start.
+    """
+
+    share: float = 0.1
+    near: float = 1e-3
+    worthwhile: float = 0.05
+    keep: int = 50
+    sample: Problem | None = None
+    foresight: Foresight | None = None
+
+    def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, str | float]:
+        """Yield the start and the points after it."""
+        at = self._rough_start(problem, start)
+        yield at
+        model: _Curvature | None = None
+        trusted = True
+        while True:
+            if model is None or (at.gradient_norm > self.near and model.steps):
+                whole = self.share if trusted else 1.0
+                model = _Curvature(problem.curvature(at.theta, whole), exact=not trusted)
+            direction = model.solve(at.gradient)
+            words = None if self.foresight is None else self.foresight(at, -direction)
+            if words is not None:
+                return words
+            promise = float(at.gradient @ direction)
+            fresh_and_exact = model.exact and not model.steps
+            new = _line_search(problem, at, -direction, max_trials=60 if fresh_and_exact else 2)
+            if new is None:
+                if fresh_and_exact:
+                    return promise
+                trusted, model = False, None
+                continue
+            yield new
+            after = float(new.gradient @ model.solve(new.gradient))
+            stale = after > self.worthwhile * promise or len(model.steps) + 1 >= self.keep
+            if stale and at.gradient_norm <= self.near:
+                trusted, model = False, None
+            else:
+                model.learn(new.theta - at.theta, new.gradient - at.gradient)
+            at = new
+
+    def _rough_start(self, problem: Problem, start: Floats) -> Iterate:
+        if self.sample is None:
+            return evaluate(problem, start)
+        near = descend(self.sample, start, Dense(), tol=self.near, max_iter=25)
+        rough = evaluate(problem, near.theta)
+        if np.isfinite(rough.value) and rough.gradient_norm <= 30.0 * self.near:
+            return rough
+        # The sample was misleading (a class it lacks, say): go on from the better of the two.
+        given = evaluate(problem, start)
+        return rough if np.isfinite(rough.value) and rough.value < given.value else given
+
+
+class ProblemOfProducts(SmoothProblem, Protocol):
+    """A convex function that is a sum over rows and whose Hessian is known by its products."""
+
+    def curvature_product(self, theta: Floats) -> Operator:
+        """Return v ↦ H v."""
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """Inexact Newton steps by preconditioned conjugate gradients.
+
+    The inner iterations stop at a relative residual of min(0.1, √(relative gradient)) (Eisenstat &
+    Walker 1996), which makes convergence superlinear.
+
+    `preconditioner`: Gives, at a point, v ↦ M⁻¹ v with M close to the Hessian.
+    """
+
+    preconditioner: Callable[[Floats], Operator]
+
+    def points(
+        self, problem: ProblemOfProducts, start: Floats
+    ) -> Generator[Iterate, None, str | float]:
+        """Yield the start and the points after it."""
+        begin = evaluate(problem, start)
+        at: Iterate | None = begin
+        while at is not None:
+            yield at
+            inner = min(0.1, np.sqrt(at.gradient_norm / max(begin.gradient_norm, 1e-300)))
+            product = problem.curvature_product(at.theta)
+            precondition = self.preconditioner(at.theta)
+            step = _conjugate_gradients(product, -at.gradient, precondition, inner)
+            promise = -float(at.gradient @ step)
+            at = _line_search(problem, at, step)
+        return promise
 
 
 def factorise(matrix: Floats) -> Factor:
@@ -124,94 +167,6 @@ def factorise(matrix: Floats) -> Factor:
     raise scipy.linalg.LinAlgError("curvature matrix is not positive semidefinite")
 
 
-def newton(
-    problem: Problem,
-    start: Floats,
-    *,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    monitor: Monitor | None = None,
-) -> Solution:
-    """Minimise by Newton's method with a backtracking (barrier) line search.
-
-    Shapes: start (n_parameters,).
-    """
-    at = _evaluate(problem, np.array(start, dtype=np.float64))
-    path = _Path(at, monitor)
-    while not path.finished(tol, max_iter):
-        at = path.last
-        step = -scipy.linalg.cho_solve(factorise(problem.curvature(at.theta)), at.gradient)
-        accepted = line_search(problem, at.theta, at.value, at.gradient, step)
-        if accepted is None:
-            path.stuck(tol, float(at.gradient @ step), problem.n_rows)
-            break
-        path.move(_iterate(problem, *accepted))
-    return path.solution()
-
-
-def sampled_newton(
-    problem: Problem,
-    start: Floats,
-    *,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    share: float = 0.1,
-    near: float = 1e-3,
-    worthwhile: float = 0.05,
-    keep: int = 50,
-    sample: Problem | None = None,
-    monitor: Monitor | None = None,
-    foresight: Foresight | None = None,
-) -> Solution:
-    """Minimise with gradients of all rows and the curvature of a share of them.
-
-    While the gradient is large, the curvature comes from a share of the rows, anew at every step.
-    Once the gradient is small, the curvature is kept and improved only by what the gradients of
-    the steps reveal (BFGS), so that a step costs one pass over the rows. Where a step fails, or
-    the steps no longer pay, the curvature of all rows replaces it: at worst this is Newton's
-    method with some passes wasted, however the rows are sorted and however rare a class is.
-
-    Shapes: start (n_parameters,).
-    """
-    path = _Path(_rough_start(problem, start, near, sample), monitor)
-    model: _Curvature | None = None
-    trusted = True
-    while not path.finished(tol, max_iter):
-        at = path.last
-        if model is None or (at.gradient_norm > near and model.steps):
-            whole = share if trusted else 1.0
-            model = _Curvature(problem.curvature(at.theta, whole), exact=not trusted)
-        direction = model.solve(at.gradient)
-        if foresight is not None and path.foreseen(foresight(at, -direction)):
-            break
-        fresh_and_exact = model.exact and not model.steps
-        accepted = line_search(
-            problem,
-            at.theta,
-            at.value,
-            at.gradient,
-            -direction,
-            max_trials=60 if fresh_and_exact else 2,
-        )
-        if accepted is None:
-            if fresh_and_exact:
-                path.stuck(tol, -float(at.gradient @ direction), problem.n_rows)
-                break
-            trusted, model = False, None
-            continue
-        new = _iterate(problem, *accepted)
-        if path.move(new):
-            break
-        before = float(at.gradient @ direction)
-        after = float(new.gradient @ model.solve(new.gradient))
-        stale = after > worthwhile * before or len(model.steps) + 1 >= keep
-        if stale and at.gradient_norm <= near:
-            trusted, model = False, None
-        else:
-            model.learn(new.theta - at.theta, new.gradient - at.gradient)
-    return path.solution()
-
-
 def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
     """Return a share of the row numbers, evenly spread and jittered, in rising order.
 
@@ -229,18 +184,6 @@ def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
     # Rising already; a run shorter than one row may repeat its neighbour's.
     drawn = np.minimum(drawn, n_rows - 1)
     return drawn[np.append(True, np.diff(drawn) > 0)]
-
-
-def _rough_start(problem: Problem, start: Floats, near: float, sample: Problem | None) -> Iterate:
-    theta = np.array(start, dtype=np.float64)
-    if sample is None:
-        return _evaluate(problem, theta)
-    rough = _evaluate(problem, newton(sample, theta, tol=near, max_iter=25).theta)
-    if np.isfinite(rough.value) and rough.gradient_norm <= 30.0 * near:
-        return rough
-    # The sample was misleading (a class it lacks, say): go on from the better of the two points.
-    given = _evaluate(problem, theta)
-    return rough if np.isfinite(rough.value) and rough.value < given.value else given
 
 
 class _Curvature:
@@ -272,114 +215,66 @@ class _Curvature:
             self.steps.append((moved, change, product))
 
 
-class _Path:
-    """The points of one run, and why it ended."""
-
-    def __init__(self, start: Iterate, monitor: Monitor | None) -> None:
-        self.last = start
-        self.history = [(start.value, start.gradient_norm)]
-        self.monitor = monitor
-        self.message = ""
-        self.converged = False
-
-    def move(self, to: Iterate) -> bool:
-        """Go to the next point; return whether the monitor ends the run there."""
-        before, self.last = self.last, to
-        self.history.append((to.value, to.gradient_norm))
-        return self.foreseen(self.monitor(before, to) if self.monitor is not None else None)
-
-    def foreseen(self, words: str | None) -> bool:
-        """Note why no further step is needed, if so; return whether that ends the run."""
-        if words is not None:
-            self.message, self.converged = words, True
-        return words is not None
-
-    def finished(self, tol: float, max_iter: int) -> bool:
-        if self.converged:
-            return True
-        norm = self.last.gradient_norm
-        if not (np.isfinite(self.last.value) and np.isfinite(norm)):
-            self.message = "the function or its gradient is not finite at the start"
-            return True
-        if norm <= tol:
-            self.message = f"gradient norm {norm:.1e} is within the tolerance {tol:.1e}"
-            self.converged = True
-            return True
-        if len(self.history) > max_iter:
-            self.message = f"stopped after max_iter={max_iter} steps"
-            return True
-        return False
-
-    def stuck(self, tol: float, slope: float, n_rows: float) -> None:
-        """No step is accepted: an optimum to rounding, or a failure."""
-        norm = self.last.gradient_norm
-        self.message = f"no step lowers the objective further; gradient norm {norm:.1e}"
-        # Next to singular densities the gradient itself is known to few digits: what counts is how
-        # much a whole step could still gain. What rounding of a huge value hides is not nothing.
-        self.converged = norm <= 1e3 * tol or -slope <= _NEGLIGIBLE * n_rows
-
-    def solution(self) -> Solution:
-        last = self.last
-        return Solution(
-            last.theta,
-            last.value,
-            last.gradient_norm,
-            len(self.history) - 1,
-            self.converged,
-            self.message,
-            tuple(self.history),
-        )
+def _conjugate_gradients(
+    product: Callable[[Floats], Floats],
+    target: Floats,
+    precondition: Callable[[Floats], Floats],
+    tol: float,
+    max_iter: int = 250,
+) -> Floats:
+    x = np.zeros_like(target)
+    residual = target.copy()
+    z = precondition(residual)
+    direction = z.copy()
+    rho = float(residual @ z)
+    stop = tol**2 * rho
+    for _ in range(max_iter):
+        if rho <= stop or rho <= 0.0:
+            break
+        bent = product(direction)
+        curvature = float(direction @ bent)
+        if curvature <= 0.0:
+            break
+        alpha = rho / curvature
+        x += alpha * direction
+        residual -= alpha * bent
+        z = precondition(residual)
+        new_rho = float(residual @ z)
+        direction *= new_rho / rho
+        direction += z
+        rho = new_rho
+    return x if x.any() else precondition(target)
 
 
-def _iterate(problem: Problem, theta: Floats, value: float, gradient: Floats) -> Iterate:
-    norm = float(np.abs(gradient).max(initial=0.0)) / max(problem.n_rows, 1e-300)
-    return Iterate(theta, value, gradient, norm)
-
-
-def _evaluate(problem: Problem, theta: Floats) -> Iterate:
-    return _iterate(problem, theta, *problem.value_and_gradient(theta))
-
-
-def _noise(value: float, n_rows: float) -> float:
-    """Return how much a sum over rows may change by rounding alone."""
-    return 1e-13 * (abs(value) + n_rows)
-
-
-def line_search(
-    problem: Problem,
-    theta: Floats,
-    value: float,
-    gradient: Floats,
-    step: Floats,
-    *,
-    max_trials: int = 60,
-) -> tuple[Floats, float, Floats] | None:
+def _line_search(
+    problem: SmoothProblem, at: Iterate, step: Floats, *, max_trials: int = 60
+) -> Iterate | None:
     """Return the first point on the step's halvings that lowers the function enough, or None.
 
     Near the optimum the function changes by less than it can be computed to; there a step is
     taken when it lowers the slope along itself.
 
-    Shapes: theta, gradient, step (n_parameters,).
+    Shapes: step (n_parameters,).
     """
-    slope = float(gradient @ step)
-    noise = _noise(value, problem.n_rows)
-    shortest = 1e-16 * (1.0 + float(np.abs(theta).max(initial=0.0)))
+    slope = float(at.gradient @ step)
+    noise = 1e-13 * (abs(at.value) + problem.n_rows)  # what rounding does to a sum over rows
+    shortest = 1e-16 * (1.0 + float(np.abs(at.theta).max(initial=0.0)))
     largest = float(np.abs(step).max(initial=0.0))
     length = 1.0
     for trial in range(max_trials):
         if length * largest < shortest:
             break  # no step at all, to rounding
-        candidate = theta + length * step
+        candidate = at.theta + length * step
         new_value, new_gradient = problem.value_and_gradient(candidate)
         if np.isfinite(new_value) and np.isfinite(new_gradient).all():
             if -length * slope > noise:
-                better = new_value <= value + 1e-4 * length * slope
+                better = new_value <= at.value + 1e-4 * length * slope
             else:
                 # The value is rounding there; the slope along the step is not yet.
                 flatter = abs(float(new_gradient @ step)) < 0.9 * abs(slope)
-                better = flatter and new_value <= value + noise
+                better = flatter and new_value <= at.value + noise
             if better:
-                return candidate, new_value, new_gradient
+                return iterate(problem, candidate, new_value, new_gradient)
         if -slope <= noise and trial >= 3:
             break  # what the full step could gain is rounding; shorter ones gain less
         length *= 0.5 if np.isfinite(new_value) else 0.25

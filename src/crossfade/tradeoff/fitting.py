@@ -22,7 +22,7 @@ from crossfade.errors import (
     SeparationWarning,
     TradeoffWarning,
 )
-from crossfade.optim.newton import Solution
+from crossfade.optim.solver import Solution
 from crossfade.tradeoff.binding import bind, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.labelled_rows import LabelledRows

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from crossfade._typing import Floats
-from crossfade.optim.newton import newton
+from crossfade.optim.newton import Dense
+from crossfade.optim.solver import descend
 from crossfade.tradeoff.objective import TradeoffObjective
 
 __all__ = ["density_limit"]
@@ -84,7 +85,8 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
             continue
         try:
             # On the way, near enough to go on from is all that is wanted.
-            solution = newton(at, common, tol=1e-9 if trial == 1.0 else 1e-3, max_iter=100)
+            tol = 1e-9 if trial == 1.0 else 1e-3
+            solution = descend(at, common, Dense(), tol=tol)
         except np.linalg.LinAlgError:
             return None  # on the domain's edge to rounding: as good as no density
         common, reached = solution.theta, trial

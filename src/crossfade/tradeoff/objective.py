@@ -67,7 +67,7 @@ def generative(bound: Bound, class_weights: Floats) -> Parameters:
 
 @dataclass(frozen=True, eq=False)
 class TradeoffObjective:
-    """Φ_λ as a :class:`~crossfade.optim.newton.Problem` over standardised parameters.
+    """Φ_λ as a :class:`~crossfade.optim.solver.Problem` over standardised parameters.
 
     Attributes
     ----------

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
-from crossfade.optim.lbfgs import lbfgs
-from crossfade.optim.newton import Solution, factorise, newton, sampled_newton
-from crossfade.tradeoff.conjugate_gradient import LARGEST_CLASS, newton_cg, preconditioner
+from crossfade.optim.lbfgs import QuasiNewton
+from crossfade.optim.newton import ConjugateGradient, Dense, Sampled, factorise
+from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.preconditioner import LARGEST_CLASS, preconditioner
 
 __all__ = [
     "PENALTIES",
@@ -152,36 +154,20 @@ def minimise(
         start = solution.theta
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
-            return newton_cg(objective, start, tol=tol or 1e-8, max_iter=max_iter)
+            inner = ConjugateGradient(partial(preconditioner, objective))
+            return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
-    if objective.exact_labels and not many and objective.n_parameters > _KEEPING:
-        with single_threaded_blas():
-            return sampled_newton(
-                objective,
-                start,
-                tol=newton_tol,
-                max_iter=max_iter,
-                share=1.0,
-                near=np.inf,
-                worthwhile=0.5,
-                keep=6,
-            )
+    dense: InnerSolve[Problem] = Dense()
     if objective.exact_labels and many:
-        n = objective.rows.n_samples
-        share = curvature_share(objective)
-        first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / n
-        with single_threaded_blas():
-            return sampled_newton(
-                objective,
-                start,
-                tol=tol or 1e-8,
-                max_iter=max_iter,
-                share=share,
-                sample=objective.sampled(first) if cold and first < 0.5 else None,
-            )
+        newton_tol = tol or 1e-8
+        first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / objective.rows.n_samples
+        sample = objective.sampled(first) if cold and first < 0.5 else None
+        dense = Sampled(share=curvature_share(objective), sample=sample)
+    elif objective.exact_labels and objective.n_parameters > _KEEPING:
+        dense = Sampled(share=1.0, near=np.inf, worthwhile=0.5, keep=6)
     with single_threaded_blas():
-        return newton(objective, start, tol=newton_tol, max_iter=max_iter)
+        return descend(objective, start, dense, tol=newton_tol, max_iter=max_iter)
 
 
 def _has_many_classes(objective: TradeoffObjective) -> bool:
@@ -197,11 +183,10 @@ def _has_many_classes(objective: TradeoffObjective) -> bool:
 def _by_classes(objective: TradeoffObjective, start: Floats, tol: float, max_iter: int) -> Solution:
     """Minimise by quasi-Newton steps that begin from the classes' own blocks of the Hessian."""
     with single_threaded_blas():
-        return lbfgs(
+        return descend(
             objective,
             start,
-            inverse=lambda theta: preconditioner(objective, theta),
-            memory=30,
+            QuasiNewton(inverse=partial(preconditioner, objective), memory=30),
             tol=tol,
             max_iter=3 * max_iter,
         )

@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
-from crossfade.optim.newton import Solution, sample_rows
+from crossfade.optim.newton import sample_rows
+from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import choose
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective

@@ -1,9 +1,8 @@
-"""Newton's method with conjugate gradients, where the Hessian is too large to form.
+"""What stands for the Hessian's inverse where the Hessian is too large to form.
 
-One Hessian product is one pass over the rows. The preconditioner is each class's own block where
-these are small; else the densities' own curvature, whose inverse they know in closed form, or, at
-λ = 0, where they have no part, one dense block for all classes, from a sample of the rows, or a
-diagonal where that would not fit in memory.
+Each class's own block where these are small; else the densities' own curvature, whose inverse they
+know in closed form, or, at λ = 0, where they have no part, one dense block for all classes, from a
+sample of the rows, or a diagonal where that would not fit in memory.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats
-from crossfade.optim.newton import Solution, factorise, line_search, sample_rows
+from crossfade.optim.newton import factorise, sample_rows
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = ["LARGEST_CLASS", "newton_cg", "preconditioner"]
+__all__ = ["LARGEST_CLASS", "preconditioner"]
 
 #: Largest block that is factorised: 2,500² doubles are 50 MB.
 _LARGEST_BLOCK = 2_500
@@ -27,74 +26,6 @@ LARGEST_CLASS = 500
 
 #: Rows whose curvature stands for all rows' in the preconditioner.
 _SAMPLE = 4_096
-
-
-def newton_cg(
-    objective: TradeoffObjective, start: Floats, *, tol: float = 1e-8, max_iter: int = 200
-) -> Solution:
-    """Minimise with inexact Newton steps by preconditioned conjugate gradients.
-
-    Shapes: start (n_parameters,).
-
-    The inner iterations stop at a relative residual of min(0.1, √(relative gradient)) (Eisenstat &
-    Walker 1996), which makes convergence superlinear.
-    """
-    theta = np.array(start, dtype=np.float64)
-    value, gradient = objective.value_and_gradient(theta)
-    total = objective.n_rows
-    history = [(value, float(np.abs(gradient).max()) / total)]
-    first = history[0][1]
-    message, converged, n_iter = f"stopped after max_iter={max_iter} steps", False, 0
-    for n_iter in range(max_iter + 1):
-        norm = history[-1][1]
-        if norm <= tol:
-            message, converged = f"gradient norm {norm:.1e} is within the tolerance {tol:.1e}", True
-            break
-        if n_iter == max_iter:
-            break
-        inner = min(0.1, np.sqrt(norm / max(first, 1e-300)))
-        step = _conjugate_gradients(
-            objective.curvature_product(theta), -gradient, preconditioner(objective, theta), inner
-        )
-        accepted = line_search(objective, theta, value, gradient, step)
-        if accepted is None:
-            message = f"no step lowers the objective further; gradient norm {norm:.1e}"
-            converged = norm <= 1e3 * tol
-            break
-        theta, value, gradient = accepted
-        history.append((value, float(np.abs(gradient).max()) / total))
-    return Solution(theta, value, history[-1][1], n_iter, converged, message, tuple(history))
-
-
-def _conjugate_gradients(
-    product: Callable[[Floats], Floats],
-    target: Floats,
-    precondition: Callable[[Floats], Floats],
-    tol: float,
-    max_iter: int = 250,
-) -> Floats:
-    x = np.zeros_like(target)
-    residual = target.copy()
-    z = precondition(residual)
-    direction = z.copy()
-    rho = float(residual @ z)
-    stop = tol**2 * rho
-    for _ in range(max_iter):
-        if rho <= stop or rho <= 0.0:
-            break
-        bent = product(direction)
-        curvature = float(direction @ bent)
-        if curvature <= 0.0:
-            break
-        alpha = rho / curvature
-        x += alpha * direction
-        residual -= alpha * bent
-        z = precondition(residual)
-        new_rho = float(residual @ z)
-        direction *= new_rho / rho
-        direction += z
-        rho = new_rho
-    return x if x.any() else precondition(target)
 
 
 def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
