@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from sklearn.dummy import DummyClassifier
 from crossfade import NaiveBayes, compare
 from crossfade.charts.theme import labels, shown, themed
 from crossfade.charts.tradeoff import weight_ends, weight_path
+from crossfade.cli import main
 from crossfade.errors import DataError
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
@@ -224,17 +223,18 @@ def test_markdown_has_verdict_and_table(result, hostile_result):
     assert "<script" not in hostile.replace("\\<script", "")
 
 
-def test_the_command_writes_page_and_json_with_the_same_numbers(tmp_path):
+def test_the_command_writes_page_and_json_with_the_same_numbers(tmp_path, capsys, monkeypatch):
     data = tmp_path / "small.csv"
     rng = np.random.default_rng(0)
     lines = [f"{x:.3f},{x + e:.3f},{'ab'[int(x > 0)]}" for x, e in rng.normal(size=(60, 2))]
     data.write_text("\n".join(["one,two,kind", *lines]) + "\n")
     page, numbers_file = tmp_path / "page.html", tmp_path / "numbers.json"
-    command = [sys.executable, "-m", "crossfade", "compare", str(data), "--target", "kind"]
-    command += ["--models", "nb:generative,majority", "--splits", "2"]
-    command += ["--out", str(page), "--json", str(numbers_file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    command = ["compare", str(data), "--target", "kind", "--models", "nb:generative,majority"]
+    command += ["--splits", "2", "--out", str(page), "--json", str(numbers_file)]
+    monkeypatch.setattr("sys.argv", ["crossfade", *command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0, capsys.readouterr().err
     content = json.loads(numbers_file.read_text(encoding="utf-8"))
     html = page.read_text(encoding="utf-8")
     assert "<h1>small.csv</h1>" in html
