@@ -83,10 +83,6 @@ class Layout:
         return steps, Layout(offsets, self.listed)
 
 
-def _is_array(values: Any) -> bool:
-    return isinstance(values, np.ndarray) or scipy.sparse.issparse(values)
-
-
 def names_array(names: Iterable[Any]) -> NDArray[Any]:
     """Return names (symbols, labels) as one row, each as it is.
 

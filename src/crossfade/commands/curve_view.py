@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crossfade._findings import as_json
 from crossfade.charts.files import ENDINGS, check_available, drawn
 from crossfade.commands.output import console, plain, shortened, write_whole
 from crossfade.errors import DataError
@@ -34,21 +35,14 @@ def findings(curve: LearningCurve, metric: str, ahead: int) -> dict[str, Any]:
         "test_rows": curve.n_test,
         "random_state": curve.random_state,
         "complete": curve.complete,
-        "curves": {
-            name: [{k: _finite(v) for k, v in at.to_dict().items()} for at in estimates]
-            for name, estimates in summary.items()
-        },
+        "curves": as_json(summary),
         "crossings": [
             {"overtaken": early, "overtaking": late, **crossing.to_dict()}
             for (early, late), crossing in curve.crossings(metric).items()
         ],
-        "extrapolation": {name: one.to_dict() for name, one in promised.items()},
+        "extrapolation": as_json(promised),
         "notes": list(curve.notes),
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if value == value and abs(value) != float("inf") else None
 
 
 def check_chart(path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.scores import Estimate, estimate
 
@@ -23,7 +23,7 @@ _QUANTILE = float(stats.norm.ppf(0.975))
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Finding):
     """Predicted probabilities against what happened, in bins.
 
     `mean` (n_bins,): Mean predicted probability of the bin; empty bins are left out.
@@ -40,17 +40,6 @@ class Calibration:
     high: Floats
     share: Floats
     error: Estimate
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names."""
-        return {
-            "mean": self.mean.tolist(),
-            "frequency": self.frequency.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "share": self.share.tolist(),
-            "error": self.error.to_dict(),
-        }
 
 
 def calibrate(
@@ -93,7 +82,7 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class Ranking:
+class Ranking(Finding):
     """How well the second class's probability ranks rows, averaged over splits.
 
     `place` (n_places,): False-positive rates, and recalls.
@@ -109,17 +98,6 @@ class Ranking:
     area: Estimate
     average_precision: Estimate
     prevalence: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names."""
-        return {
-            "place": self.place.tolist(),
-            "true_positive": self.true_positive.tolist(),
-            "precision": self.precision.tolist(),
-            "area": self.area.to_dict(),
-            "average_precision": self.average_precision.to_dict(),
-            "prevalence": self.prevalence,
-        }
 
 
 def rank(scores: Sequence[Floats], truths: Sequence[Integers], test_to_train: float) -> Ranking:

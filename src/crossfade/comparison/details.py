@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from crossfade._findings import Finding, as_json
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
 from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
@@ -46,7 +47,7 @@ _MOST_SPLITS: Final = 20
 
 
 @dataclass(frozen=True)
-class View:
+class View(Finding):
     """A model family's posterior over two discriminant directions, along the path.
 
     `points` (n_shown, 2): Rows of the sample.
@@ -64,20 +65,24 @@ class View:
     surfaces: Floats
     agreement: Floats
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names, rounded to what can be seen."""
-        return {
-            "points": np.round(self.points, 3).tolist(),
-            "codes": self.codes.tolist(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "surfaces": self.surfaces.tolist(),
-            "agreement": self.agreement.tolist(),
-        }
+
+@dataclass(frozen=True)
+class WeightInterval(Finding):
+    """Weights with 95 % intervals, each of shape (n_bars, n_scores)."""
+
+    value: Floats
+    standard_error: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, value: Floats, error: Floats, half: float) -> WeightInterval:
+        """Return the interval of `half` standard errors to either side."""
+        return cls(value, error, value - half * error, value + half * error)
 
 
 @dataclass(frozen=True)
-class Weights:
+class Weights(Finding):
     """What each column is worth along the path, and at its ends with uncertainty.
 
     `path` (n_path, n_bars, n_scores): Log-odds a standard deviation (or a change of category) at
@@ -95,30 +100,29 @@ class Weights:
     change_error: Floats
     half: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the weights, with the ends' intervals, ready for JSON."""
-        return {
-            "bars": [
-                {"column": bar.column, "level": bar.level, "against": bar.against}
-                for bar in self.bars
-            ],
-            "path": self.path.tolist(),
-            "generative": self._interval(self.path[0], self.generative_error),
-            "discriminative": self._interval(self.path[-1], self.discriminative_error),
-            "change": self._interval(self.path[-1] - self.path[0], self.change_error),
-        }
+    @property
+    def generative(self) -> WeightInterval:
+        """The generative end."""
+        return WeightInterval.of(self.path[0], self.generative_error, self.half)
 
-    def _interval(self, value: Floats, error: Floats) -> dict[str, Any]:
-        return {
-            "value": value.tolist(),
-            "standard_error": error.tolist(),
-            "low": (value - self.half * error).tolist(),
-            "high": (value + self.half * error).tolist(),
-        }
+    @property
+    def discriminative(self) -> WeightInterval:
+        """The discriminative end."""
+        return WeightInterval.of(self.path[-1], self.discriminative_error, self.half)
+
+    @property
+    def change(self) -> WeightInterval:
+        """The discriminative end less the generative."""
+        return WeightInterval.of(self.path[-1] - self.path[0], self.change_error, self.half)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the weights, with the ends' intervals, ready for strict JSON."""
+        names = ("bars", "path", "generative", "discriminative", "change")
+        return {name: as_json(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True)
-class Details:
+class Details(Finding):
     """What a comparison's page shows besides the table.
 
     `n_rows`: Rows that all of it was computed on; fewer than the table has where that is large.
@@ -133,8 +137,8 @@ class Details:
     `notes`: What could not be computed, and why.
     """
 
-    n_rows: int
-    n_splits: int
+    n_rows: int = field(metadata={"key": "rows"})
+    n_splits: int = field(metadata={"key": "splits"})
     family: str | None
     assumption: str | None
     tradeoffs: tuple[float, ...]
@@ -146,25 +150,6 @@ class Details:
     calibration: Mapping[str, Calibration]
     ranking: Mapping[str, Ranking]
     notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything under its name, ready for JSON."""
-        path = self.path
-        return {
-            "rows": self.n_rows,
-            "splits": self.n_splits,
-            "family": self.family,
-            "assumption": self.assumption,
-            "tradeoffs": list(self.tradeoffs),
-            "path": None if path is None else {k: np.asarray(v).tolist() for k, v in path.items()},
-            "chosen": self.chosen,
-            "method": self.method,
-            "view": None if self.view is None else self.view.to_dict(),
-            "weights": None if self.weights is None else self.weights.to_dict(),
-            "calibration": {name: found.to_dict() for name, found in self.calibration.items()},
-            "ranking": {name: found.to_dict() for name, found in self.ranking.items()},
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True)
@@ -337,7 +322,7 @@ def _view(subject: Subject, rows: Integers, fits: list[Any]) -> View:
     # Evenly spread over the rows' own order: classes keep their shares, nearly.
     shown = inside[np.unique(np.linspace(0, len(inside) - 1, _SHOWN_ROWS).round().astype(int))]
     return View(
-        plane[shown],
+        np.round(plane[shown], 3),  # as far as can be seen
         codes[rows][shown],
         low,
         high,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 from crossfade.table.decoding import decoded_table, table_library
 from crossfade.table.schema import Schema
@@ -23,7 +24,7 @@ _MOST_LEVELS = 5
 
 
 @dataclass(frozen=True)
-class Bar:
+class Bar(Finding):
     """One weight's place.
 
     `column`: Number of the column.

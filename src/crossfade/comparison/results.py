@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from crossfade._findings import Finding, as_json
 from crossfade._optional import import_optional, versions
 from crossfade._typing import Floats
 from crossfade.comparison.details import Details
@@ -29,7 +28,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class DataSummary:
+class DataSummary(Finding):
     """The data a comparison was made on.
 
     Attributes
@@ -80,7 +79,7 @@ class DataSummary:
 
 
 @dataclass(frozen=True)
-class TradeoffChoice:
+class TradeoffChoice(Finding):
     """The tradeoff that an automatic choice arrived at.
 
     Attributes
@@ -93,17 +92,9 @@ class TradeoffChoice:
     smallest: float
     largest: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names."""
-        return {
-            "median": self.median,
-            "smallest": self.smallest,
-            "largest": self.largest,
-        }
-
 
 @dataclass(frozen=True)
-class ModelResult:
+class ModelResult(Finding):
     """One model's row of the table.
 
     Attributes
@@ -153,18 +144,16 @@ class ModelResult:
             "family": self.family,
             "tradeoff": self.tradeoff,
             "splits": self.n_splits,
-            **{metric: _dict(self.estimates.get(metric)) for metric in METRICS},
+            **{metric: as_json(self.estimates.get(metric)) for metric in METRICS},
             "fit_seconds": self.fit_seconds,
-            "difference_to_best": {
-                metric: _dict(self.differences.get(metric)) for metric in METRICS
-            },
-            "chosen_tradeoff": _dict(self.chosen),
+            "difference_to_best": {m: as_json(self.differences.get(m)) for m in METRICS},
+            "chosen_tradeoff": as_json(self.chosen),
             "failure": self.failure,
         }
 
 
 @dataclass(frozen=True)
-class EndsResult:
+class EndsResult(Finding):
     """The two ends of the best family: the generative and the discriminative fit.
 
     Attributes
@@ -182,24 +171,12 @@ class EndsResult:
     family: str
     generative: str
     discriminative: str
-    difference: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate] = field(metadata={"key": "discriminative_minus_generative"})
     crossing: Mapping[str, Crossing]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names."""
-        return {
-            "family": self.family,
-            "generative": self.generative,
-            "discriminative": self.discriminative,
-            "discriminative_minus_generative": {
-                metric: value.to_dict() for metric, value in self.difference.items()
-            },
-            "crossing": {metric: value.to_dict() for metric, value in self.crossing.items()},
-        }
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonResult:
+class ComparisonResult(Finding):
     """What :func:`crossfade.compare` found; it makes these, you read them.
 
     Parameters
@@ -411,9 +388,9 @@ class ComparisonResult:
         dict
             Nested dictionaries, lists, text, numbers and None; no NaN and no infinity.
         """
-        return _strict(
+        found: dict[str, Any] = as_json(
             {
-                "data": self.data.to_dict(),
+                "data": self.data,
                 "splits": {
                     "finished": self.n_splits,
                     "asked": self.n_splits_asked,
@@ -425,19 +402,18 @@ class ComparisonResult:
                 },
                 "criterion": self.criterion,
                 "best": self.best,
-                "models": [model.to_dict() for model in self.models],
-                "ends": _dict(self.ends),
+                "models": self.models,
+                "ends": self.ends,
                 "curve": self._curve_dict(),
-                "doubling_the_rows": {
-                    metric: value.to_dict() for metric, value in self.doubling.items()
-                },
-                "details": _dict(self.details),
-                "notes": list(self.notes),
-                "verdict": list(self.verdict_sentences),
+                "doubling_the_rows": self.doubling,
+                "details": self.details,
+                "notes": self.notes,
+                "verdict": self.verdict_sentences,
                 "seconds": self.seconds,
                 "versions": versions(),
             }
         )
+        return found
 
     def _curve_dict(self) -> dict[str, Any] | None:
         """Return the curve with the ends of 95 % intervals."""
@@ -482,20 +458,3 @@ class Status:
     seconds_left: float | None
     n_splits: int
     partial: Callable[[], ComparisonResult | None]
-
-
-def _dict(value: Any) -> Any:
-    return None if value is None else value.to_dict()
-
-
-def _strict(value: Any) -> Any:
-    """Return the value with NumPy's numbers as Python's, and None for what JSON cannot hold."""
-    if isinstance(value, dict):
-        return {str(key): _strict(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
-    if isinstance(value, np.generic):
-        return _strict(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import Estimate, estimate
 
@@ -21,7 +22,7 @@ _SLOPE_SIZES = 3
 
 
 @dataclass(frozen=True)
-class Crossing:
+class Crossing(Finding):
     """Where the discriminative fit overtakes the generative one for good.
 
     Attributes
@@ -44,17 +45,6 @@ class Crossing:
     high: float | None
     smallest: int
     largest: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names."""
-        return {
-            "status": self.status,
-            "size": self.size,
-            "low": self.low,
-            "high": self.high,
-            "smallest": self.smallest,
-            "largest": self.largest,
-        }
 
 
 def _crossing_sizes(gap: Floats, sizes: Floats) -> Floats:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import METRIC_LABELS
 
@@ -32,7 +33,7 @@ _FARTHEST = 10.0
 
 
 @dataclass(frozen=True)
-class PowerLaw:
+class PowerLaw(Finding):
     """Score at m: asymptote + scale · m^-exponent."""
 
     asymptote: float
@@ -92,7 +93,7 @@ def _fit_all(sizes: Floats, means: Floats, weights: Floats) -> list[PowerLaw]:
 
 
 @dataclass(frozen=True)
-class Extrapolation:
+class Extrapolation(Finding):
     """What one model's curve promises at a larger training size.
 
     Attributes
@@ -131,16 +132,6 @@ class Extrapolation:
     m_for_point_high: float | None
     supported: bool
     statement: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names; infinity is None, with the statement saying it."""
-        fields = {
-            name: value
-            for name, value in self.__dict__.items()
-            if name != "law" and not (isinstance(value, float) and not np.isfinite(value))
-        }
-        law = None if self.law is None else self.law.__dict__.copy()
-        return {name: fields.get(name) for name in self.__dict__ if name != "law"} | {"law": law}
 
 
 def extrapolate(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from scipy import stats
 
+from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 
 __all__ = ["METRICS", "METRIC_LABELS", "Estimate", "difference", "estimate", "score_predictions"]
@@ -46,7 +47,7 @@ _ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Finding):
     """A mean over splits with its uncertainty.
 
     `mean`: Mean over the splits.
@@ -69,15 +70,6 @@ class Estimate:
         """Return the estimate moved by so much, as sure as before."""
         low, high = self.low + amount, self.high + amount
         return Estimate(self.mean + amount, self.standard_error, low, high)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the four numbers under their names."""
-        return {
-            "mean": self.mean,
-            "standard_error": self.standard_error,
-            "low": self.low,
-            "high": self.high,
-        }
 
 
 def estimate(values: Floats, test_to_train: float) -> Estimate:
