@@ -19,7 +19,7 @@ from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import any_missing, with_unseen_factors
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["BoundRows", "KeptStatistics", "by_factor"]
+__all__ = ["AtTheta", "BoundRows", "KeptStatistics", "by_factor"]
 
 #: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
 #: which costs less than to read them.
@@ -51,6 +51,29 @@ class KeptStatistics:
 
         for_each_block(block, len(kept), block_rows=1_024)
         return kept
+
+
+class AtTheta:
+    """The density's terms at one parameter vector, each computed when first asked for."""
+
+    def __init__(self, bound: BoundRows, theta: Floats) -> None:
+        self.theta = theta.copy()
+        self._bound = bound
+
+    @cached_property
+    def natural(self) -> Floats:
+        """η, shape (n_classes, n_statistics)."""
+        return self._bound.natural(self.theta)
+
+    @cached_property
+    def partition(self) -> Floats:
+        """A of the centred statistics by factor, shape (n_classes, n_factors)."""
+        return self._bound.log_partition(self.natural)
+
+    @cached_property
+    def slope(self) -> Floats:
+        """Gradient of A by standardised statistic, shape (n_classes, n_statistics)."""
+        return self._bound.partition_slope(self.natural)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +224,14 @@ class BoundRows:
         eta[:, self.free] = weights / self.free_scale
         eta[:, self.tied] = tied / self.scale[self.tied] if self.n_tied else 0.0
         return eta
+
+    def at(self, theta: Floats) -> AtTheta:
+        """Return the density's terms at θ; a value, its gradient and curvature ask in turn."""
+        last: AtTheta | None = self.__dict__.get("_last")
+        if last is None or not np.array_equal(last.theta, theta):
+            # One assignment: threads that ask for others lose a memory, never an answer.
+            last = self.__dict__["_last"] = AtTheta(self, theta)
+        return last
 
     def log_partition(self, eta: Floats) -> Floats:
         """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""

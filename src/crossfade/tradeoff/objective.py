@@ -265,8 +265,8 @@ class TradeoffObjective:
         g_tied = np.zeros(passes.n_tied)
         partition_weight = np.zeros_like(passes.missing_counts)
         if needs_density:
-            eta = passes.natural(theta)
-            partition = passes.log_partition(eta)
+            at = passes.at(theta)
+            eta, partition = at.natural, at.partition
             if not np.isfinite(partition).all():
                 return np.inf, np.zeros_like(theta)
             value -= float((partition * passes.missing_counts).sum())
@@ -308,7 +308,7 @@ class TradeoffObjective:
         if not gradient:
             return value, theta
         if needs_density:
-            slope = passes.partition_slope(eta) * partition_weight[:, passes.factors]
+            slope = at.slope * partition_weight[:, passes.factors]
             g_weights = g_weights + slope[:, free]
             g_tied += slope[:, passes.tied].sum(axis=0)
         return value, self.join(g_weights, g_offsets, g_tied)
@@ -347,9 +347,8 @@ class TradeoffObjective:
         log_z_gradient = np.zeros(size)
         partition_weight = np.zeros_like(passes.missing_counts)
         if needs_density:
-            eta = passes.natural(theta)
-            partition = passes.log_partition(eta)
-            slope = passes.partition_slope(eta)
+            at = passes.at(theta)
+            eta, partition, slope = at.natural, at.partition, at.slope
             inner = self.density.hessian(eta)
             inner /= passes.scale
             inner /= passes.scale[:, None]

@@ -89,8 +89,7 @@ class RowPasses(BoundRows):
         offset = offsets + moved
         if not self.has_missing:
             return eta, offset, None
-        centred = self.log_partition(self.natural(theta))
-        absent = centred + by_factor(
+        absent = self.at(theta).partition + by_factor(
             eta * self.free_mean, self.free_factors, self.density.n_factors
         )
         return eta, offset, absent
@@ -191,7 +190,7 @@ class RowPasses(BoundRows):
         maps = np.zeros((k, p + m + 1, self.n_parameters))
         own = np.arange(p)
         free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
-        slope = self.partition_slope(self.natural(theta)) if m else None
+        slope = self.at(theta).slope if m else None
         for c in range(k):
             maps[c, own, c * p + own] = 1.0
             maps[c, p + m, k * p + c] = 1.0
@@ -209,7 +208,7 @@ class RowPasses(BoundRows):
         eta, offset, absent = self.row_coefficients(theta)
         eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
-        last_absent = None if absent is None else self.log_partition(self.natural(theta)[-1:])[0]
+        last_absent = None if absent is None else self.at(theta).partition[-1]
 
         two_whole = self.n_classes == 2 and not self.has_missing
         two_whole = two_whole and (self._standardisation[0] or self.kept.whole is not None)
@@ -330,7 +329,7 @@ class RowPasses(BoundRows):
         if not extra:
             self._add_pairs(H, pairs, grams)
             return lost
-        slope = self.partition_slope(self.natural(theta))
+        slope = self.at(theta).slope
         for a, b, gram in zip(*(each.tolist() for each in pairs), grams, strict=True):
             half = [self._pulled_back(gram, slope, c) for c in (a, b)]
             self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
