@@ -279,16 +279,10 @@ def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, A
 class ModelFamily:
     """Models of a comparison that differ in their tradeoff only.
 
-    Attributes
-    ----------
-    label : str
-        What the names of the members have in common, else the first member's name.
-    members : tuple of str
-        Names of the members that are compared.
-    parameter : str
-        Name of the tradeoff among the estimator's parameters, for ``set_params``.
-    model : estimator
-        One of them, unfitted.
+    `label`: What the names of the members have in common, else the first member's name.
+    `members`: Names of the members that are compared.
+    `parameter`: Name of the tradeoff among the estimator's parameters, for ``set_params``.
+    `model`: One of them, unfitted.
     """
 
     label: str

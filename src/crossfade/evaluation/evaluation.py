@@ -29,16 +29,11 @@ __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 class Evaluation:
     """What one fit came to.
 
-    Attributes
-    ----------
-    scores : dict of str to float
-        ``log_loss``, ``brier``, ``error`` on the test rows (NaN without probabilities).
-    seconds : float
-        Wall-clock time of ``fit``.
-    tradeoff : float or None
-        The fitted model's tradeoff, None for a model without one.
-    posterior : ndarray of shape (n_test, n_classes), or None
-        Of the test rows; None for a model without probabilities, and where it was not kept.
+    `scores`: ``log_loss``, ``brier``, ``error`` on the test rows (NaN without probabilities).
+    `seconds`: Wall-clock time of ``fit``.
+    `tradeoff`: The fitted model's tradeoff, None for a model without one.
+    `posterior` (n_test, n_classes) or None: Of the test rows; None for a model without
+        probabilities, and where it was not kept.
     """
 
     scores: dict[str, float]
@@ -85,18 +80,11 @@ def _add(counts: dict[Any, tuple[int, str]], later: dict[Any, tuple[int, str]]) 
 class Evaluator:
     """Fits models on some rows of a table and scores them on others.
 
-    Attributes
-    ----------
-    X : frame or ndarray of shape (n_rows, n_columns)
-        The table, in the form the models are to see.
-    y : ndarray of shape (n_rows,)
-        Labels.
-    classes : ndarray of shape (n_classes,)
-        The labels that occur, sorted.
-    codes : ndarray of shape (n_rows,), int64
-        Position of each label in `classes`.
-    counts : Counts
-        Warnings and failures so far.
+    `X` (n_rows, n_columns): The table, in the form the models are to see.
+    `y` (n_rows,): Labels.
+    `classes` (n_classes,): The labels that occur, sorted.
+    `codes` (n_rows,): Position of each label in `classes`.
+    `counts`: Warnings and failures so far.
     """
 
     X: Any

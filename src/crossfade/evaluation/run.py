@@ -30,17 +30,10 @@ _BATCH_SECONDS = 0.5
 class CurveRun:
     """One run under way.
 
-    Parameters
-    ----------
-    tracers : mapping of str to Tracer
-        By model name.
-    splits : sequence of Split
-    sizes : sequence of int
-        Ascending.
-    evaluator : Evaluator
-        Counts warnings and failures.
-    progress : callable or None
-        Told (splits done, splits in all, what is being done).
+    `tracers`: By model name.
+    `sizes`: Ascending.
+    `evaluator`: Counts warnings and failures.
+    `progress`: Told (splits done, splits in all, what is being done).
     """
 
     def __init__(

@@ -49,17 +49,11 @@ _DOUBTFUL = 1e-9
 class Data:
     """Rows of a regression. All arrays share their first axis; none is changed.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_rows, n_features), float64 or float32
-    y : ndarray of shape (n_rows,)
-        Successes, counts or class codes.
-    size : ndarray of shape (n_rows,)
-        Trials or exposure.
-    weights : ndarray of shape (n_rows,) or None
-        How often each row counts; all positive.
-    offset : ndarray of shape (n_rows,) or None
-        Added to the linear predictor.
+    `X` (n_rows, n_features).
+    `y` (n_rows,): Successes, counts or class codes.
+    `size` (n_rows,): Trials or exposure.
+    `weights` (n_rows,) or None: How often each row counts; all positive.
+    `offset` (n_rows,) or None: Added to the linear predictor.
     """
 
     X: NDArray[Any]
@@ -92,17 +86,11 @@ class Data:
 class Design:
     """Covariates (and a constant) in standardised coordinates: Z = [1, (X - center) / scale].
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-    intercept : bool
-    center, scale : ndarray of shape (n_features,)
-    kept : ndarray of int or None
-        Columns that take part; None for all.
-    doubtful : bool
-        Whether columns are so nearly collinear that cross-products lose too many digits.
-    telling : ndarray of int or None
-        Rows of high leverage, which every sample must hold; None where no sample will do.
+    `X` (n_rows, n_features).
+    `center`, `scale` (n_features,).
+    `kept`: Columns that take part; None for all.
+    `doubtful`: Whether columns are so nearly collinear that cross-products lose too many digits.
+    `telling`: Rows of high leverage, which every sample must hold; None where no sample will do.
     """
 
     X: NDArray[Any]

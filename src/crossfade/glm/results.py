@@ -34,15 +34,9 @@ CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
 class TrainingRows:
     """The rows a model was fitted to, by reference.
 
-    Attributes
-    ----------
-    fit : Fit
-    data : Data
-        Without rows of weight zero or without trials.
-    used : ndarray of int or None
-        Which of the caller's rows these are; None for all.
-    n_given : int
-        Number of rows the caller gave.
+    `data`: Without rows of weight zero or without trials.
+    `used`: Which of the caller's rows these are; None for all.
+    `n_given`: Number of rows the caller gave.
     """
 
     fit: Fit

@@ -34,19 +34,12 @@ __all__ = ["Column", "Columns", "read_columns"]
 class Column:
     """One column: what its cells are, its numbers, its distinct values.
 
-    Parameters
-    ----------
-    where : str
-        What to call it in messages, ``"X: column 'age'"``.
-    storage : {"boolean", "integer", "float", "category", "missing"}
-        What the cells are. A column without a single cell is "missing" whatever its type, but
-        for text and categories.
-    numbers : ndarray of shape (n_rows,), optional
-        Booleans, integers or floats (NaN: missing); None for categories.
-    source : optional
-        Where categories come from: a list of objects or a narwhals series.
-    gaps_tell : bool
-        Whether whole floats count as integers where a cell is missing.
+    `where`: What to call it in messages, ``"X: column 'age'"``.
+    `storage`: What the cells are. A column without a single cell is "missing" whatever its type,
+        but for text and categories.
+    `numbers` (n_rows,): Booleans, integers or floats (NaN: missing); None for categories.
+    `source`: Where categories come from: a list of objects or a narwhals series.
+    `gaps_tell`: Whether whole floats count as integers where a cell is missing.
     """
 
     def __init__(
@@ -101,17 +94,11 @@ class Column:
 class Columns:
     """The columns of a table.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Column names; "x0", "x1", … where the table has none.
-    has_names : bool
-        Whether the table names its columns by text.
-    n_rows : int
-    matrix : ndarray of shape (n_rows, n_columns) or None
-        The cells, where they are all numbers in one array already.
-    words : csr_array of shape (n_rows, n_columns) or None
-        The cells of a sparse table.
+    `names`: Column names; "x0", "x1", … where the table has none.
+    `has_names`: Whether the table names its columns by text.
+    `matrix` (n_rows, n_columns) or None: The cells, where they are all numbers in one array
+        already.
+    `words` (n_rows, n_columns) or None: The cells of a sparse table.
     """
 
     def __init__(

@@ -29,20 +29,12 @@ class Preparation(TransformerMixin, BaseEstimator):
     It takes the frames that the rest of Crossfade takes (pandas, polars, pyarrow) and reads them
     the same way, which a pipeline of scikit-learn's own transformers does not.
 
-    Parameters
-    ----------
-    max_levels : int, default=50
-        Most categories of one column that get a separate column.
-    drop_first : bool, default=False
-        Leave out each text column's most frequent category, whose column is otherwise one minus
-        the sum of the others: wanted by models that invert a covariance.
+    `max_levels`: Most categories of one column that get a separate column.
+    `drop_first`: Leave out each text column's most frequent category, whose column is otherwise one
+        minus the sum of the others: wanted by models that invert a covariance.
 
-    Attributes
-    ----------
-    schema_ : Schema
-        What each column of the training rows is.
-    levels_ : list of (ndarray or None)
-        Codes of the categories that get a column, by column; None for columns of numbers.
+    `schema_`: What each column of the training rows is.
+    `levels_`: Codes of the categories that get a column, by column; None for columns of numbers.
 
     Examples
     --------

@@ -27,13 +27,7 @@ _KEPT_DOUBLES = 8_388_608
 
 
 class KeptStatistics:
-    """The free statistics of all rows, formed once where they are few.
-
-    Parameters
-    ----------
-    rows : LabelledRows
-    density : Density
-    """
+    """The free statistics of all rows, formed once where they are few."""
 
     def __init__(self, rows: LabelledRows, density: Density) -> None:
         self._rows, self._density = rows, density
@@ -80,23 +74,13 @@ class AtTheta:
 class BoundRows:
     """Labelled rows, the density bound to them, and what follows from both without a pass.
 
-    Attributes
-    ----------
-    rows : LabelledRows
-    bound : Bound
-        Density with counts, sums and prior; one row of each per class.
-    class_weights : ndarray of shape (n_classes,)
-        Total weight of each class's rows.
-    has_gaps : bool
-        Whether a cell is missing of a factor that has a say.
-    has_missing : bool
-        Whether a factor's A is not counted once a row: where there are gaps, and above λ = 0 where
-        it is counted by words.
-    n_tied : int
-        Tied weights in a parameter vector: all, or none where nothing depends on them.
-    kept : KeptStatistics
-    is_sample : bool
-        Whether the rows stand for more than themselves.
+    `bound`: Density with counts, sums and prior; one row of each per class.
+    `class_weights` (n_classes,): Total weight of each class's rows.
+    `has_gaps`: Whether a cell is missing of a factor that has a say.
+    `has_missing`: Whether a factor's A is not counted once a row: where there are gaps, and above λ
+        = 0 where it is counted by words.
+    `n_tied`: Tied weights in a parameter vector: all, or none where nothing depends on them.
+    `is_sample`: Whether the rows stand for more than themselves.
 
     A row's class may be a mixture of several *states*; all that is said here of classes is then
     true of states.

@@ -52,16 +52,11 @@ def _no_shift(class_weights: Floats) -> None:
 class FitOptions:
     """What is fitted, the density apart.
 
-    Attributes
-    ----------
-    l2 : float
-        Strength of the penalty on the discriminative weights.
-    prior_shift : callable
-        From the classes' weights to what is added to the log of their shares, None for nothing.
-    n_components : int
-        Mixture components of each class.
-    n_init, seed : int
-        EM runs of a mixture, and the seed of their starts.
+    `l2`: Strength of the penalty on the discriminative weights.
+    `prior_shift`: From the classes' weights to what is added to the log of their shares, None for
+        nothing.
+    `n_components`: Mixture components of each class.
+    `n_init`, `seed`: EM runs of a mixture, and the seed of their starts.
     """
 
     l2: float = 1.0
@@ -97,32 +92,18 @@ class Sums:
 class Fitted:
     """A fit: everything that a prediction follows from, and how it was come by.
 
-    Attributes
-    ----------
-    density : Density
-        Bound to the rows.
-    optimum : Parameters
-        Where the solver stopped; of a pool, the weighted mean.
-    class_weights : ndarray of shape (n_classes,)
-    shift : ndarray of shape (n_classes,) or None
-        Added to the log of the class shares.
-    tradeoff : float
-        λ, of a pool the weighted mean.
-    solution : Solution
-    path : dict of str to ndarray
-        The grid that was tried, as arrays of equal length.
-    selection : str
-        How λ was chosen, in words.
-    scale : float
-        Power of the posterior relative to the class shares.
-    n_components : int
-    warnings : tuple of Warning
-    open : TradeoffObjective or None
-        Where λ = 0 leaves the classes' densities open: the joint likelihood, which settles them.
-    settled : Fitted or None
-        The same with these densities, where they are known already.
-    sums : Sums or None
-        Where more rows can be added.
+    `density`: Bound to the rows.
+    `optimum`: Where the solver stopped; of a pool, the weighted mean.
+    `class_weights` (n_classes,).
+    `shift` (n_classes,) or None: Added to the log of the class shares.
+    `tradeoff`: λ, of a pool the weighted mean.
+    `path`: The grid that was tried, as arrays of equal length.
+    `selection`: How λ was chosen, in words.
+    `scale`: Power of the posterior relative to the class shares.
+    `open`: Where λ = 0 leaves the classes' densities open: the joint likelihood, which settles
+        them.
+    `settled`: The same with these densities, where they are known already.
+    `sums`: Where more rows can be added.
     """
 
     density: Density

@@ -23,17 +23,10 @@ WORD_ROWS = 1 << 15
 class LabelledRows:
     """Rows, their classes and weights, as every pass over the data needs them.
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features), float64 or float32, or MixedRows
-        NaN marks a missing cell.
-    codes : ndarray of shape (n_samples,), int64
-        Class of each row, 0 … n_classes-1.
-    weights : ndarray of shape (n_samples,) or None
-        Row weights, None for all one.
-    n_classes : int
-    has_missing : bool
-        Whether any cell is NaN.
+    `X` (n_samples, n_features): NaN marks a missing cell.
+    `codes` (n_samples,): Class of each row, 0 … n_classes-1.
+    `weights` (n_samples,) or None: Row weights, None for all one.
+    `has_missing`: Whether any cell is NaN.
     """
 
     X: Any

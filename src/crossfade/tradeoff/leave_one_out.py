@@ -29,14 +29,11 @@ _LARGEST_LEVERAGE = 0.99
 class LeftOut:
     """Out-of-sample scores and how far they can be trusted.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_rows, n_classes)
-        Log-posteriors up to a term common to the classes, the last class's being zero.
-    fitted : ndarray of shape (n_rows, n_classes)
-        The same by the fit on all rows.
-    leverage : ndarray of shape (n_rows,)
-        How much of a row's fit is due to the row itself; near 1 the approximation fails.
+    `scores` (n_rows, n_classes): Log-posteriors up to a term common to the classes, the last
+        class's being zero.
+    `fitted` (n_rows, n_classes): The same by the fit on all rows.
+    `leverage` (n_rows,): How much of a row's fit is due to the row itself; near 1 the approximation
+        fails.
     """
 
     scores: Floats

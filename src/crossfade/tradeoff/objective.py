@@ -41,12 +41,9 @@ __all__ = ["Parameters", "TradeoffObjective", "generative"]
 class Parameters:
     """Parameters of a fitted model, in the statistics' own (not standardised) scale.
 
-    Attributes
-    ----------
-    natural : ndarray of shape (n_classes, n_statistics)
-        η_k.
-    offset : ndarray of shape (n_classes,)
-        c_k = log p_k - A(η_k), so that log p_k f_k(x) = η_k·T(x) + c_k + log h(x).
+    `natural` (n_classes, n_statistics): η_k.
+    `offset` (n_classes,): c_k = log p_k - A(η_k), so that log p_k f_k(x) = η_k·T(x) + c_k + log
+        h(x).
     """
 
     natural: Floats
@@ -69,14 +66,9 @@ def generative(bound: Bound, class_weights: Floats) -> Parameters:
 class TradeoffObjective:
     """Φ_λ as a :class:`~crossfade.optim.solver.Problem` over standardised parameters.
 
-    Attributes
-    ----------
-    passes : RowPasses
-        The rows, the density bound to them, and the passes over them.
-    tradeoff : float
-        λ in [0, 1].
-    l2 : float
-        Strength of the penalty on the discriminative weights.
+    `passes`: The rows, the density bound to them, and the passes over them.
+    `tradeoff`: λ in [0, 1].
+    `l2`: Strength of the penalty on the discriminative weights.
 
     A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets c
     (n_classes,) and the tied weights V (n_tied,).

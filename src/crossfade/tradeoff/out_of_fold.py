@@ -55,13 +55,8 @@ Refit = Callable[[int, LabelledRows], TradeoffObjective]
 class Member:
     """One fit of the grid.
 
-    Attributes
-    ----------
-    variant : int
-        Number of its density.
-    objective : TradeoffObjective
-        On all rows, at its λ and l2.
-    point : PathPoint
+    `variant`: Number of its density.
+    `objective`: On all rows, at its λ and l2.
     """
 
     variant: int
@@ -73,14 +68,9 @@ class Member:
 class OutOfFold:
     """Scores of every member, and of which rows.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_members, n_scored, n_classes)
-        Log-posteriors up to a term common to the classes.
-    rows : LabelledRows
-        The rows scored.
-    method : str
-        In words: where the scores come from.
+    `scores` (n_members, n_scored, n_classes): Log-posteriors up to a term common to the classes.
+    `rows`: The rows scored.
+    `method`: In words: where the scores come from.
     """
 
     scores: Floats

@@ -20,21 +20,13 @@ _SCORE_CELLS = 1 << 20
 class Scorer:
     """log p_k f_k(x), or the part of it that posteriors need, for blocks of rows.
 
-    Parameters
-    ----------
-    density : Density
-        Bound.
-    parameters : Parameters
-    is_density : bool
-        Whether the natural parameters lie inside the density's domain; where not, the posterior
-        of complete rows is still defined, and a missing factor adds nothing.
-    n_components : int, default=1
-        Mixture components of each class.
-    scale : float, default=1.0
-        Power of the posterior relative to the class shares: π (p f / π)^scale.
-    log_prior : ndarray of shape (n_classes,), optional
-        What stands for the logarithm of the class shares where there is no density; needed with
-        another scale than 1.
+    `density`: Bound.
+    `is_density`: Whether the natural parameters lie inside the density's domain; where not, the
+        posterior of complete rows is still defined, and a missing factor adds nothing.
+    `n_components`: Mixture components of each class.
+    `scale`: Power of the posterior relative to the class shares: π (p f / π)^scale.
+    `log_prior` (n_classes,): What stands for the logarithm of the class shares where there is no
+        density; needed with another scale than 1.
     """
 
     def __init__(

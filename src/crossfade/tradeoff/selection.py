@@ -44,19 +44,14 @@ _POOLED = 3e-9
 class Selection:
     """The grid, its out-of-fold losses and the choice.
 
-    Attributes
-    ----------
-    members : tuple of Member
-        The fits on all rows.
-    losses : tuple of dict
-        Out of fold.
-    shares : ndarray of shape (n_members,)
-        Weights that sum to one; a single one is above zero where one point was picked.
-    scale : float
-        The power to which the posterior of the mean parameters is raised, the sum of the pool's
-        weights; 1 where one point was picked.
-    method : str
-        In words: where the losses come from, what was chosen, how flat and how sure the choice is.
+    `members`: The fits on all rows.
+    `losses`: Out of fold.
+    `shares` (n_members,): Weights that sum to one; a single one is above zero where one point was
+        picked.
+    `scale`: The power to which the posterior of the mean parameters is raised, the sum of the
+        pool's weights; 1 where one point was picked.
+    `method`: In words: where the losses come from, what was chosen, how flat and how sure the
+        choice is.
     """
 
     members: tuple[Member, ...]
