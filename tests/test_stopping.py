@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -74,13 +74,22 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """Two busy loops beside the test."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
-    yield
+def busy() -> Iterator[Callable[[], None]]:
+    """Start two busy loops beside the rest of the test, ``busy()``."""
+    loops: list[subprocess.Popen[bytes]] = []
+
+    def starts() -> None:
+        code = "print(flush=True)\nwhile True: pass"
+        for _ in range(2):
+            loops.append(
+                subprocess.Popen([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE)
+            )
+            loops[-1].stdout.readline()
+
+    yield starts
     for loop in loops:
         loop.kill()
-        loop.wait()
+        loop.communicate()
 
 
 def start(script: str, *words: str, number: int = 1) -> subprocess.Popen[str]:
@@ -117,16 +126,19 @@ def session(leader: int) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "number", "said"),
     [
-        ["fit", "iris", "-m", "nb:generative", "-o", "{folder}/m.skops"],
-        ["compare", "iris", "--splits", "2", "--models", "nb:generative"],
+        (
+            ["fit", "iris", "-m", "nb:generative", "-o", "{folder}/m.skops"],
+            signal.SIGINT,
+            "stopped by the keyboard\n",
+        ),
+        (["compare", "iris", "--splits", "2", "--models", "nb:generative"], signal.SIGTERM, ""),
     ],
 )
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "stopped by the keyboard\n"),
-                                              (signal.SIGTERM, "")])  # fmt: skip
 def test_a_signal_ends_compiled_code(tmp_path, busy, words, number, said):
     process = start(COMMAND, *(word.format(folder=tmp_path) for word in words))
+    busy()
     started = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
@@ -137,6 +149,7 @@ def test_a_signal_ends_compiled_code(tmp_path, busy, words, number, said):
 
 def test_a_second_ctrl_c_ends_it_at_once(busy):
     process = start(COMMAND, "fit", "iris", "-m", "nb:generative", "-o", "/dev/null")
+    busy()
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     started = time.monotonic()
@@ -166,6 +179,7 @@ MODELS = "--models", "nb:generative,nb:discriminative"
 def test_what_is_done_is_shown_although_a_fit_does_not_end(tmp_path, busy, least, words, found):
     words = [word.format(folder=tmp_path) for word in words]
     process = start(LATER, least, *words)
+    busy()
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -181,8 +195,8 @@ def test_what_is_done_is_shown_although_a_fit_does_not_end(tmp_path, busy, least
         ("999,1", "the time was over before the learning curve was finished"),
     ],
 )
-def test_a_time_limit_is_kept_although_a_fit_does_not_end(busy, least, said):
-    words = ["compare", "iris", *MODELS, "--all-splits", "--time", "6s"]
+def test_a_time_limit_is_kept_although_a_fit_does_not_end(least, said):
+    words = ["compare", "iris", *MODELS, "--all-splits", "--time", "5s"]
     process = start(LATER, least, *words)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
@@ -192,6 +206,7 @@ def test_a_time_limit_is_kept_although_a_fit_does_not_end(busy, least, said):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_the_end_of_a_process_is_the_end_of_its_pool(busy, number):
     process = start(POOL, number=2)
+    busy()
     before = session(process.pid)
     assert len(before) >= 3  # itself, two workers, resource trackers
     process.send_signal(number)
