@@ -175,17 +175,8 @@ def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[An
     A block's large intermediate results go here. Memory that is freed and asked for again at every
     block is handed back to the system in between, and clearing it anew costs more than using it.
 
-    Parameters
-    ----------
-    purpose : str
-        Names the array; the next call with the same name on this thread returns the same memory.
-    *shape : int
-    dtype : type, default=float64
-
-    Returns
-    -------
-    ndarray
-        C-ordered. It must not outlive the block.
+    `purpose`: Names the array; the next call with the same name on this thread returns the same
+        memory, C-ordered. It must not outlive the block.
 
     Examples
     --------
@@ -204,10 +195,7 @@ def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[An
 def add_sums(total: Any, part: Any) -> Any:
     """Return the sum of two results of the same shape, added in place where they are arrays.
 
-    Parameters
-    ----------
-    total, part : array, number, tuple of these, or anything with ``+``
-        `total`'s arrays are changed.
+    Takes arrays, numbers, tuples of these, or anything with ``+``; `total`'s arrays are changed.
     """
     if isinstance(total, tuple):
         return tuple(add_sums(t, p) for t, p in zip(total, part, strict=True))
@@ -222,22 +210,12 @@ def block_sum(
 ) -> Sums:
     """Sum ``function(rows)`` over blocks of rows.
 
-    Parameters
-    ----------
-    function : callable
-        Takes a slice of rows; returns a freshly made array, a number, or a tuple of these
+    `function`: Takes a slice of rows; returns a freshly made array, a number, or a tuple of these
         (nested tuples allowed), always of the same shapes. It must release the interpreter lock
-        in its heavy parts (NumPy, BLAS, Numba with ``nogil``) for threads to help.
-    n_rows : int
-        Number of rows. With no rows the function is called once with an empty slice, so that the
-        shapes of the sums are known.
-    block_rows : int, default=2048
-        Rows in a block.
+        in its heavy parts (NumPy, BLAS, Numba with ``nogil``) for threads to help. With no rows it
+        is called once with an empty slice, so that the shapes of the sums are known.
 
-    Returns
-    -------
-    array, number or tuple
-        The sums. They are the same for any number of threads.
+    The sums are the same for any number of threads.
 
     Examples
     --------
@@ -267,17 +245,7 @@ def block_sum(
 def for_each_block(
     function: Callable[[slice], None], n_rows: int, *, block_rows: int = BLOCK_ROWS
 ) -> None:
-    """Call ``function(rows)`` for every block of rows, on threads; it writes its own output rows.
-
-    Parameters
-    ----------
-    function : callable
-        Takes a slice of rows and writes its result to rows that no other block writes.
-    n_rows : int
-        Number of rows; with none the function is not called.
-    block_rows : int, default=2048
-        Rows in a block.
-    """
+    """Call ``function(rows)`` for every block of rows, on threads; it writes its own output rows."""
     if n_rows == 0:
         return
     if n_rows <= block_rows:
@@ -300,18 +268,8 @@ def map_fits(
     every thread takes an item of its own, whose sums it does alone. Otherwise items come one after
     the other, their sums on all threads.
 
-    Parameters
-    ----------
-    function : callable
-        It must not depend on the order of the items.
-    items : sequence
-    n_rows : int
-        Rows that a call sums over.
-
-    Returns
-    -------
-    list
-        In the order of the items.
+    `function`: It must not depend on the order of the items.
+    `n_rows`: Rows that a call sums over.
 
     Examples
     --------

@@ -187,17 +187,8 @@ def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
 def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floats, Floats]:
     """Return baseline and contributions of rows as the model's schema encodes them.
 
-    Parameters
-    ----------
-    model : TradeoffClassifier
-        Fitted.
-    matrix : ndarray of shape (n_rows, n_features)
-        Not checked.
-
-    Returns
-    -------
-    baseline : ndarray of shape (n_rows, n_classes)
-    contributions : ndarray of shape (n_rows, n_features, n_classes)
+    Shapes: matrix (n_rows, n_features), not checked; → (n_rows, n_classes),
+    (n_rows, n_features, n_classes).
     """
     matrix = np.ascontiguousarray(matrix, dtype=np.float64)
     density, natural = model.density_, model.parameters_.natural
