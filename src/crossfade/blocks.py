@@ -245,7 +245,7 @@ def block_sum(
 def for_each_block(
     function: Callable[[slice], None], n_rows: int, *, block_rows: int = BLOCK_ROWS
 ) -> None:
-    """Call ``function(rows)`` for every block of rows, on threads; it writes its own output rows."""
+    """Call ``function(rows)`` for each block of rows, on threads; it writes its own rows only."""
     if n_rows == 0:
         return
     if n_rows <= block_rows:

@@ -53,12 +53,8 @@ class Failure:
 class Counts:
     """What models said and where they failed.
 
-    Attributes
-    ----------
-    warnings : dict
-        (model name, warning class) → in how many fits it was raised, and the first message.
-    failures : dict
-        Model name → how many fits failed, and the first reason.
+    `warnings`: (model name, warning class) → in how many fits it was raised, and the first message.
+    `failures`: Model name → how many fits failed, and the first reason.
     """
 
     warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)

@@ -28,17 +28,10 @@ __all__ = ["BinomialFamily", "Family", "PoissonFamily"]
 class Family(ABC):
     """A one-parameter response distribution, seen through a link.
 
-    Attributes
-    ----------
-    name : str
-    links : tuple of str
-        Names of the links it has; the first is the canonical one.
-    size_name : str
-        What `size` is called.
-    size_is_trials : bool
-        Whether a row is as many observations as its size.
-    whole_numbers : bool
-        Whether all responses are.
+    `links`: Names of the links it has; the first is the canonical one.
+    `size_name`: What `size` is called.
+    `size_is_trials`: Whether a row is as many observations as its size.
+    `whole_numbers`: Whether all responses are.
     """
 
     name: ClassVar[str]

@@ -68,14 +68,8 @@ _INTERCEPT = re.compile(r"`Intercept`|(?<![\w.'\"])Intercept(?![\w'\"])")
 class Terms:
     """The right-hand side of a formula, for the table it was read with and for others.
 
-    Attributes
-    ----------
-    text : str
-    spec : formulaic.ModelSpec
-        Levels, centres and the like, as the first table had them.
-    columns : dict of str to set of str
-        How each column is used: "plain", as a "factor", or in "arithmetic".
-    offsets : tuple of (expression tree, stand-ins, text)
+    `spec`: Levels, centres and the like, as the first table had them.
+    `columns`: How each column is used: "plain", as a "factor", or in "arithmetic".
     """
 
     text: str

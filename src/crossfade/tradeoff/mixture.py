@@ -40,12 +40,8 @@ _PSEUDO_ROWS = 0.01
 class MixtureObjective(TradeoffObjective):
     """Φ_λ over the components of every class.
 
-    Attributes
-    ----------
-    n_components : int
-        Components of each class.
-    best : Parameters
-        Of the best of the EM runs.
+    `n_components`: Components of each class.
+    `best`: Of the best of the EM runs.
     """
 
     exact_labels: ClassVar[bool] = False

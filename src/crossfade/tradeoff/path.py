@@ -74,12 +74,7 @@ _ROUGH = 1e-5
 class PathPoint:
     """The minimiser at one λ and one strength of the penalty.
 
-    Attributes
-    ----------
-    tradeoff : float
-    l2 : float
-    solution : Solution
-        In the objective's standardised parameters.
+    `solution`: In the objective's standardised parameters.
     """
 
     tradeoff: float

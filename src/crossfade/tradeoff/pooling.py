@@ -61,10 +61,7 @@ class PoolLoss(Protocol):
 class Ridge:
     """What draws the weights of a pool towards equal contributions.
 
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_models,)
-        Sum of squares of each model's centred scores.
+    `sizes` (n_models,): Sum of squares of each model's centred scores.
     """
 
     def __init__(self, sizes: Floats) -> None:

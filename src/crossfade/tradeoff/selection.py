@@ -217,18 +217,11 @@ def _unscored(members: tuple[Member, ...]) -> Selection:
 class Pool:
     """A fitted pool.
 
-    Attributes
-    ----------
-    objective : TradeoffObjective
-        Of the largest family in it.
-    parameters : Parameters
-        The weighted mean of the members' parameters.
-    scale : float
-        Power to which its posterior, relative to the class shares, is raised.
-    members : tuple of Member
-        Those with weight, at their optimum to full tolerance.
-    weights : ndarray of shape (n_members,)
-        Shares, 1 in all.
+    `objective`: Of the largest family in it.
+    `parameters`: The weighted mean of the members' parameters.
+    `scale`: Power to which its posterior, relative to the class shares, is raised.
+    `members`: Those with weight, at their optimum to full tolerance.
+    `weights` (n_members,): Shares, 1 in all.
     """
 
     objective: TradeoffObjective
