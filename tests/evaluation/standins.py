@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 
 
 def blobs(n: int = 120, seed: int = 0) -> tuple[Any, Any]:
@@ -28,3 +30,13 @@ class Breaks(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         return np.full(len(X), self.classes_[0])
+
+
+class Slow(LogisticRegression):
+    """Takes so many seconds to fit."""
+
+    pause = 0.0
+
+    def fit(self, X: Any, y: Any) -> Slow:
+        time.sleep(self.pause)
+        return super().fit(X, y)

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from crossfade import DataError, NaiveBayes, learning_curve
 from crossfade.evaluation import run
-from tests.evaluation.standins import Breaks, blobs
+from tests.evaluation.standins import Breaks, Slow, blobs
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,44 +87,36 @@ def test_ctrl_c_amid_compiled_splits_keeps_the_batches_before():
 # -- checkpoints -------------------------------------------------------------------------------
 
 RUN = """
-import os, signal, sys, time
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-from crossfade import NaiveBayes, learning_curve
-
-class Slow(LogisticRegression):
-    def fit(self, X, y):
-        time.sleep(float(sys.argv[3]))
-        return super().fit(X, y)
-
-rng = np.random.default_rng(0)
-y = np.arange(80) % 2
-X = rng.normal(size=(80, 2)) + y[:, None]
-models = {
-    "compiled": NaiveBayes(tradeoff=1),
-    "nested": NaiveBayes("gaussian", tradeoff=0.5),
-    "fitted": Slow(),
-}
-chosen = {name: models[name] for name in sys.argv[2].split(",")}
-
-def progress(done, total, text):
-    print(done, flush=True)
-
-curve = learning_curve(
-    X, y, models=chosen, train_sizes=[10, 30, 60], n_splits=24, checkpoint=sys.argv[1],
-    progress=progress,
-)
-curve.frame().write_csv(sys.argv[1] + ".csv")
-print("complete" if curve.complete else "interrupted", flush=True)
+import sys
+from tests.evaluation.standins import Slow
+from tests.evaluation.test_interrupted import whole_run
+Slow.pause = float(sys.argv[3])
+print("complete" if whole_run(sys.argv[1], sys.argv[2], True).complete else "interrupted")
 """
 
 
+def whole_run(file: Path | str, models: str, tells: bool = False) -> Any:
+    """Run, or continue, a curve of 24 splits to its end."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X = rng.normal(size=(80, 2)) + y[:, None]
+    made = {
+        "compiled": NaiveBayes(tradeoff=1),
+        "nested": NaiveBayes("gaussian", tradeoff=0.5),
+        "fitted": Slow(),
+    }
+    return learning_curve(
+        X, y, models={name: made[name] for name in models.split(",")}, train_sizes=[10, 30, 60],
+        n_splits=24, checkpoint=file,
+        progress=(lambda done, total, text: print(done, flush=True)) if tells else None,
+    )  # fmt: skip
+
+
 def start(folder: Path, name: str, models: str, pause: float) -> subprocess.Popen[str]:
-    script = folder / "run.py"
-    script.write_text(RUN, encoding="utf-8")
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    """Do the same in a process of its own, which may be stopped."""
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(
-        [sys.executable, str(script), str(folder / name), models, str(pause)],
+        [sys.executable, "-c", RUN, str(folder / name), models, str(pause)],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
@@ -148,7 +140,7 @@ def finish(process: subprocess.Popen[str]) -> str:
 
 def test_a_killed_run_continues_to_the_same_bytes(tmp_path):
     models = "fitted,compiled,nested"
-    assert finish(start(tmp_path, "whole", models, 0.0)) == "complete"
+    whole = whole_run(tmp_path / "whole", models)
     file = tmp_path / "killed"
     # Killed twice, between two reports: in the middle of whatever it was at.
     for done in (3, 9):
@@ -162,9 +154,11 @@ def test_a_killed_run_continues_to_the_same_bytes(tmp_path):
         assert done < lines < 25  # the heading and some splits, not all
     with file.open("ab") as torn:
         torn.write(b'{"scores": {"nb": [[0.1')  # as a write that was cut short leaves it
-    assert finish(start(tmp_path, "killed", models, 0.0)) == "complete"
+    continued = whole_run(file, models)
+    assert whole.complete
+    assert continued.complete
     assert file.read_bytes() == (tmp_path / "whole").read_bytes()
-    assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert continued.frame().equals(whole.frame())
 
 
 def test_a_run_stopped_by_ctrl_c_returns_and_continues(tmp_path):
@@ -173,7 +167,7 @@ def test_a_run_stopped_by_ctrl_c_returns_and_continues(tmp_path):
     stopped.send_signal(signal.SIGINT)
     assert finish(stopped) == "interrupted"
     assert 3 < (tmp_path / "stopped").read_bytes().count(b"\n") < 25
-    assert finish(start(tmp_path, "stopped", "fitted", 0.0)) == "complete"
+    assert whole_run(tmp_path / "stopped", "fitted").complete
 
 
 def test_wherever_a_file_was_cut_the_run_continues_to_the_same_bytes(tmp_path):
@@ -252,7 +246,7 @@ def test_a_file_that_another_run_writes_is_refused(tmp_path):
             *blobs(), models={"g": GaussianNB()}, n_splits=2, checkpoint=tmp_path / "shared"
         )
     assert finish(first) == "complete"
-    assert finish(start(tmp_path, "alone", "fitted", 0.0)) == "complete"
+    assert whole_run(tmp_path / "alone", "fitted").complete
     assert (tmp_path / "shared").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
