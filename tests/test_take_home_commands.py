@@ -186,8 +186,14 @@ def test_without_out_they_go_to_stdout(model, table, capsys):
     assert len(out.splitlines()) == 201
 
 
-@pytest.mark.parametrize("name", ["new.csv", "new.tsv", "new.csv.gz", "new.parquet", "semi.csv"])
-@pytest.mark.parametrize("batch", [1e-5, 16])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        *((name, 16) for name in ("new.csv", "new.tsv", "new.csv.gz", "new.parquet", "semi.csv")),
+        # Read as text, unpacked, and read by columns.
+        *((name, 1e-4) for name in ("new.csv", "new.csv.gz", "new.parquet")),
+    ],
+)
 def test_any_format_order_and_batch_gives_the_same(model, table, tmp_path, name, batch):
     frame = pl.read_csv(table)
     shuffled = frame.select("town", pl.lit("x").alias("extra"), "member", "age", "visits")
