@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from crossfade.hmm.entropic import EntropicMarkovChain as EntropicMarkovChain
     from crossfade.hmm.model import HiddenMarkovModel as HiddenMarkovModel
     from crossfade.pools.pooled import PooledClassifier as PooledClassifier
+    from crossfade.table.text import Text as Text
 
 #: The module each public name lives in.
 _HOMES = {
@@ -71,6 +72,7 @@ _HOMES = {
     "PoissonRegression": "crossfade.glm.estimators",
     "PooledClassifier": "crossfade.pools.pooled",
     "SeparationWarning": "crossfade.errors",
+    "Text": "crossfade.table.text",
     "TradeoffWarning": "crossfade.errors",
     "compare": "crossfade.comparison.compare",
     "learning_curve": "crossfade.evaluation.learning_curve",

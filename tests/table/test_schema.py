@@ -213,8 +213,8 @@ def test_declared_kinds_that_cannot_be() -> None:
         "declared: expected a column name or an index from 0 to 2, got 3; count columns from 0": {
             3: "count"
         },
-        "declared: expected one of continuous, count, boolean, categorical for column 'age', got "
-        "'gauss'; leave the column out to have its kind detected": {"age": "gauss"},
+        "declared: expected one of continuous, count, boolean, categorical, text for column 'age', "
+        "got 'gauss'; leave the column out to have its kind detected": {"age": "gauss"},
         "X: column 'age': expected at most two values in a column declared 'boolean', got 3 (1, "
         "2, 3, …); declare it 'categorical' or 'continuous'": {"age": "boolean"},
         "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 rows; use a 'continuous' "
@@ -288,7 +288,7 @@ def test_columns_without_a_cell() -> None:
         (scipy.sparse.csr_matrix(np.eye(3)), "X: expected a dense table, got a sparse csr_matri"),
         (
             pd.DataFrame({"a": pd.arrays.SparseArray([0, 1])}),
-            "X: column 'a': expected a dense column, got dtype Sparse[int64, 0]; Sparse data are",
+            "X: expected a dense table, got a sparse DataFrame; Sparse data are",
         ),
         (
             pd.DataFrame([[1, 2]], columns=["a", "a"]),
@@ -520,7 +520,8 @@ def test_schemas_are_values(schema: Schema) -> None:
 
 def test_a_million_categories() -> None:
     frame = pl.DataFrame({"id": pl.Series(range(1_000_000)).cast(pl.String).reverse()})
-    schema = Schema.learn(frame)
+    assert Schema.learn(frame).kinds == ("identifier",)
+    schema = Schema.learn(frame, {"id": "categorical"})
     assert schema.categories[0] is not None
     assert len(schema.categories[0]) == 1_000_000
     one = schema.encode(pl.DataFrame({"id": ["0", "10", "nobody"]}))

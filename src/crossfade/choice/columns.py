@@ -40,8 +40,10 @@ DENSITY_OF_KIND = {
     "count": "poisson",
     "boolean": "bernoulli",
     "categorical": "categorical",
+    "text": "text",
+    "identifier": "none",
 }
-KIND_OF_DENSITY = {name: density.kind for name, density in DENSITIES.items()}
+KIND_OF_DENSITY = {name: density.kind for name, density in DENSITIES.items()} | {"text": "text"}
 
 #: Folds for the evidence on columns, and most rows that it is taken from.
 _FOLDS = 5
@@ -100,6 +102,8 @@ class ColumnChoice:
 
 def in_words(choice: ColumnChoice) -> str:
     """Return why a column has its density."""
+    if choice.density == "none":
+        return "nearly every row has a value of its own: an identifier, which is left out"
     if choice.reason is Reason.TYPE:
         return "by the column's type"
     if choice.reason is Reason.GIVEN:

@@ -196,8 +196,10 @@ class TradeoffClassifier(FittedViews, ABC):
         choices = self._choices(schema, rows, numbers)
         self._set_choices(choices)
         self._begin_batches(X, schema, given)
-        better = kinds_of(choices, schema.kinds)
+        better: dict[int, Any] | None = kinds_of(choices, schema.kinds)
         if better:
+            # How text is cut into words stays as it was.
+            better |= {j: text for j, text in enumerate(schema.texts) if text is not None}
             matrix, schema = read_features(
                 self, X, reset=True, declared=better, sample_weight=given
             )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,10 @@ from crossfade._checks import show
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
+from crossfade.densities import Product
+from crossfade.densities.words import Words
 from crossfade.errors import DataError
+from crossfade.table.documents import MixedRows, block_of
 
 __all__ = ["Explanation", "column_scores", "explain", "posterior_power"]
 
@@ -31,6 +35,9 @@ class Explanation:
         What no column adds, in nats: the prior, and what the model's constant terms add to it.
     contributions : ndarray of shape (n_samples, n_columns, n_classes)
         In nats; zero where a missing cell leaves its column out.
+    words : mapping of str to (tuple of str, ndarray)
+        Of a column of free text its words, and what each occurrence in these rows adds: for every
+        class a sparse array of shape (n_samples, n_words). They sum to the column's contributions.
 
     Examples
     --------
@@ -49,6 +56,7 @@ class Explanation:
     columns: tuple[str, ...]
     baseline: Floats
     contributions: Floats
+    words: Mapping[str, tuple[tuple[str, ...], Any]] = field(default_factory=dict)
 
     @property
     def scores(self) -> Floats:
@@ -90,6 +98,29 @@ class Explanation:
             self.baseline[:, first] - self.baseline[:, second],
             self.contributions[..., first] - self.contributions[..., second],
         )
+
+    def word_log_odds(self, column: str, row: int, label: Any, against: Any = None) -> list[Any]:
+        """Return the words of a cell of text and what each adds to the log-odds, largest first.
+
+        Parameters
+        ----------
+        column : str
+            A column of free text.
+        row : int
+            Which row.
+        label, against : label
+            As in :meth:`log_odds`.
+
+        Returns
+        -------
+        list of (str, float)
+        """
+        first = self._position(label, "label")
+        second = 1 - first if against is None else self._position(against, "against")
+        names, by_class = self.words[column]
+        gap = (by_class[first][[row]] - by_class[second][[row]]).tocoo()
+        found = zip(gap.col.tolist(), gap.data.tolist(), strict=True)
+        return sorted(((names[j], v) for j, v in found), key=lambda one: -abs(one[1]))
 
     def _position(self, label: Any, parameter: str) -> int:
         labels = self.classes.tolist()
@@ -180,8 +211,35 @@ def _of_pipeline(model: Pipeline, X: Any) -> Explanation:
 
 def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     model.predict_proba(X)  # refuses what cannot be predicted
-    baseline, contributions = column_scores(model, model._encoded(X))
-    return Explanation(model.classes_, model.schema_.names, baseline, contributions)
+    matrix, schema = model._encoded(X), model.schema_
+    baseline, contributions = column_scores(model, matrix)
+    words = _of_words(model, matrix)
+    if not schema.sparse:
+        return Explanation(model.classes_, schema.names, baseline, contributions, words)
+    # Of a sparse table the words are the columns.
+    ((_, by_class),) = words.values()
+    contributions = np.stack([one.toarray() for one in by_class], axis=2)
+    return Explanation(model.classes_, schema.names, baseline, contributions)
+
+
+def _of_words(model: TradeoffClassifier, matrix: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Return what words add, by column of words."""
+    density, schema = model.density_, model.schema_
+    if not isinstance(matrix, MixedRows) or not isinstance(density, Product):
+        return {}
+    scale, natural, first = posterior_power(model)[0], model.parameters_.natural, 0
+    found = {}
+    for part, columns in density.parts:
+        own = natural[:, first : first + part.n_statistics]
+        first += part.n_statistics
+        if not isinstance(part, Words):
+            continue
+        column = int(columns[0])
+        counts = part.statistics(matrix.words[column])
+        added = [counts.multiply(scale * one[None, :]).tocsr() for one in own]
+        names = schema.names if schema.sparse else schema.categories[column] or ()
+        found["" if schema.sparse else schema.names[column]] = names, added
+    return found
 
 
 def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -190,7 +248,7 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
     Shapes: matrix (n_rows, n_features), not checked; → (n_rows, n_classes),
     (n_rows, n_features, n_classes).
     """
-    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+    matrix = block_of(matrix, slice(None))
     density, natural = model.density_, model.parameters_.natural
     baseline = np.tile(model.parameters_.offset, (matrix.shape[0], 1))
     contributions = density.scores_by_column(matrix, natural)
@@ -199,6 +257,7 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
         # A column that is its own factor has its own -A, which is left out with it.
         factors = density.feature_factors
         single = np.bincount(factors, minlength=density.n_factors) == 1
+        single &= ~density.word_factors
         baseline += partition[:, single].sum(axis=1)
         missing = density.missing_factors(matrix)
         present = np.ones(matrix.shape, bool) if missing is None else ~missing[:, factors]

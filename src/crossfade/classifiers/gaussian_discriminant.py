@@ -217,6 +217,12 @@ feature_names_in_
         pooling: float = 0.0,
     ) -> Density:
         """Return one Gaussian over all numbers times a factor for each other column."""
+        if schema.texts:
+            column = schema.where(schema.kinds.index("text"))
+            raise DataError(
+                f"{column}: expected numbers or categories, got free text, which "
+                "GaussianDiscriminant does not read; use NaiveBayes, or drop the column"
+            )
         joint = _joint_columns(schema)
         missing = "refuse"
         if self.components == 1:
@@ -233,8 +239,8 @@ feature_names_in_
             return gaussian
         parts: list[tuple[Density, list[int]]] = [(gaussian, joint)] if joint else []
         booleans, texts = (
-            [j for j, one in enumerate(schema.kinds) if one == kind]
-            for kind in ("boolean", "categorical")
+            [j for j, one in enumerate(schema.kinds) if one in kinds]
+            for kinds in (("boolean",), ("categorical", "identifier"))
         )
         if booleans:
             parts.append((Bernoulli(), booleans))

@@ -31,13 +31,14 @@ from crossfade.densities import (
 from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.documents import is_sparse
+from crossfade.table.text import Text
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
 __all__ = ["NaiveBayes"]
 
 #: Names of densities of words, and the kind of column that they take.
-_OF_WORDS = {"multinomial": "words"}
+_OF_WORDS = {"multinomial": "words", "text": "text"}
 
 
 class NaiveBayes(BatchClassifier):
@@ -143,7 +144,7 @@ default="auto"
 
     def __init__(
         self,
-        density: str | Density | Mapping[Any, str | Density] = "auto",
+        density: str | Density | Text | Mapping[Any, str | Density | Text] = "auto",
         *,
         tradeoff: float | str = "auto",
         shared_variance: bool = False,
@@ -176,7 +177,7 @@ default="auto"
         given = list(chosen.values()) if isinstance(chosen, Mapping) else [chosen]
         for one in given:
             known = isinstance(one, str) and (one in ("auto", *DENSITIES, *_OF_WORDS))
-            if not known and not isinstance(one, Density):
+            if not known and not isinstance(one, (Density, Text)):
                 raise DataError(
                     f"density: expected 'auto', one of "
                     f"{', '.join(map(repr, (*DENSITIES, *_OF_WORDS)))}, a "
@@ -201,7 +202,7 @@ default="auto"
     def _choices(
         self, schema: Schema, rows: LabelledRows | None = None, groups: Integers | None = None
     ) -> list[ColumnChoice]:
-        given: dict[int, str | Density] = {}
+        given: dict[int, Any] = {}
         if schema.sparse:
             return [self._word_choice(schema)]
         if isinstance(self.density, Mapping):
@@ -235,7 +236,12 @@ default="auto"
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
         if schema.sparse:
-            return [self._product(schema, choices, Gaussian())]
+            return [self._product(schema, choices, Gaussian(), "all words")]
+        if schema.texts:
+            return [
+                self._product(schema, choices, Gaussian(True, self.var_smoothing), words)
+                for words in ("all words", "single words")
+            ]
         shared = self._product(schema, choices, Gaussian(True, self.var_smoothing))
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
         gaussian = Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS)
@@ -245,21 +251,30 @@ default="auto"
         return [own, shared]
 
     def _product(
-        self, schema: Schema, choices: Sequence[ColumnChoice], gaussian: Gaussian
+        self,
+        schema: Schema,
+        choices: Sequence[ColumnChoice],
+        gaussian: Gaussian,
+        words: str | None = None,
     ) -> Product:
-        """Return the density of all columns, with this one where a name says Gaussian."""
+        """Return the density of all columns, with this one where a name says Gaussian.
+
+        `words` says which of them a variant of a choice uses, None where nothing is chosen.
+        """
         one_variance = Gaussian(True, gaussian.var_smoothing)
         # The order of the parts is the same in all variants: a pool adds their parameters.
         groups: dict[Any, list[int]] = {}
         for j, choice in enumerate(choices):
             named = isinstance(choice.density, str)
-            key = (choice.density if named else id(choice.density), choice.one_variance)
+            key: Any = (choice.density if named else id(choice.density), choice.one_variance)
+            if schema.texts and schema.texts[j] is not None:
+                key = ("text", j)  # each has words of its own
             groups.setdefault(key, []).append(j)
         return Product(
             [
                 (
                     self._named(
-                        schema,
+                        self._of_words(schema, choices, columns, words),
                         [choices[j] for j in columns],
                         levels_of(columns, schema),
                         one_variance if choices[columns[0]].one_variance else gaussian,
@@ -270,21 +285,45 @@ default="auto"
             ]
         )
 
-    def _named(
+    def _of_words(
         self,
         schema: Schema,
+        choices: Sequence[ColumnChoice],
+        columns: Sequence[int],
+        words: str | None,
+    ) -> Density | None:
+        """Return the density of a sparse table or a column of text, None for other columns."""
+        if schema.sparse:
+            if choices[0].density == "bernoulli":
+                return BinaryWords(self.alpha)
+            return Multinomial(self.alpha, tf_idf=words is not None)
+        text = schema.texts[columns[0]] if schema.texts else None
+        if text is None:
+            return None
+        known = schema.categories[columns[0]] or ()
+        used = text.single(known) if words == "single words" else None
+        by_ratio = used is not None
+        return Multinomial(
+            self.alpha, binarise=True, by_ratio=by_ratio, used=used, tf_idf=words is not None
+        )
+
+    def _named(
+        self,
+        of_words: Density | None,
         choices: Sequence[ColumnChoice],
         levels: list[int],
         gaussian: Gaussian,
     ) -> Density:
         """Return the density of columns that all have the same one."""
-        one = choices[0].density
+        one: Any = choices[0].density
         if isinstance(one, Density):
             return one
+        if of_words is not None:
+            return of_words
         if one == "gaussian":
             return gaussian
-        if schema.sparse:
-            return BinaryWords(self.alpha) if one == "bernoulli" else Multinomial(self.alpha)
+        if one == "none":
+            return Categorical([1] * len(choices), self.alpha)
         if one == "johnson_su":
             return JohnsonSU(
                 [choice.location for choice in choices],
@@ -316,7 +355,9 @@ def _is_auto(density: Any) -> bool:
     return isinstance(density, str) and density == "auto"
 
 
-def _kind(density: str | Density) -> str:
+def _kind(density: str | Density | Text) -> Any:
+    if isinstance(density, Text):
+        return density
     if isinstance(density, str):
         return _OF_WORDS.get(density) or KIND_OF_DENSITY[density]
     return density.kind

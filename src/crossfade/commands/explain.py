@@ -17,6 +17,9 @@ __all__ = ["register"]
 #: Terminal cells of the longest bar.
 _BAR = 20
 
+#: Words of a cell of text that are shown, those that add most.
+_MOST_WORDS = 8
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -70,6 +73,7 @@ def explain(
         "baseline": float(baseline[0]),
         "columns": [
             {"name": name, "cell": cell, "contribution": float(value)}
+            | _words(explanation, name, labels[first], labels[second])
             for name, cell, value in zip(explanation.columns, cells, contributions[0], strict=True)
         ],
         "log_odds": float(baseline[0] + contributions[0].sum()),
@@ -79,6 +83,14 @@ def explain(
         say(f"note: {note}", stderr=True)
     if json is not None:
         write_json(json, content)
+
+
+def _words(explanation: Any, name: str, first: Any, second: Any) -> dict[str, Any]:
+    """Return what each word of a cell of text adds, nothing for other columns."""
+    if name not in explanation.words:
+        return {}
+    found = explanation.word_log_odds(name, 0, first, second)
+    return {"words": [{"word": word, "contribution": value} for word, value in found]}
 
 
 def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -> int:
@@ -134,6 +146,10 @@ def _print(content: dict[str, Any], p: float, q: float, data: str, out: Console)
             Text(shortened(plain(one["name"]), 24) or repr("")), shown, f"{value:+.3f}",
             _bar(value, largest),
         )  # fmt: skip
+        for each in one.get("words", ())[:_MOST_WORDS]:
+            added = each["contribution"]
+            word = Text(f"  {shortened(plain(each['word']), 22)}", style="dim")
+            table.add_row(word, "", f"{added:+.3f}", _bar(added, largest))
     table.add_section()
     table.add_row(Text("log-odds", style="bold"), "", f"{content['log_odds']:+.3f}", "")
     out.print(table)

@@ -118,7 +118,9 @@ def compare(
     chosen = _line_up(models)
     if models is None:
         data = problem.data
-        chosen, note = affordable(chosen, data.column_kinds, len(data.classes))
+        chosen, note = affordable(
+            chosen, data.column_kinds, len(data.classes), sparse=problem.table.schema.sparse
+        )
         problem = problem if note is None else replace(problem, notes=(*problem.notes, note))
     splits = list(
         repeated_splits(

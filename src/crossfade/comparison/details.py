@@ -8,7 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import Pipeline
 
 from crossfade._findings import Finding, as_json
@@ -27,10 +29,13 @@ from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.evaluation.splits import Split, repeated_splits
 from crossfade.processes import map_in_order
-from crossfade.table.preparation import Preparation
+from crossfade.table.preparation import WithWords
 from crossfade.table.schema import Schema
 
 __all__ = ["Details", "Subject", "count_steps", "find_details", "keeps_posteriors"]
+
+#: Directions of words among which the view is looked for.
+_WORD_DIRECTIONS: Final = 50
 
 #: The λ that a reader can move to: more than a choice is made among, and finer towards both ends.
 _TRADEOFFS: Final = (1.0, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0.1, 0.05, 0.01, 0.0)
@@ -306,13 +311,22 @@ def _weights(evaluator: Evaluator, probes: Probes, fitted: Any) -> Floats:
     return weights(_scores(evaluator, fitted, probes.X), probes)
 
 
+def _numbers(X: Any) -> Floats:
+    """Return rows as numbers; of words the leading directions (latent semantic analysis)."""
+    prepared = WithWords(drop_first=True).fit_transform(X)
+    if not scipy.sparse.issparse(prepared):
+        return np.asarray(prepared)
+    size = min(_WORD_DIRECTIONS, *(side - 1 for side in prepared.shape))
+    return np.asarray(TruncatedSVD(max(size, 1), random_state=0).fit_transform(prepared))
+
+
 def _view(subject: Subject, rows: Integers, fits: list[Any]) -> View:
     evaluator = subject.evaluator
     codes = evaluator.codes
     if len(rows) > _VIEW_ROWS:
         rows = rows[_stratified(codes[rows], _VIEW_ROWS, subject.random_state)]
     X = evaluator.rows(rows)
-    plane = discriminant_plane(Preparation(drop_first=True).fit_transform(X), codes[rows])
+    plane = discriminant_plane(_numbers(X), codes[rows])
     scores = [_scores(evaluator, fitted, X) for fitted in fits]
     surfaces = [posterior_surface(plane, s) for s in scores]
     low, high = np.quantile(plane, [0.005, 0.995], axis=0)

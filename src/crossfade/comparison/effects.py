@@ -66,6 +66,8 @@ def make_probes(X: Any, schema: Schema, codes: Integers) -> Probes | None:
 
     Shapes: X (n_rows, n_columns); codes (n_rows,).
     """
+    if schema.sparse or schema.texts:
+        return None  # a step from one text to another says nothing of others
     matrix = np.asarray(schema.encode(X), dtype=np.float64)
     base = np.array([_usual(c, k) for c, k in zip(matrix.T, schema.kinds, strict=True)])
     rows, bars, steps = [base], list[Bar](), list[float]()

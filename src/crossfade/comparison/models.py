@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
-from crossfade.table.preparation import Preparation
+from crossfade.table.preparation import Preparation, WithWords
 from crossfade.tradeoff.path import most_searched
 
 __all__ = [
@@ -92,7 +92,7 @@ def own_models() -> dict[str, Any]:
 
 
 def affordable(
-    models: Mapping[str, Any], kinds: Sequence[str], n_classes: int
+    models: Mapping[str, Any], kinds: Sequence[str], n_classes: int, *, sparse: bool = False
 ) -> tuple[dict[str, Any], str | None]:
     """Leave out default models that would say nothing new of this table, or cost far too much.
 
@@ -100,8 +100,16 @@ def affordable(
     tradeoff 0 has as many weights as there are products of two numeric columns; "auto" leaves such
     tradeoffs out by the same rule.
 
-    Takes kinds: the columns' kinds.
+    Takes kinds: the columns' kinds; sparse: whether they are one sparse block. Of free text and
+    sparse tables it leaves out the models that do not read them.
     """
+    if "text" in kinds or sparse:
+        kept = {name: one for name, one in models.items() if not name.split(" Gaussian")[1:]}
+        if ("text" in kinds and set(kinds) <= {"text", "identifier"}) or sparse:
+            kept.pop("gradient boosting", None)
+        left = len(models) - len(kept)
+        what = "a sparse table" if sparse else "free text"
+        return kept, f"{left} models that do not read {what} are left out" if left else None
     d = sum(kind in ("continuous", "count") for kind in kinds)
     if d == 0:
         labels = (SHORT_NAMES["shared"], SHORT_NAMES["full"])
@@ -130,7 +138,7 @@ def model_notes(models: Mapping[str, Any], *, mixed: bool) -> list[str]:
     for name, model in models.items():
         steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
         # Its subclasses do other things to the columns.
-        standardised = any(type(step) is Preparation for step in steps)
+        standardised = any(type(step) in (Preparation, WithWords) for step in steps)
         if standardised:
             prepared.append(name)
         last = steps[-1]
@@ -249,7 +257,7 @@ def _imported(path: str) -> Any:
         )
     # Our own take tables as they are; of others that is not known.
     own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
-    return model if own else make_pipeline(Preparation(), model)
+    return model if own else make_pipeline(WithWords(), model)
 
 
 def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, Any]:

@@ -62,15 +62,20 @@ def read_problem(X: Any, y: Any) -> ComparisonTask:
     if n_dropped:
         row = "1 row has" if n_dropped == 1 else f"{n_dropped:,} rows have"
         notes = (f"{row} no label and {'was' if n_dropped == 1 else 'were'} left out.",)
-    classes = table.evaluator.classes
+    classes, schema = table.evaluator.classes, table.schema
+    names, kinds = schema.names, schema.kinds
+    if schema.sparse:
+        names, kinds = (f"{schema.n_features:,} sparse columns",), ("count",)
     data = DataSummary(
         n_rows=table.columns.n_rows,
         n_columns=len(table.columns.names),
         n_dropped=n_dropped,
         classes=tuple(str(label) for label in classes.tolist()),
         class_counts=tuple(np.bincount(table.evaluator.codes, minlength=len(classes)).tolist()),
-        column_names=table.schema.names,
-        column_kinds=table.schema.kinds,
-        column_missing=tuple(np.isnan(table.schema.encode(table.columns)).sum(axis=0).tolist()),
+        column_names=names,
+        column_kinds=kinds,
+        column_missing=tuple(
+            np.isnan(np.asarray(schema.encode(table.columns))).sum(axis=0).tolist()
+        ),
     )
     return ComparisonTask(table, data, notes)

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from crossfade.pools.members import boosting, random_forest
-from crossfade.table.preparation import Preparation
+from crossfade.table.preparation import WithWords
 
 __all__ = ["REFERENCES", "mean_log_probability", "references"]
 
@@ -35,7 +35,7 @@ def _logistic() -> Any:
     known = signature(LogisticRegressionCV).parameters
     if "use_legacy_attributes" in known:
         settings |= newer
-    return make_pipeline(Preparation(drop_first=True), LogisticRegressionCV(**settings))
+    return make_pipeline(WithWords(drop_first=True), LogisticRegressionCV(**settings))
 
 
 def _support_vectors() -> Any:
@@ -57,10 +57,10 @@ REFERENCES: Final = {
     "random forest": Reference("forest", random_forest),
     "gradient boosting": Reference("boosting", boosting),
     "k-nearest neighbours": Reference(
-        "knn", lambda: make_pipeline(Preparation(), KNeighborsClassifier()), by_default=False
+        "knn", lambda: make_pipeline(WithWords(), KNeighborsClassifier()), by_default=False
     ),
     "linear SVM": Reference(
-        "svm", lambda: make_pipeline(Preparation(), _support_vectors()), by_default=False
+        "svm", lambda: make_pipeline(WithWords(), _support_vectors()), by_default=False
     ),
     "majority class": Reference("majority", lambda: DummyClassifier(strategy="prior")),
 }

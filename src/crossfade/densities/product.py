@@ -94,10 +94,12 @@ class Product(Density):
     # -- from data to a bound density ------------------------------------------------------------
 
     def informed(self, X: Floats, weights: Floats | None) -> Self:
-        if not self.fills_missing:
+        if not self.fills_missing and not any(part.reads_words for part, _ in self.parts):
             return self
         new = copy.copy(self)
-        new.parts = tuple((part.informed(X[:, c], weights), c) for part, c in self.parts)
+        new.parts = tuple(
+            (part.informed(self._columns_of(X, c), weights), c) for part, c in self.parts
+        )
         return new
 
     def begin(self, head: Floats, *, scales: bool = True) -> Self:

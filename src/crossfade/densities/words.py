@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln, logsumexp, softmax
+from scipy.special import expit, gammaln
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.kernels import class_weights
+from crossfade.errors import NotADensityError
 
 __all__ = ["BinaryWords", "Multinomial", "Words"]
 
@@ -41,6 +42,7 @@ class Words(Density):
 
     _profile: Floats
     _mean_squares: Floats
+    _length: float
 
     @property
     def penalty_profile(self) -> Floats:
@@ -63,9 +65,15 @@ class Words(Density):
         return True
 
     def _counts(self, X: Any) -> Any:
+        """Return the statistics of a block, CSR."""
         if not self.binarise:
             return X
         return scipy.sparse.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+
+    def statistics(self, X: Any) -> Any:
+        """Return the statistics of the words that are used, CSR (n_rows, n_words)."""
+        counts = self._counts(X)
+        return counts if self.used is None else counts.multiply(self.used[None, :]).tocsr()
 
     def _kept(self, values: Floats) -> Floats:
         """Return values by word, zero for words that are not used."""
@@ -88,7 +96,7 @@ class Words(Density):
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
         onehot = class_weights(codes, weights, n_classes)
-        squares = counts.power(2) if not self.binarise else counts
+        squares = counts.power(2)
         return (
             self._factor_counts(counts, onehot),
             np.ascontiguousarray((counts.T @ onehot).T),
@@ -178,12 +186,20 @@ class Multinomial(Words):
         logistic loss.
     used : ndarray of shape (n_words,), optional
         Which words have a part; by default all.
+    tf_idf : bool, default=False
+        Whether documents are brought to one length: a word that occurs counts as its inverse
+        document frequency, log((1 + n) / (1 + df)) + 1, divided by the root of the document's sum
+        of squares of these (as scikit-learn's TfidfTransformer has it), times the root of the mean
+        number of different words (Rennie et al. 2003, sections 4.2 and 4.3). Tables that hold
+        other than whole numbers stay as they are.
 
     References
     ----------
     McCallum, A. and Nigam, K. (1998). A comparison of event models for naive Bayes text
     classification. AAAI workshop on learning for text categorization.
     Wang, S. and Manning, C. D. (2012). Baselines and bigrams. ACL.
+    Rennie, J. D. M. et al. (2003). Tackling the poor assumptions of naive Bayes text classifiers.
+    ICML.
 
     Examples
     --------
@@ -207,9 +223,43 @@ class Multinomial(Words):
         binarise: bool = False,
         by_ratio: bool = False,
         used: NDArray[np.bool_] | None = None,
+        tf_idf: bool = False,
     ) -> None:
         check_alpha(alpha)
         self.alpha, self.binarise, self.by_ratio, self.used = alpha, binarise, by_ratio, used
+        self.tf_idf = tf_idf
+
+    _idf: Floats | None = None
+    _last: tuple[Any, Any] | None = None
+
+    def informed(self, X: Any, weights: Floats | None) -> Self:
+        if not self.tf_idf or not X.nnz or not (X.data == np.floor(X.data)).all():
+            return self
+        present = scipy.sparse.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
+        rows = np.ones(X.shape[0]) if weights is None else weights
+        frequency = present.T @ rows
+        new = copy.copy(self)
+        new._idf = np.log((1.0 + rows.sum()) / (1.0 + frequency)) + 1.0
+        new._length = float(np.sqrt(frequency.sum() / rows.sum()))
+        return new
+
+    def _counts(self, X: Any) -> Any:
+        if self._idf is None:
+            return super()._counts(X)
+        if self._last is None or self._last[0] is not X:
+            self._last = X, self._weighted(X, self._idf)  # a fit asks for one block again and again
+        return self._last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+
+    def _weighted(self, X: Any, idf: Floats) -> Any:
+        values = idf[X.indices]
+        one = scipy.sparse.csr_array((values**2, X.indices, X.indptr), shape=X.shape)
+        size = np.sqrt(np.asarray(one.sum(axis=1)))
+        lengths = np.divide(self._length, size, out=np.zeros_like(size), where=size > 0.0)
+        values = values * np.repeat(lengths, np.diff(X.indptr))
+        return scipy.sparse.csr_array((values, X.indices, X.indptr), shape=X.shape)
 
     @property
     def word_factors(self) -> NDArray[np.bool_]:
@@ -232,15 +282,19 @@ class Multinomial(Words):
     def _shares(self, eta: Floats) -> Floats:
         if not self.n_statistics:
             return np.zeros_like(eta)
-        if self.used is None:
-            return np.asarray(softmax(eta, axis=-1))
-        return np.asarray(softmax(np.where(self.used, eta, -np.inf), axis=-1))
+        used = eta if self.used is None else np.where(self.used, eta, -np.inf)
+        shares = np.exp(used - used.max(axis=-1, keepdims=True))
+        shares /= shares.sum(axis=-1, keepdims=True)
+        return shares
 
     def log_partition(self, eta: Floats) -> Floats:
         used = eta if self.used is None else eta[..., self.used]
         if not used.shape[-1]:
             return np.zeros((*eta.shape[:-1], 1))
-        return np.asarray(logsumexp(used, axis=-1, keepdims=True))
+        top = used.max(axis=-1, keepdims=True)
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = top + np.log(np.exp(used - top).sum(axis=-1, keepdims=True))
+        return np.where(np.isnan(found), np.inf, found)
 
     def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
         partition = self.log_partition(eta)
@@ -280,7 +334,7 @@ class Multinomial(Words):
         return self._kept(np.log(np.maximum(sums, _EDGE * counts)) - np.log(counts))
 
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
-        raise NotImplementedError("documents have no length of their own to draw")
+        raise not_drawn()
 
 
 class BinaryWords(Words):
@@ -355,4 +409,12 @@ class BinaryWords(Words):
         return self.natural(sums / np.maximum(counts, _EDGE))
 
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
-        raise NotImplementedError("documents are not drawn")
+        raise not_drawn()
+
+
+def not_drawn() -> NotADensityError:
+    """Return the error of asking for documents."""
+    return NotADensityError(
+        "sample: expected columns of numbers and categories, got words; a document's length is not "
+        "modelled: sample from a model of the other columns"
+    )

@@ -15,6 +15,7 @@ from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.table import Schema, check_cells, encode_labels
 from crossfade.table.columns import Columns, read_columns
+from crossfade.table.documents import indexable, is_sparse
 
 __all__ = ["LabelledTable", "check_models", "read_table"]
 
@@ -56,19 +57,20 @@ def read_table(X: Any, y: Any) -> LabelledTable:
     Shapes: X (n_rows, n_columns); y (n_rows,).
     """
     table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
-    columns = read_columns(table)
+    table = indexable(table)
+    columns = read_columns(table, sparse=True)
     labelled = np.flatnonzero(_has_label(y))
     n_dropped = columns.n_rows - len(labelled) if _length(y) == columns.n_rows else 0
     if n_dropped:
         y = _take(y, labelled)
         table = _take(table, labelled)
-        columns = read_columns(table) if len(labelled) else columns
+        columns = read_columns(table, sparse=True) if len(labelled) else columns
     if not len(labelled):
         raise DataError("y: expected labels, got missing cells only; choose another target column")
     classes, codes = encode_labels(y, n_samples=columns.n_rows)
     _refuse_single_rows(classes, np.bincount(codes, minlength=len(classes)))
     schema = Schema.learn(columns)
-    check_cells(schema.encode(columns), schema.names)
+    check_cells(np.asarray(schema.encode(columns)), schema.names)
     return LabelledTable(
         Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped
     )
@@ -108,7 +110,7 @@ def _take(values: Any, rows: NDArray[np.int64]) -> Any:
         return nw.from_native(values, eager_only=True)[rows].to_native()
     if nw.dependencies.is_into_series(values):
         return nw.from_native(values, series_only=True)[rows].to_native()
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) or is_sparse(values):
         return values[rows]
     return [values[row] for row in rows.tolist()]
 

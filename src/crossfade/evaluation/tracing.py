@@ -63,7 +63,9 @@ def sequence_tracers(
 
 def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Tracer:
     evaluator = table.evaluator
-    if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str):
+    # Words are learnt from the rows of a fit.
+    words = bool(table.schema.texts) or table.schema.sparse
+    if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str) or words:
         return FittedCurve(name, model, evaluator, seed)
     what = model.specify(table.columns, table.schema, evaluator.classes)
     matrix = what.schema.encode(table.columns)

@@ -81,6 +81,7 @@ class Matcher:
         pl = import_optional("polars", "tables from files")
         known = self.schema.categories[index]
         words = known is not None and not any(isinstance(value, (int, float)) for value in known)
+        words = words or self.schema.kinds[index] == "identifier"
         if series.dtype in (pl.Categorical, pl.Enum):
             series = series.cast(pl.String)
         if series.dtype == pl.String:
@@ -89,7 +90,7 @@ class Matcher:
             series = series.set(empty, None)
             if not words:
                 series = self._numbers(series, stripped.set(empty, None), index, first)
-        if words and series.dtype == pl.String:
+        if words and series.dtype == pl.String and self.schema.kinds[index] == "categorical":
             self._count_new(series, index)
         return series
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from crossfade.densities import DENSITIES, JohnsonSU, MultivariateGaussian, Product
+from crossfade.densities import (
+    DENSITIES,
+    BinaryWords,
+    JohnsonSU,
+    Multinomial,
+    MultivariateGaussian,
+    Product,
+)
 from crossfade.densities.covariance import STRUCTURES
 from crossfade.errors import DataError
 
@@ -19,7 +26,9 @@ __all__ = ["TRUSTED", "check_types"]
 _DENSITIES: Final[tuple[type, ...]] = (
     *DENSITIES.values(),
     *STRUCTURES.values(),
+    BinaryWords,
     JohnsonSU,
+    Multinomial,
     MultivariateGaussian,
     Product,
 )
@@ -38,6 +47,7 @@ TRUSTED: Final = (
     "crossfade.tradeoff.scoring.Scorer",
     "crossfade.table.preparation.Preparation",
     "crossfade.table.schema.Schema",
+    "crossfade.table.text.Text",
     "sklearn.pipeline.Pipeline",
     "numpy.bool",
     "numpy.float64",

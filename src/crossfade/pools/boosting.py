@@ -24,7 +24,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
     """Histogram gradient boosting that takes any table; categories and missing cells natively.
 
     Categories become the boosting's own categorical features, the most frequent 254 of each
-    column; rarer ones count as missing.
+    column; rarer ones count as missing. Free text is left out.
 
     `random_state`: Of the validation rows that large tables are stopped by.
     """
@@ -38,8 +38,9 @@ class Boosting(ClassifierMixin, BaseEstimator):
         Shapes: X (n_rows, n_columns); y, sample_weight (n_rows,).
         """
         self.schema_ = Schema.learn(X)
-        matrix = self.schema_.encode(X)
-        categorical = np.array([kind == "categorical" for kind in self.schema_.kinds])
+        matrix = self._cells(X)
+        kinds = [kind for kind in self.schema_.kinds if kind != "text"]
+        categorical = np.array([kind == "categorical" for kind in kinds])
         self.levels_ = [
             _frequent(column) if named else None
             for column, named in zip(matrix.T, categorical, strict=True)
@@ -54,14 +55,19 @@ class Boosting(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.model_.predict(self._coded(self.schema_.encode(X)))
+        found: NDArray[Any] = self.model_.predict(self._coded(self._cells(X)))
         return found
 
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n_rows, n_classes)."""
         check_is_fitted(self)
-        found: Floats = self.model_.predict_proba(self._coded(self.schema_.encode(X)))
+        found: Floats = self.model_.predict_proba(self._coded(self._cells(X)))
         return found
+
+    def _cells(self, X: Any) -> NDArray[Any]:
+        """Return the columns that are no free text."""
+        kept = [j for j, kind in enumerate(self.schema_.kinds) if kind != "text"]
+        return np.asarray(self.schema_.encode(X))[:, kept]
 
     def _coded(self, matrix: NDArray[Any]) -> Floats:
         coded = np.array(matrix, dtype=np.float64)

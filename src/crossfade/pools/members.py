@@ -68,6 +68,8 @@ def default_names(schema: Schema, n_rows: int, n_classes: int) -> list[str]:
     d = sum(kind in ("continuous", "count") for kind in schema.kinds)
     parameters = n_classes * (d * (d + 3) // 2 + 1)
     joint = d > 1 and (parameters <= _EASY_PARAMETERS or parameters * n_rows <= _MOST_CELLS)
+    if "text" in schema.kinds:  # which the others do not read, or hardly
+        return ["nb", "forest"]
     return ["nb", *(["full"] if joint else []), "forest", "boosting"]
 
 

@@ -55,7 +55,7 @@ class MixedRows:
         return int(self.numbers.shape[0])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
-        return np.array(self.numbers, dtype=dtype, copy=bool(copy)) if copy else self.numbers
+        return np.array(self.numbers, dtype=dtype) if copy else np.asarray(self.numbers, dtype)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):

@@ -6,7 +6,11 @@ Which kind a column gets
 cells                                        kind
 ===========================================  ====================================================
 booleans                                     boolean
-text, categorical types                      categorical, the categories that occur in ascending
+text of 3 or more words a cell on average,   text: its words
+at least half of 5 or more cells different
+text of fewer words, nearly all (95 %) of    identifier: left out
+20 or more cells different
+other text, categorical types                categorical, the categories that occur in ascending
                                              order
 floats, decimals                             continuous; always, in a NumPy array of floats
 integers, 0 and 1 only                       boolean
@@ -37,6 +41,7 @@ from crossfade._checks import show
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns
+from crossfade.table.text import Text, is_identifier, is_text
 
 __all__ = [
     "Kind",
@@ -50,9 +55,9 @@ __all__ = [
     "seen_cells",
 ]
 
-Kind = Literal["continuous", "count", "boolean", "categorical"]
+Kind = Literal["continuous", "count", "boolean", "categorical", "text", "identifier"]
 
-_KINDS: tuple[Kind, ...] = ("continuous", "count", "boolean", "categorical")
+_KINDS: tuple[Kind, ...] = ("continuous", "count", "boolean", "categorical", "text")
 
 #: Integers above this are continuous: a Poisson variable of large mean is Gaussian enough.
 LARGEST_COUNT = 100
@@ -61,14 +66,17 @@ LARGEST_COUNT = 100
 _DISPERSION = (0.5, 1.5)
 
 
-def declared_kinds(columns: Columns, declared: Mapping[Any, str] | str | None) -> list[Kind | None]:
+def declared_kinds(
+    columns: Columns, declared: Mapping[Any, str | Text] | str | Text | None
+) -> list[Kind | None]:
     kinds: list[Kind | None] = [None] * len(columns.names)
     if declared is None:
         return kinds
-    if isinstance(declared, str):
+    if isinstance(declared, (str, Text)):
         declared = dict.fromkeys(range(len(kinds)), declared)
-    for key, kind in declared.items():
-        if kind not in _KINDS:
+    for key, given in declared.items():
+        kind: Any = "text" if isinstance(given, Text) else given
+        if kind not in (*_KINDS, "identifier"):
             raise DataError(
                 f"declared: expected one of {', '.join(_KINDS)} for column {show(key)}, "
                 f"got {kind!r}; leave the column out to have its kind detected"
@@ -123,7 +131,7 @@ def detect_kinds(
         if kinds[index] is not None:
             continue
         if column.storage == "category":
-            kinds[index] = "categorical"
+            kinds[index] = _kind_of_words(column, sample_weight)
         elif column.storage == "boolean":
             kinds[index] = "boolean"
         elif column.storage == "integer":
@@ -131,6 +139,15 @@ def detect_kinds(
             kinds[index] = _integer_kinds(column.numbers[:, None], sample_weight)[0]
         else:
             kinds[index] = "continuous"
+
+
+def _kind_of_words(column: Column, sample_weight: NDArray[np.float64] | None) -> Kind:
+    values, codes = column.factorised
+    present = codes >= 0
+    n_cells = present.sum() if sample_weight is None else sample_weight[present].sum()
+    if is_text(values, float(n_cells)):
+        return "text"
+    return "identifier" if is_identifier(values, float(n_cells)) else "categorical"
 
 
 def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> list[Kind]:

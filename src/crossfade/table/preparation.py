@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
+from crossfade.table.documents import is_sparse, word_counts
 from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
 
-__all__ = ["Indicators", "Preparation"]
+__all__ = ["Indicators", "Preparation", "WithWords"]
 
 
 class Preparation(TransformerMixin, BaseEstimator):
@@ -24,7 +27,8 @@ class Preparation(TransformerMixin, BaseEstimator):
     rows, then the column is centred and divided by its standard deviation. Text and categorical
     columns become one 0/1 column a category seen in the training rows (the most frequent
     `max_levels` of them), standardised likewise; other categories and missing cells are zero in
-    all of these before they are centred. Constant columns become zero.
+    all of these before they are centred. Constant columns become zero. Free text and identifiers
+    get no column.
 
     It takes the frames that the rest of Crossfade takes (pandas, polars, pyarrow) and reads them
     the same way, which a pipeline of scikit-learn's own transformers does not.
@@ -90,7 +94,7 @@ class Preparation(TransformerMixin, BaseEstimator):
         self.n_features_in_ = self.schema_.n_features
         matrix = self._encoded(X)
         self.levels_ = [
-            self._levels(column) if kind == "categorical" else None
+            self._levels(column) if kind in ("categorical", "text", "identifier") else None
             for column, kind in zip(matrix.T, self.schema_.kinds, strict=True)
         ]
         expanded = self._expand(matrix)
@@ -104,6 +108,10 @@ class Preparation(TransformerMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> NDArray[Any]:
         matrix = self.schema_.encode(X)
+        aside = [j for j, kind in enumerate(self.schema_.kinds) if kind in ("text", "identifier")]
+        if aside:
+            matrix = np.array(matrix)
+            matrix[:, aside] = np.nan
         check_finite(matrix, self.schema_.names)
         return matrix
 
@@ -127,7 +135,45 @@ class Preparation(TransformerMixin, BaseEstimator):
         return expanded
 
 
-class Indicators(Preparation):
+class WithWords(Preparation):
+    """A Preparation with tf-idf of words for free text and for sparse tables.
+
+    The rows that it returns are then sparse.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn columns and words."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Learn columns and words from the rows and return these."""
+        self.weights_: list[Any] = []
+        if is_sparse(X):
+            self.weights_ = [TfidfTransformer().fit(word_counts(X))]
+            return self.transform(X)
+        prepared = super().fit_transform(X)
+        if not self.schema_.texts:
+            return prepared
+        self.weights_ = [TfidfTransformer().fit(one) for one in self._words(X)]
+        return self.transform(X)
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows, sparse where there are words."""
+        if is_sparse(X):
+            return self.weights_[0].transform(word_counts(X))
+        prepared = super().transform(X)
+        if not self.weights_:
+            return prepared
+        prepared = np.where(np.isnan(prepared), self.medians_, prepared)
+        words = [one.transform(own) for one, own in zip(self.weights_, self._words(X), strict=True)]
+        return scipy.sparse.hstack([*words, prepared]).tocsr()
+
+    def _words(self, X: Any) -> list[Any]:
+        return list(self.schema_.encode(X).words.values())
+
+
+class Indicators(WithWords):
     """Turn any table into numbers for trees: one 0/1 column per category, missing numbers as NaN.
 
     Like :class:`Preparation`, but nothing is filled in or scaled.

@@ -26,7 +26,7 @@ def read_features(
     X: Any,
     *,
     reset: bool,
-    declared: Mapping[Any, str] | str | None = None,
+    declared: Mapping[Any, Any] | str | None = None,
     handle_unknown: Literal["ignore", "error"] = "ignore",
     sample_weight: Any = None,
     extend: bool = False,
@@ -62,8 +62,9 @@ def read_features(
             return matrix, schema
         # Too large shows in the sums that follow, too small would vanish there without a word:
         # where the first rows leave it possible, all rows of the column are looked at.
-        few = np.flatnonzero(_largest(matrix[:BLOCK_ROWS]) < _SMALLEST)
-        _refuse_small(_largest(matrix[:, few]), [schema.names[index] for index in few.tolist()])
+        cells = np.asarray(matrix)
+        few = np.flatnonzero(_largest(cells[:BLOCK_ROWS]) < _SMALLEST)
+        _refuse_small(_largest(cells[:, few]), [schema.names[index] for index in few.tolist()])
         _check_same_columns(estimator, X, reset=True)
     if reset or extend:
         estimator.schema_ = schema
@@ -84,6 +85,7 @@ def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
 
     Shapes: X (n_rows, n_features).
     """
+    X = np.asarray(X)
     top = _largest(X)
     if not (top < _LARGEST).all():
         check_finite(X, names)
@@ -142,6 +144,7 @@ def check_finite(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
 
     Shapes: X (n_rows, n_features).
     """
+    X = np.asarray(X)
     counts = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, X.shape[0], BLOCK_ROWS):
         counts += np.isinf(X[start : start + BLOCK_ROWS]).sum(axis=0)

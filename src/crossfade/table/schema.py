@@ -30,6 +30,7 @@ from crossfade.table.matrix import (
     stacked,
     to_numbers,
 )
+from crossfade.table.text import Text
 from crossfade.table.weights import check_weights
 
 __all__ = ["Kind", "Schema"]
@@ -39,12 +40,14 @@ __all__ = ["Kind", "Schema"]
 class Schema:
     """Names, kinds and categories of a table's columns.
 
-    Shapes: kinds tuple of {"continuous", "count", "boolean", "categorical"}.
+    Shapes: kinds tuple of {"continuous", "count", "boolean", "categorical", "text", "identifier"}.
     `names`: Column names; "x0", "x1", … where the table had none.
     `categories`: For a categorical column its categories: code c stands for ``categories[j][c]``.
         Ascending as learnt; later ones (:meth:`extended`) at the end. Empty where no cell was seen.
         For a boolean column that is not 0 and 1 its one or two values, else None.
     `has_names`: Whether the names came with the table.
+    `texts`: How columns of text are cut into words, None for others; () where there is none. The
+        categories of such a column are its words.
     `sparse`: Whether all columns are one sparse block of counts.
     """
 
@@ -53,6 +56,7 @@ class Schema:
     categories: tuple[tuple[Any, ...] | None, ...]
     has_names: bool
     sparse: bool = False
+    texts: tuple[Text | None, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -69,7 +73,7 @@ class Schema:
     def learn(
         cls,
         X: Any,
-        declared: Mapping[Any, str] | str | None = None,
+        declared: Mapping[Any, str | Text] | str | Text | None = None,
         *,
         sample_weight: Any = None,
     ) -> Schema:
@@ -90,11 +94,14 @@ class Schema:
         detect_kinds(columns, kinds, weights)
         settled = cast("list[Kind]", kinds)
         explicit = declared is not None
+        texts = _texts(columns, declared, settled)
         categories = by_column(
             columns,
-            lambda index: _categories(columns, index, settled[index], kept, explicit=explicit),
+            lambda index: _categories(
+                columns, index, settled[index], kept, texts, explicit=explicit
+            ),
         )
-        return cls(columns.names, tuple(settled), tuple(categories), columns.has_names)
+        return cls(columns.names, tuple(settled), tuple(categories), columns.has_names, texts=texts)
 
     def extended(self, X: Any) -> Schema:
         """Return a schema that knows the new categories of `X` as well.
@@ -140,17 +147,33 @@ class Schema:
             columns,
             lambda index: self._encode_column(columns.columns[index], index, handle_unknown),
         )
-        return stacked(encoded, columns.n_rows)
+        numbers = stacked(encoded, columns.n_rows)
+        words = {
+            index: self._word_counts(columns.columns[index], index)
+            for index, text in enumerate(self.texts)
+            if text is not None
+        }
+        return MixedRows.of(numbers, words) if words else numbers
+
+    def _word_counts(self, column: Column, index: int) -> Any:
+        text, vocabulary = self.texts[index], self.categories[index]
+        assert text is not None
+        assert vocabulary is not None
+        values, codes = text_cells(column)
+        # A missing cell is one without words.
+        return text.counts([*values, ""], vocabulary)[codes]
 
     def decode(self, matrix: NDArray[Any]) -> list[list[Any]]:
         """Return the columns of a matrix in the table's own values, None where missing.
 
         Shapes: matrix (n_rows, n_features).
         """
-        decoded = []
+        decoded: list[list[Any]] = []
         for index, known in enumerate(self.categories):
             values = matrix[:, index].tolist()
-            if known is not None:
+            if self.kinds[index] == "identifier":
+                decoded.append([None for _ in values])
+            elif known is not None:
                 decoded.append([None if v != v else known[int(v)] for v in values])
             elif self.kinds[index] == "boolean":
                 decoded.append([None if v != v else bool(v) for v in values])
@@ -208,6 +231,8 @@ class Schema:
         return as_floats(matrix)
 
     def _encode_column(self, column: Column, index: int, handle_unknown: str) -> NDArray[Any]:
+        if self.kinds[index] in ("text", "identifier"):
+            return np.zeros(len(column.factorised[1]))
         if self.categories[index] is not None:
             return self._coded(column, index, handle_unknown)
         values = to_numbers(column)
@@ -263,10 +288,24 @@ def _categories(
     index: int,
     kind: Kind,
     kept: NDArray[np.bool_] | None,
+    texts: tuple[Text | None, ...],
     *,
     explicit: bool,
 ) -> tuple[Any, ...] | None:
     """Return the categories of a column, and check that a declared kind fits its cells."""
+    if kind == "text":
+        column, text = columns.columns[index], texts[index]
+        assert text is not None
+        text_cells(column)
+        found = text.vocabulary(_seen(column, kept), column.where)
+        if not found:
+            raise DataError(
+                f"{column.where}: expected words, got none that {text!r} keeps; lower min_df, or "
+                "choose another analyzer or token_pattern, or drop the column"
+            )
+        return found
+    if kind == "identifier":
+        return None
     if kind == "categorical":
         return tuple(_seen(columns.columns[index], kept))
     if not explicit:
@@ -284,6 +323,33 @@ def _categories(
     if kind == "count":
         check_counts(to_numbers(column), column.where)
     return None
+
+
+def _texts(
+    columns: Columns, declared: Mapping[Any, str | Text] | str | Text | None, kinds: list[Kind]
+) -> tuple[Text | None, ...]:
+    """Return how the columns of text are cut into words, () where there is none."""
+    if "text" not in kinds:
+        return ()
+    given: dict[int, Text] = {}
+    if isinstance(declared, Text):
+        given = dict.fromkeys(range(len(kinds)), declared)
+    if isinstance(declared, Mapping):
+        for key, one in declared.items():
+            if isinstance(one, Text):
+                given[column_index(columns.names, columns.has_names, key)] = one
+    return tuple(given.get(j, Text()) if kind == "text" else None for j, kind in enumerate(kinds))
+
+
+def text_cells(column: Column) -> Factorised:
+    """Return a column's different texts and codes; refuse numbers."""
+    values, codes = column.factorised
+    if values and not isinstance(values[0], str):
+        raise DataError(
+            f"{column.where}: expected text, got numbers (such as {show(values[0])}); use another "
+            "density for the column, or turn its cells into text"
+        )
+    return values, codes
 
 
 def _seen(column: Column, kept: NDArray[np.bool_] | None) -> list[Any]:

@@ -40,6 +40,9 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
 _ALL_PENALTIES = (0.5, 0.0)
 
+#: The λ above the last that are tried where there are words.
+_OF_WORDS = (1.0, 0.5, 0.1)
+
 #: Pseudo-rows per class with the variance of all classes, where the tradeoff is chosen: of few rows
 #: a class's own variance may be nothing, and its posterior then certainty.
 SHRINKAGE_ROWS = 2.0
@@ -242,6 +245,9 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
     kinds: set[bytes] = set()
     remarks = []
     for objective in objectives:
+        if objective.density.reads_words:
+            found.append(_points_of_words(objective))
+            continue
         last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
         regression = objective.passes.n_classes * (objective.density.n_linear + 1)
@@ -264,6 +270,13 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
 def most_searched(regression: int) -> int:
     """Return the most parameters worth their time where a logistic regression has so many."""
     return max(regression, min(_PAYING * regression, _DENSE))
+
+
+def _points_of_words(objective: TradeoffObjective) -> list[tuple[float, float]]:
+    """Return a coarser grid of λ, and all penalties at its end: they matter more for words."""
+    last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
+    l2s = [objective.l2 * multiple for multiple in sorted(PENALTIES, reverse=True)]
+    return [*((t, objective.l2) for t in TRADEOFFS if t in _OF_WORDS), *((last, l2) for l2 in l2s)]
 
 
 def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:

@@ -39,6 +39,9 @@ _FEWEST_OF_A_CLASS = 10
 #: Gradient norm (a row) of a pool's members times their share of it.
 _POOLED = 3e-9
 
+#: Gradient norm (a row) where there are words, whose fits take hundreds of passes.
+_OF_WORDS = 1e-6
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -253,6 +256,8 @@ def polish(selection: Selection) -> Pool:
         member, share = selection.members[g], float(selection.shares[g])
         # An error of a member is one of the pool in proportion to its share.
         tol = None if share == 1.0 else min(_POOLED / share, 3e-8)
+        if member.objective.density.reads_words:
+            tol = _OF_WORDS
         solution = minimise(member.objective, member.point.solution.theta, tol=tol)
         return replace(member, point=replace(member.point, solution=solution))
 

@@ -1,0 +1,138 @@
+"""Columns of text: which columns are, how they are cut into words, and their vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer
+
+from crossfade.errors import DataError
+
+__all__ = ["Text", "is_identifier", "is_text"]
+
+#: Words per cell, on average, from which a column is text, and the share of its cells that differ.
+_WORDS_PER_CELL = 3.0
+_DIFFERENT = 0.5
+
+#: Different cells that a column of text, or of identifiers, has at least.
+_FEWEST_TEXTS, _FEWEST_IDENTIFIERS = 5, 20
+
+#: Share of the cells of identifiers that differ.
+_IDENTIFIERS_DIFFER = 0.95
+
+
+@dataclass(frozen=True)
+class Text:
+    r"""How a column of text is cut into words; give it as ``density={"review": Text(...)}``.
+
+    What scikit-learn's CountVectorizer does with the same parameters; only which words occur
+    counts, not how often.
+
+    Parameters
+    ----------
+    analyzer : {"word", "char", "char_wb"}, default="word"
+        What is counted: words, characters, or characters within words.
+    ngram_range : tuple of (int, int), default=(1, 2)
+        Fewest and most consecutive words (characters) that make one.
+    min_df : int, default=1
+        Different cells that a word must occur in.
+    max_features : int, optional
+        Most words, the most frequent ones.
+    lowercase : bool, default=True
+        Whether "Good" is "good".
+    token_pattern : str, default=r"(?u)\\b\\w+\\b|[^\\w\\s]"
+        What a word is: by default letters and digits in a row, or one other character that is no
+        space ("!", a smiley, an emoji).
+
+    Raises
+    ------
+    DataError
+        In ``fit``, if a parameter is none that CountVectorizer takes, or no word is left.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from crossfade import NaiveBayes, Text
+    >>> X = pd.DataFrame({"review": ["so good!", "good fun", "so bad", "bad, sad"]})
+    >>> words = {"review": Text(ngram_range=(1, 1))}
+    >>> model = NaiveBayes(words, tradeoff=1).fit(X, [1, 1, 0, 0])
+    >>> model.schema_.categories[0]
+    ('!', ',', 'bad', 'fun', 'good', 'sad', 'so')
+    >>> model.predict(pd.DataFrame({"review": ["good good!"]}))
+    array([1])
+    """
+
+    analyzer: str = "word"
+    ngram_range: tuple[int, int] = (1, 2)
+    min_df: int = 1
+    max_features: int | None = None
+    lowercase: bool = True
+    token_pattern: str = r"(?u)\b\w+\b|[^\w\s]"
+
+    def _vectorizer(self, vocabulary: Sequence[str] | None = None) -> Any:
+        return CountVectorizer(
+            analyzer=self.analyzer,
+            ngram_range=tuple(self.ngram_range),
+            min_df=self.min_df,
+            max_features=self.max_features,
+            lowercase=self.lowercase,
+            token_pattern=self.token_pattern,
+            vocabulary=None if vocabulary is None else {w: i for i, w in enumerate(vocabulary)},
+        )
+
+    def vocabulary(self, cells: Sequence[str], where: str) -> tuple[str, ...]:
+        """Return the words of these cells, in alphabetical order; none where none is left."""
+        try:
+            found = self._vectorizer().fit(cells)
+        except ValueError as error:
+            said = ("empty vocabulary", "no terms remain", "documents than min_df")
+            if any(words in str(error) for words in said):
+                return ()
+            raise DataError(
+                f"{where}: expected parameters of scikit-learn's CountVectorizer, got {self!r}: "
+                f"{' '.join(str(error).split())[:200]}; correct them"
+            ) from None
+        return tuple(sorted(found.vocabulary_))
+
+    def counts(self, cells: Sequence[str], vocabulary: Sequence[str]) -> Any:
+        """Return how often each word occurs in each cell, CSR (n_cells, n_words)."""
+        if not vocabulary or not cells:
+            return scipy.sparse.csr_array((len(cells), len(vocabulary)), dtype=np.float64)
+        found = scipy.sparse.csr_array(self._vectorizer(vocabulary).transform(cells))
+        found = found.astype(np.float64)
+        found.sort_indices()
+        return found
+
+    def single(self, vocabulary: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which words of a vocabulary are single ones, shape (n_words,)."""
+        if self.analyzer != "word":
+            return np.ones(len(vocabulary), dtype=bool)
+        return np.array([" " not in word for word in vocabulary], dtype=bool)
+
+
+def is_text(values: Sequence[Any], n_cells: float) -> bool:
+    """Return whether a column's different values, among so many cells, are free text."""
+    if len(values) < max(_FEWEST_TEXTS, _DIFFERENT * n_cells) or not _all_text(values):
+        return False
+    return _words_per_value(values) >= _WORDS_PER_CELL
+
+
+def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
+    """Return whether nearly every cell has a value of its own that is no text."""
+    fewest = max(_FEWEST_IDENTIFIERS, _IDENTIFIERS_DIFFER * n_cells)
+    if len(values) < fewest or not _all_text(values):
+        return False
+    return _words_per_value(values) < _WORDS_PER_CELL
+
+
+def _all_text(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
+def _words_per_value(values: Sequence[str]) -> float:
+    return float(np.mean([len(value.split()) for value in values]))

@@ -1,0 +1,178 @@
+"""Columns of free text: recognised, cut into words, one more factor beside numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+
+from crossfade import GaussianDiscriminant, NaiveBayes, Text, compare, explain, learning_curve
+from crossfade.densities import Multinomial
+from crossfade.errors import DataError, NotADensityError
+from crossfade.io import load_model, save_model
+from crossfade.table import Schema
+from crossfade.table.documents import word_counts
+
+GOOD = ["a joy to read", "great fun for all!", "I love this great book", "a great story, well told"]
+BAD = ["dull and far too long", "no fun at all", "I hate this long book", "a story badly told"]
+ENDS = ["", " indeed", " again", " today", " 😀", " really, really", " سعيد جدا", " for me"]
+
+
+def reviews(n: int = 64, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    ends = [ENDS[i] for i in rng.integers(0, len(ENDS), n)]
+    texts = [
+        (GOOD if label else BAD)[rng.integers(4)] + end for label, end in zip(y, ends, strict=True)
+    ]
+    texts = [f"{text} {i}" for i, text in enumerate(texts)]  # all differ
+    frame = {"review": texts, "stars": rng.normal(size=n) + y, "town": rng.choice(["A", "B"], n)}
+    return pd.DataFrame(frame | {"id": [f"u{i:04d}" for i in range(n)]}), y
+
+
+def test_kinds_of_columns_of_words():
+    X, _ = reviews()
+    schema = Schema.learn(X)
+    assert schema.kinds == ("text", "continuous", "categorical", "identifier")
+    assert Schema.learn(X[:4]).kinds[0] == "categorical"  # too few cells to tell
+    assert Schema.learn(pd.concat([X] * 3)).kinds[0] == "categorical"  # most cells repeat
+    assert Schema.learn(X, {"town": "text"}).kinds[2] == "text"
+    assert {"great", "!", "😀", "سعيد", "great fun"} <= set(schema.categories[0])
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, lambda X: X.to_numpy(object)])
+def test_words_alone_are_textbook_naive_bayes_and_logistic_regression(library):
+    X, y = reviews()
+    text = Text(ngram_range=(1, 1), min_df=2, token_pattern=r"\w+")
+    table = library(X[["review"]])
+    counts = CountVectorizer(token_pattern=r"\w+", min_df=2, binary=True).fit_transform(X.review)
+    for tradeoff, rival in ((1, MultinomialNB()), (0, LogisticRegression(tol=1e-12))):
+        model = NaiveBayes(text, tradeoff=tradeoff).fit(table, y)
+        expected = rival.fit(counts, y).predict_proba(counts)
+        assert_allclose(model.predict_proba(table), expected, atol=1e-6)
+
+
+def test_a_column_of_text_is_one_more_factor():
+    X, y = reviews()
+    whole = NaiveBayes(tradeoff=1, shared_variance=True).fit(X, y)
+    alone = [NaiveBayes(tradeoff=1, shared_variance=True).fit(X[[name]], y) for name in X.columns]
+    prior = np.log(np.bincount(y) / len(y))
+    each = zip(alone, X.columns, strict=True)
+    joint = prior + sum(model.predict_log_proba(X[[name]]) - prior for model, name in each)
+    joint -= np.logaddexp.reduce(joint, axis=1, keepdims=True)
+    assert_allclose(whole.predict_log_proba(X), joint, atol=1e-10)
+    assert whole.density_report_[3]["density"] == "none"
+    assert "identifier, which is left out" in whole.density_report_[3]["reason"]
+
+
+def test_identifiers_say_nothing():
+    X, y = reviews()
+    other = X.assign(id=X.id[::-1].to_numpy())
+    for tradeoff in (1, 0.5, 0):
+        model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+        assert_allclose(model.predict_proba(X), model.predict_proba(other), rtol=1e-12)
+
+
+def test_tf_idf_is_that_of_scikit_learn():
+    X, y = reviews()
+    counts = CountVectorizer(binary=True).fit_transform(X.review)
+    S = word_counts(counts)
+    density = Multinomial(tf_idf=True).informed(S, None).begin(S)
+    expected = TfidfTransformer().fit_transform(counts).toarray()
+    expected *= np.sqrt((counts > 0).sum() / len(y))
+    assert_allclose(density.sufficient_statistics(S), expected, rtol=1e-12)
+    as_they_are = Multinomial(tf_idf=True).informed(0.5 * S, None).begin(S)
+    assert_allclose(as_they_are.sufficient_statistics(0.5 * S), 0.5 * S.toarray())
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+def test_explanations_name_the_words_and_sum_to_the_log_odds(tradeoff):
+    X, y = reviews()
+    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    explanation = explain(model, X[:5])
+    baseline, columns = explanation.log_odds(1)
+    assert_allclose(baseline + columns.sum(axis=1), model.decision_function(X[:5]), atol=1e-8)
+    for row in range(5):
+        words = explanation.word_log_odds("review", row, 1)
+        assert_allclose(sum(value for _, value in words), columns[row, 0], atol=1e-8)
+        assert set(dict(words)) <= set(model.schema_.categories[0])
+
+
+def test_explanations_of_sparse_tables_are_by_column():
+    X, y = reviews()
+    counts = CountVectorizer().fit_transform(X.review)
+    model = NaiveBayes(tradeoff=0.5).fit(counts, y)
+    baseline, columns = explain(model, counts[:4]).log_odds(1)
+    assert columns.shape == (4, counts.shape[1])
+    assert_allclose(baseline + columns.sum(axis=1), model.decision_function(counts[:4]), atol=1e-8)
+    assert ((columns != 0) <= (counts[:4].toarray() > 0)).all()
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, "auto"])
+def test_model_files_keep_the_vocabulary(tmp_path, tradeoff):
+    X, y = reviews()
+    model = NaiveBayes({"review": Text(min_df=2)}, tradeoff=tradeoff).fit(X, y)
+    about = save_model(model, tmp_path / "m.skops")
+    again = load_model(tmp_path / "m.skops")
+    assert_allclose(again.estimator.predict_proba(X), model.predict_proba(X), rtol=1e-12)
+    assert about["columns"][0]["kind"] == "text"
+    assert json.loads(json.dumps(about))["columns"][0]["categories"] == list(
+        model.schema_.categories[0]
+    )
+
+
+def test_cells_that_nobody_expects():
+    X, y = reviews()
+    model = NaiveBayes(tradeoff=0.5).fit(X[["review"]], y)
+    odd = ["", None, "never seen", "😀", "سعيد جدا", "great " * 100_000, "\u200b\n\t", "NULL"]
+    found = model.predict_proba(pd.DataFrame({"review": pd.Series(odd, dtype=object)}))
+    assert np.isfinite(found).all()
+    for nothing in (0, 1, 2, 6, 7):
+        assert_allclose(found[nothing], model.class_prior_, rtol=1e-6)
+    once = model.predict_proba(pd.DataFrame({"review": ["great great"]}))
+    assert_allclose(found[5], once[0], rtol=1e-6)  # which words occur counts, not how often
+    gaps = X[["review"]].copy()
+    gaps.loc[::3, "review"] = None
+    empty = gaps.fillna("")
+    for table in (gaps, empty):
+        fitted = NaiveBayes(tradeoff=0.5).fit(table, y)
+        assert_allclose(fitted.predict_proba(empty), fitted.predict_proba(gaps), rtol=1e-9)
+
+
+REFUSED = [
+    (lambda X, y: NaiveBayes({"stars": "text"}).fit(X, y), "'stars': expected text, got numbers"),
+    (lambda X, y: NaiveBayes({"review": Text(min_df=99)}).fit(X, y), "lower min_df"),
+    (lambda X, y: NaiveBayes({"review": Text(analyzer="?")}).fit(X, y), "CountVectorizer, got T"),
+    (lambda X, y: GaussianDiscriminant().fit(X, y), "'review': expected numbers or categories"),
+    (lambda X, y: NaiveBayes(tradeoff=1).fit(X, y).predict(X.assign(review=1.0)), "expected text"),
+]
+
+
+@pytest.mark.parametrize(("do", "message"), REFUSED)
+def test_what_cannot_be_is_refused_with_a_remedy(do, message):
+    with pytest.raises(DataError, match=message):
+        do(*reviews())
+
+
+def test_documents_are_not_drawn():
+    X, y = reviews()
+    with pytest.raises(NotADensityError, match="a document's length is not modelled"):
+        NaiveBayes(tradeoff=1).fit(X, y).sample(3)
+
+
+def test_compare_and_learning_curves_take_text_and_sparse_tables():
+    X, y = reviews()
+    counts = CountVectorizer().fit_transform(X.review)
+    for table in (X, X[["review"]], counts):
+        result = compare(table, y, n_splits=2, models=["nb:generative", "logistic", "majority"])
+        for name in ("naive Bayes generative", "logistic regression"):
+            assert result[name].scores["error"].mean() <= 0.2
+    curve = learning_curve(counts, y, models={"nb": NaiveBayes(tradeoff=1)}, n_splits=2)
+    assert curve.summary()["nb"][-1].mean <= 0.2
