@@ -1,11 +1,12 @@
-"""The sampled solver reaches the optimum of every row order, class balance and conditioning."""
+"""The solver loop, and the sampled solve for every row order, class balance and conditioning."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from crossfade.optim.newton import Dense, Sampled, sample_rows
+from crossfade.optim.lbfgs import QuasiNewton
+from crossfade.optim.newton import ConjugateGradient, Dense, Sampled, sample_rows
 from crossfade.optim.solver import Iterate, descend
 
 
@@ -36,6 +37,9 @@ class Logistic:
         X = self.X[rows]
         p = 1.0 / (1.0 + np.exp(-np.clip(X @ theta, -700, 700)))
         return self.scale * (X * (p * (1 - p))[:, None]).T @ X * (len(self.y) / len(rows))
+
+    def curvature_product(self, theta):
+        return self.curvature(theta).__matmul__
 
     def sample(self, share):
         rows = sample_rows(len(self.y), share)
@@ -114,13 +118,17 @@ def test_monitor_sees_every_step_and_may_end_the_run():
         seen.append((before, after))
         return "three steps are enough" if len(seen) == 3 else None
 
-    for inner in (Dense(), Sampled()):
+    plain = ConjugateGradient(lambda theta: np.array)
+    for inner in (Dense(), Sampled(), plain, QuasiNewton()):
         seen.clear()
         fit = descend(Logistic(X, y), np.zeros(3), inner, tol=0.0, monitor=stop_at_third)
         assert fit.converged
         assert (fit.n_iter, fit.message) == (3, "three steps are enough")
         assert seen[2][1].theta is fit.theta
         assert [after.value for _, after in seen] == [value for value, _ in fit.history[1:]]
+        whole = descend(Logistic(X, y), np.zeros(3), inner, tol=1e-9, max_iter=2)
+        assert whole.message == "stopped after max_iter=2 steps"
+        assert whole.history == fit.history[:3]
 
 
 def test_zero_tolerance_ends_at_the_rounding_floor():
