@@ -210,8 +210,8 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
             "t.csv: expected a whole gzip file, got a damaged one",
         ),
         ("age\n31\n25\nabc\n41\nabc\n", "t.csv: column 'age': expected numbers or text, got both: "
-         "31 and 'abc' (2 of 5 cells are text); correct the cells, say missing_values=['abc'] if "
-         "they are missing, or text=[…] to keep the column as text"),
+         "31 and 'abc' (2 of 5 cells are text); correct the cells, or name 'abc' in "
+         "missing_values (--missing), or the column in text (--text)"),
         ("a;b\n1,500;2\n2;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1"),
         ('a\n"1,5"\n"2,000.5"\n', "t.csv: column 'a': expected numbers with a decimal point, got"),
     ],
@@ -356,7 +356,7 @@ def test_nothing_is_dropped_where_nothing_is_missing() -> None:
          "number 1e+300; "),
         ({"a": [1, 2], "y": [12345678901234567890.0, 1.0]}, "y", "target: expected classes in "
          "column 'y', got the number 1.23457e+19; whole numbers are exact up to 2^53: correct the "
-         "cells, or text=['y'] to read labels of more digits as text"),
+         "cells, or name 'y' in text (--text) to read labels of more digits"),
         ({"a": [0] * 30, "y": list(range(30))}, "y", "target: expected classes in column 'y', got "
          "30 different numbers in 30 rows; choose a column of classes"),
     ],

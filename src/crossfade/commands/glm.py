@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Json
+from crossfade.commands.options import Json, Missing, Separator, Text
 
 __all__ = ["register"]
 
@@ -77,17 +77,20 @@ def glm(
         bool, typer.Option("--profile", help="Intervals by profile likelihood.")
     ] = False,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
+    missing: Missing = None,
+    text: Text = None,
+    separator: Separator = None,
     json: Json = None,
 ) -> None:
     """Fit a generalised linear model with standard errors, tests and intervals."""
     from crossfade.commands.output import check_writable, say, write_json
-    from crossfade.io.reading import read_table
+    from crossfade.io.reading import read_file
 
     if json is not None:
         check_writable(json, "--json", data)
-    table = read_table(data)
+    table = read_file(data, missing_values=missing or (), text=text or (), separator=separator)
     model = _fit(
-        table,
+        table.frame,
         formula,
         family,
         link,
@@ -103,8 +106,10 @@ def glm(
         intervals="profile" if profile else "wald",
     )
     say(str(summary))
+    for note in table.notes:
+        say(f"note: {note}")
     if json is not None:
-        write_json(json, _results(model, summary, formula))
+        write_json(json, _results(model, summary, formula, table.notes))
 
 
 def _fit(
@@ -146,7 +151,9 @@ def _plain(value: Any) -> Any:
     return number if math.isfinite(number) else str(number)
 
 
-def _results(model: Any, summary: Any, formula: str) -> dict[str, Any]:
+def _results(
+    model: Any, summary: Any, formula: str, opening_notes: tuple[str, ...]
+) -> dict[str, Any]:
     table = {
         "estimate": summary.estimates,
         "standard_error": summary.standard_errors,
@@ -176,4 +183,5 @@ def _results(model: Any, summary: Any, formula: str) -> dict[str, Any]:
         "separated": list(model.separated_),
         "aliased": list(model.aliased_),
         "notes": list(summary.notes),
+        "opening_notes": list(opening_notes),
     }

@@ -47,12 +47,11 @@ def predict(
     named on stderr. Files larger than memory are read in batches. The file is written whole or
     not at all.
     """
-    import numpy as np
-
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_writable, say
     from crossfade.errors import DataError
     from crossfade.io import load_model
+    from crossfade.tradeoff.criteria import decisions
 
     if not batch > 0:
         raise DataError(f"--batch: expected megabytes above 0, got {batch:g}; 16 is the default")
@@ -63,15 +62,16 @@ def predict(
                 f"--out: expected a name ending in .csv, got {str(out)!r}; predictions are CSV"
             )
     saved = load_model(model)
-    labels = _Labels(saved.estimator.classes_, spreadsheet_safe)
+    estimator = saved.estimator
+    labels = _Labels(estimator.classes_, spreadsheet_safe)
     rows = NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
     n_rows = 0
     with _output(out) as write:
         for table, first in rows.batches():
-            probabilities = saved.estimator.predict_proba(table)
-            decided = saved.estimator.predict(table)
+            probabilities = estimator.predict_proba(table)
+            decided = estimator.classes_[decisions(probabilities, estimator.selection)]
             write(labels.as_csv(decided, probabilities, header=first == 1))
-            n_rows += len(np.atleast_1d(decided))
+            n_rows += len(decided)
     for note in [*rows.notes(), *labels.notes()]:
         say(f"note: {note}", stderr=True)
     if out is not None:

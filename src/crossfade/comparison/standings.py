@@ -251,10 +251,8 @@ class Standings:
                 notes.append(
                     f"{name} is not in the verdict: the run ended before its second split."
                 )
-        for (name, category), (times, message) in self.evaluator.counts.warnings.items():
-            if name not in self.failures and name in self.models:
-                fits = "1 fit" if times == 1 else f"{times} fits, the first"
-                notes.append(f"{name}: {category} in {fits}: {message}")
+        known = self.models.keys() - self.failures.keys()
+        notes += self.evaluator.counts.warning_notes(known)
         data = self.problem.data
         mixed = "categorical" in data.column_kinds or any(data.column_missing)
         fitted = {name: self.models[name] for name in self._fitted()}

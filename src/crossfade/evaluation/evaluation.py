@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
-from crossfade.errors import DataError
+from crossfade.errors import DataError, TradeoffWarning
 from crossfade.evaluation.scores import score_predictions
 from crossfade.processes import apart
 
@@ -64,6 +64,18 @@ class Counts:
         """Add what was counted later."""
         _add(self.warnings, later.warnings)
         _add(self.failures, later.failures)
+
+    def warning_notes(self, models: Collection[str] | None = None) -> list[str]:
+        """Return what these models' warnings (all models' by default) tell a reader."""
+        notes = []
+        for (name, category), (times, message) in self.warnings.items():
+            if models is not None and name not in models:
+                continue
+            # Which tradeoff a fit has, where cells are missing, is the same in every fit.
+            fits = "1 fit" if times == 1 else f"{times} fits, the first"
+            said = "" if category == TradeoffWarning.__name__ else f"{category} in {fits}: "
+            notes.append(f"{name}: {said}{message}")
+        return notes
 
 
 def _add(counts: dict[Any, tuple[int, str]], later: dict[Any, tuple[int, str]]) -> None:

@@ -130,10 +130,7 @@ class CurveRun:
         for name, (times, reason) in counts.failures.items():
             fits = "1 fit" if times == 1 else f"{times} fits"
             notes.append(f"{name}: {fits} failed: {reason}")
-        for (name, category), (times, message) in counts.warnings.items():
-            fits = "1 fit" if times == 1 else f"{times} fits, the first"
-            notes.append(f"{name}: {category} in {fits}: {message}")
-        return notes
+        return notes + counts.warning_notes()
 
 
 def _trace_compiled(

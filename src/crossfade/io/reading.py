@@ -311,7 +311,7 @@ def _refuse_commas(text: pl.Series, where: str) -> None:
     if text.str.contains(r"^[+-]?\d[\d. ]*,\d[\d,.]*$").all():
         raise DataError(
             f"{where}: expected numbers with a decimal point, got {show(text[0])}; write 1.5 for "
-            "one and a half and 1500 without a comma, or text=[…] to keep the column as text"
+            "one and a half and 1500 without a comma, or name the column in text (--text)"
         )
 
 
@@ -329,8 +329,8 @@ def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str) -> None:
     example = show(other[0])
     raise DataError(
         f"{where}: expected numbers or text, got both: {present[0]:g} and {example} ({len(other)} "
-        f"of {len(present) + len(other)} cells are text); correct the cells, say "
-        f"missing_values=[{example}] if they are missing, or text=[…] to keep the column as text"
+        f"of {len(present) + len(other)} cells are text); correct the cells, or name {example} in "
+        "missing_values (--missing), or the column in text (--text)"
     )
 
 
@@ -392,7 +392,7 @@ def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
             raise DataError(
                 f"target: expected classes in column {show(target)}, got the number "
                 f"{inexact[0]:g}; whole numbers are exact up to 2^53: correct the cells, or "
-                f"text=[{show(target)}] to read labels of more digits as text"
+                f"name {show(target)} in text (--text) to read labels of more digits"
             )
         fractions = numbers[numbers != numbers.round()]
         if fractions.size:
