@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import comparison, selection
+from benchmarks import comparison, selection, text
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
@@ -60,10 +60,14 @@ def main(arguments: list[str] | None = None) -> int:
         parts.append(comparison.table(options.sets or comparison.SETS, say=say))
     if options.only.lower() in "stopping early":
         parts.append(comparison.stopping_table(max(20, round(500 * min(options.scale, 1.0)))))
-    text = "\n\n".join(parts) + "\n"
-    print(text)
+    if options.only.lower() in text.TITLE:
+        say(text.TITLE)
+        n_splits = max(1, round(10 * min(options.scale, 1.0)))
+        parts.append(text.table(n_splits, options.sets or text.SETS, say))
+    whole = "\n\n".join(parts) + "\n"
+    print(whole)
     if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
+        options.out.write_text(whole, encoding="utf-8")
     return int(options.check and not all(result.reached for result in results))
 
 

@@ -9,14 +9,14 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 
 from crossfade import GaussianDiscriminant, NaiveBayes, Text, compare, explain, learning_curve
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError, NotADensityError
-from crossfade.io import load_model, save_model
+from crossfade.io import coefficients, load_model, save_model, to_onnx
 from crossfade.table import Schema
 from crossfade.table.documents import word_counts
 
@@ -161,10 +161,43 @@ def test_what_cannot_be_is_refused_with_a_remedy(do, message):
         do(*reviews())
 
 
-def test_documents_are_not_drawn():
+def test_what_has_no_density_says_so():
     X, y = reviews()
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    assert np.isfinite(model.score_samples(X)).all()
     with pytest.raises(NotADensityError, match="a document's length is not modelled"):
-        NaiveBayes(tradeoff=1).fit(X, y).sample(3)
+        model.sample(3)
+    for tradeoff in (0, "auto"):
+        model = NaiveBayes(tradeoff=tradeoff).fit(X[["review"]], y)
+        assert_allclose(model.class_prior_, np.bincount(y) / len(y))
+        with pytest.raises(NotADensityError, match=r"no density of documents|no density of the"):
+            model.score_samples(X[["review"]])
+    with pytest.raises(DataError, match="got one that reads words; use save_model"):
+        coefficients(model)
+    with pytest.raises(DataError, match="got Multinomial, whose statistics have no conversion"):
+        to_onnx(model)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+def test_the_linear_view_has_the_posterior(tradeoff):
+    X, y = reviews()
+    counts = CountVectorizer().fit_transform(X.review)
+    for table in (X, counts):
+        model = NaiveBayes(tradeoff=tradeoff, shared_variance=True).fit(table, y)
+        linear = model.sufficient_statistics(table) @ model.coef_[0] + model.intercept_[0]
+        assert_allclose(linear, model.decision_function(table), atol=1e-8)
+
+
+def test_streams_of_hashed_words_are_fitted_exactly():
+    X, y = reviews()
+    hashing = HashingVectorizer(n_features=64, alternate_sign=False, norm=None)
+    model = NaiveBayes(tradeoff=1)
+    for start in range(0, len(y), 16):
+        rows = slice(start, start + 16)
+        model.partial_fit(hashing.transform(X.review[rows]), y[rows], classes=[0, 1])
+    counts = hashing.transform(X.review)
+    expected = MultinomialNB().fit(counts, y).predict_proba(counts)
+    assert_allclose(model.predict_proba(counts), expected, rtol=1e-11)
 
 
 def test_compare_and_learning_curves_take_text_and_sparse_tables():

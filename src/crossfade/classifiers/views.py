@@ -21,6 +21,7 @@ from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.table import Schema, read_features
 from crossfade.table.decoding import decoded_table
+from crossfade.table.documents import block_of
 from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import decisions
 from crossfade.tradeoff.fitting import Fitted
@@ -154,6 +155,12 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         return np.logaddexp.reduce(self.joint_log_likelihood(X), axis=1)
 
     def _check_density(self) -> None:
+        if not self._fitted.has_words_density:
+            raise NotADensityError(
+                f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "
+                "density of documents (a pool, or tradeoff 0, leaves probabilities of words open); "
+                "give a tradeoff above 0"
+            )
         if not self._fitted.whole.scorer.is_density:
             raise NotADensityError(
                 f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "
@@ -222,10 +229,12 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         coefficients are the same in all classes (the square under a shared variance) are left out.
         """
         matrix = self._encoded(X)
-        statistics = self.density_.column_units_statistics(np.asarray(matrix, dtype=np.float64))
+        statistics = self.density_.column_units_statistics(block_of(matrix, slice(None)))
         self._finite(statistics, matrix)
         # T(x) may be x itself, which is the user's.
-        return statistics.copy() if np.may_share_memory(statistics, matrix) else statistics
+        return (
+            statistics.copy() if np.may_share_memory(statistics, np.asarray(matrix)) else statistics
+        )
 
     @property
     def coef_(self) -> Floats:

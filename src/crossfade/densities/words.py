@@ -239,7 +239,9 @@ class Multinomial(Words):
         rows = np.ones(X.shape[0]) if weights is None else weights
         frequency = present.T @ rows
         new = copy.copy(self)
-        new._idf = np.log((1.0 + rows.sum()) / (1.0 + frequency)) + 1.0
+        # Words that these rows lack count nothing in others, whose other words would lose length.
+        seen = frequency > 0.0
+        new._idf = seen * (np.log((1.0 + rows.sum()) / (1.0 + frequency)) + 1.0)
         new._length = float(np.sqrt(frequency.sum() / rows.sum()))
         return new
 

@@ -64,6 +64,11 @@ def coefficients(estimator: Any) -> dict[str, Any]:
     if isinstance(estimator, Pipeline) and isinstance(estimator[0], Preparation):
         preparation, model = estimator[0], estimator[-1]
     schema = table_schema(estimator)
+    if isinstance(model, TradeoffClassifier) and model.density_.reads_words:
+        raise DataError(
+            "estimator: expected a model of numbers and categories, got one that reads words; use "
+            "save_model, or its coef_ and schema_"
+        )
     if not isinstance(model, TradeoffClassifier) or not _is_sum(model):
         raise DataError(
             "estimator: expected a model whose log-odds are a sum over columns (naive Bayes, or a "

@@ -182,9 +182,17 @@ class Fitted:
         )
 
     @property
+    def has_words_density(self) -> bool:
+        """Whether words have probabilities: their A is zero, as at one λ above 0."""
+        words = self.density.word_factors
+        if not words.any():
+            return True
+        return bool(np.abs(self.density.log_partition(self.optimum.natural)[:, words]).max() < 1e-6)
+
+    @property
     def class_prior(self) -> Floats:
         """p_k, shape (n_classes,)."""
-        if self.scorer.is_density:
+        if self.scorer.is_density and self.has_words_density:
             return self.scorer.class_prior
         return self.class_weights / self.class_weights.sum()
 

@@ -43,6 +43,9 @@ _ALL_PENALTIES = (0.5, 0.0)
 #: The λ above the last that are tried where there are words.
 _OF_WORDS = (1.0, 0.5, 0.1)
 
+#: Multiple of the tolerance there.
+_OF_WORDS_TOL = 0.03
+
 #: Pseudo-rows per class with the variance of all classes, where the tradeoff is chosen: of few rows
 #: a class's own variance may be nothing, and its posterior then certainty.
 SHRINKAGE_ROWS = 2.0
@@ -313,7 +316,9 @@ def follow(
         start = _nearest(found, tradeoff, l2)
         if near is not None and tradeoff < 1.0:
             start = _lower(at, near[number].solution.theta, start)
-        solution = minimise(at, cold_start(at) if start is None else start, tol=tol)
+        # Words are rare: what is a small gradient per row is none of theirs.
+        own = _OF_WORDS_TOL * tol if objective.density.reads_words else tol
+        solution = minimise(at, cold_start(at) if start is None else start, tol=own)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
 
