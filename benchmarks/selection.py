@@ -31,7 +31,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
+from crossfade.pools.members import boosting, random_forest
 from crossfade.table.preparation import Preparation
 
 __all__ = ["MODELS", "TITLE", "report", "run", "table", "timing"]
@@ -99,6 +100,9 @@ MODELS: dict[str, Callable[[], Any]] = {
         )
     ),
     "LR C=1": lambda: _prepared(LogisticRegression(max_iter=1000)),
+    "pool": lambda: PooledClassifier(),
+    "forest": random_forest,
+    "boosting": boosting,
     "GNB cal.": lambda: _prepared(CalibratedClassifierCV(GaussianNB(), cv=5), scaled=False),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from crossfade.choice.evidence import (
 from crossfade.densities import DENSITIES
 from crossfade.densities.base import Density
 from crossfade.optim.newton import sample_rows
+from crossfade.table.documents import MixedRows
+from crossfade.table.schema import Schema
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -27,6 +30,7 @@ __all__ = [
     "KIND_OF_DENSITY",
     "ColumnChoice",
     "Reason",
+    "as_chosen",
     "by_evidence",
     "by_type",
     "in_words",
@@ -132,6 +136,26 @@ def kinds_of(choices: Sequence[ColumnChoice], kinds: Sequence[str]) -> dict[int,
     return None if list(found.values()) == list(kinds) else found
 
 
+def as_chosen(
+    rows: LabelledRows, schema: Schema, choices: Sequence[ColumnChoice]
+) -> tuple[LabelledRows, Schema]:
+    """Return rows and schema with codes for numbers where a column of them became categorical."""
+    kinds = kinds_of(choices, schema.kinds)
+    if kinds is None:
+        return rows, schema
+    categories = list(schema.categories)
+    numbers = np.array(rows.X, dtype=np.float64)
+    for j, kind in kinds.items():
+        if kind == "categorical" != schema.kinds[j]:
+            present = ~np.isnan(numbers[:, j])
+            values, codes = np.unique(numbers[present, j], return_inverse=True)
+            numbers[present, j] = codes
+            categories[j] = tuple(values.tolist())
+    X = MixedRows(numbers, rows.X.words) if isinstance(rows.X, MixedRows) else numbers
+    found: Any = tuple(kinds.values())
+    return replace(rows, X=X), replace(schema, kinds=found, categories=tuple(categories))
+
+
 def by_type(
     names: Sequence[str], kinds: Sequence[str], given: Mapping[int, str | Density]
 ) -> list[ColumnChoice]:
@@ -150,8 +174,11 @@ def by_evidence(
     groups: Integers | None = None,
     *,
     shared_variance: bool = False,
+    like: Sequence[ColumnChoice] | None = None,
 ) -> list[ColumnChoice]:
     """Return better choices for the columns whose type alone decided, where the rows tell.
+
+    `like` are choices by more rows than these: the same columns are then put to the same test.
 
     Shapes: groups (n_samples,).
     """
@@ -160,7 +187,11 @@ def by_evidence(
     of_type = [
         j for j, one in enumerate(found) if one.reason is Reason.TYPE and one.density in numerical
     ]
-    few = [j for j in of_type if is_candidate(rows.X[:, j], rows.weights)]
+    few = [
+        j
+        for j in of_type
+        if (is_candidate(rows.X[:, j], rows.weights) if like is None else _is_of_few(like[j]))
+    ]
     tailed = [j for j in of_type if found[j].density == "gaussian" and j not in few]
     for j in () if shared_variance else tailed:
         if near_zero_variance(rows.X[:, j], rows.weights):
@@ -178,6 +209,10 @@ def by_evidence(
     for j, one in evidence.items():
         found[j] = found[j].by(one)
     return found
+
+
+def _is_of_few(choice: ColumnChoice) -> bool:
+    return "categorical" in choice.log_loss
 
 
 def _draw_tails_in(

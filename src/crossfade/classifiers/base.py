@@ -22,7 +22,7 @@ from sklearn.utils.validation import _num_samples
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
-from crossfade.choice import ColumnChoice, kinds_of
+from crossfade.choice import ColumnChoice, Reason, as_chosen, kinds_of
 from crossfade.classifiers.checks import check_tradeoff, prior_shift
 from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
@@ -34,7 +34,7 @@ from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
-from crossfade.tradeoff.fitting import FitOptions, Fitted, choose_tradeoff, fit_tradeoff
+from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = ["Specification", "TradeoffClassifier"]
@@ -69,7 +69,11 @@ class TradeoffClassifier(FittedViews, ABC):
         return None
 
     def _choices(
-        self, schema: Schema, rows: LabelledRows | None = None, groups: Integers | None = None
+        self,
+        schema: Schema,
+        rows: LabelledRows | None = None,
+        groups: Integers | None = None,
+        like: Sequence[ColumnChoice] | None = None,
     ) -> Sequence[ColumnChoice]:
         """Return each column's density, where columns have densities of their own."""
         return ()
@@ -144,8 +148,31 @@ class TradeoffClassifier(FittedViews, ABC):
         ConvergenceWarning
             If the solver stopped before its tolerance.
         """
+        self._fit(X, y, sample_weight, groups)
+        return self
+
+    @whole_or_not_at_all
+    def fit_out_of_fold(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: Any, fold: Integers
+    ) -> Floats | None:
+        """Fit, the tradeoff chosen on these folds; return log-posteriors by what other folds say.
+
+        None where λ is given, or chosen on a part of the rows. No weight may be zero.
+
+        Shapes: fold (n_samples,), -1 for rows never held out; → (n_samples, n_classes).
+        """
+        return self._fit(X, y, sample_weight, groups, fold)
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        fold: Integers | None = None,
+    ) -> Floats | None:
         self._check_parameters()
-        rows, schema, choices, numbers = self._read(X, y, sample_weight, groups)
+        rows, schema, choices, numbers, by_fold = self._read(X, y, sample_weight, groups)
         options = self._fit_options(self.classes_)
         if isinstance(self.tradeoff, str):
             densities = self._densities(schema, choices)
@@ -157,13 +184,15 @@ class TradeoffClassifier(FittedViews, ABC):
                     pooled=self.tradeoff == "auto",
                     selection=self.selection,
                     groups=numbers,
+                    by_fold=by_fold,
+                    fold=fold,
                 )
         else:
             density = self._density(schema, choices)
             with self._renamed(rows, density):
                 fitted = fit_tradeoff(rows, density, float(self.tradeoff), options)
-        self._set_fitted(fitted)
-        return self
+        self._set_fitted(replace(fitted, held_out=None))
+        return fitted.held_out
 
     def specify(self, columns: Columns, schema: Schema, classes: NDArray[Any]) -> Specification:
         """Return what is fitted to a table, for who fits it to parts of it; λ must be a number.
@@ -178,7 +207,7 @@ class TradeoffClassifier(FittedViews, ABC):
 
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
-    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None]:
+    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -196,6 +225,7 @@ class TradeoffClassifier(FittedViews, ABC):
         choices = self._choices(schema, rows, numbers)
         self._set_choices(choices)
         self._begin_batches(X, schema, given)
+        by_fold = self._choice_by_fold(schema, rows, numbers, choices)
         better: dict[int, Any] | None = kinds_of(choices, schema.kinds)
         if better:
             # How text is cut into words stays as it was.
@@ -204,7 +234,27 @@ class TradeoffClassifier(FittedViews, ABC):
                 self, X, reset=True, declared=better, sample_weight=given
             )
             rows = replace(rows, X=matrix)
-        return rows, schema, choices, numbers
+        return rows, schema, choices, numbers, by_fold
+
+    def _choice_by_fold(
+        self,
+        schema: Schema,
+        rows: LabelledRows,
+        groups: Integers | None,
+        choices: Sequence[ColumnChoice],
+    ) -> ByFold | None:
+        """Return what chooses densities without the held-out rows, None if rows have no say."""
+        by_rows = (Reason.EVIDENCE, Reason.NEAR_ZERO_VARIANCE)
+        if not any(one.reason in by_rows or one.spread != 1.0 for one in choices):
+            return None
+
+        def chosen_by(train: Integers) -> tuple[LabelledRows, Sequence[Density]]:
+            own = None if groups is None else np.unique(groups[train], return_inverse=True)[1]
+            part = self._choices(schema, rows.take(train), own, choices)
+            recoded, found = as_chosen(rows, schema, part)
+            return recoded, self._densities(found, part)
+
+        return chosen_by
 
     def _set_fitted(self, fitted: Fitted) -> None:
         for warning in fitted.warnings:

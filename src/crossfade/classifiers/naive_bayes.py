@@ -200,7 +200,11 @@ default="auto"
         return None if _is_auto(chosen) else _kind(chosen)
 
     def _choices(
-        self, schema: Schema, rows: LabelledRows | None = None, groups: Integers | None = None
+        self,
+        schema: Schema,
+        rows: LabelledRows | None = None,
+        groups: Integers | None = None,
+        like: Sequence[ColumnChoice] | None = None,
     ) -> list[ColumnChoice]:
         given: dict[int, Any] = {}
         if schema.sparse:
@@ -213,7 +217,7 @@ default="auto"
         choices = by_type(schema.names, schema.kinds, given)
         if rows is None or not isinstance(self.tradeoff, str):
             return choices
-        return by_evidence(choices, rows, groups, shared_variance=self.shared_variance)
+        return by_evidence(choices, rows, groups, shared_variance=self.shared_variance, like=like)
 
     def _word_choice(self, schema: Schema) -> ColumnChoice:
         """Return the one density of a sparse table's columns."""

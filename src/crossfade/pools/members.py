@@ -17,10 +17,12 @@ from sklearn.utils import _safe_indexing
 
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
+from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import DataError
 from crossfade.pools.boosting import Boosting
+from crossfade.table.documents import indexable
 from crossfade.table.preparation import Indicators
 from crossfade.table.schema import Schema
 
@@ -28,6 +30,7 @@ __all__ = [
     "MEMBERS",
     "boosting",
     "checked_pairs",
+    "chooses_on_folds",
     "default_names",
     "fit_argument",
     "fit_member",
@@ -155,7 +158,7 @@ def fit_member(
     if is_fitted_already(estimator):
         return estimator
     if index is not None:
-        X, labels = _safe_indexing(X, index), labels[index]
+        X, labels = _safe_indexing(indexable(X), index), labels[index]
         weights = None if weights is None else weights[index]
         groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
     given: dict[str, Any] = {}
@@ -164,6 +167,11 @@ def fit_member(
     if groups is not None and groups.max(initial=0) > 0:
         given |= fit_argument(estimator, "groups", groups, None)
     return clone(estimator).fit(X, labels, **given)
+
+
+def chooses_on_folds(estimator: Any) -> bool:
+    """Return whether a member scores its own grid on folds, so that these can be the pool's."""
+    return isinstance(estimator, TradeoffClassifier) and isinstance(estimator.tradeoff, str)
 
 
 def fit_argument(estimator: Any, argument: str, value: Any, name: str | None) -> dict[str, Any]:
@@ -187,7 +195,7 @@ def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = Non
 
     Shapes: classes (n_classes,); → (n_rows, n_classes).
     """
-    part = X if index is None else _safe_indexing(X, index)
+    part = X if index is None else _safe_indexing(indexable(X), index)
     with warnings.catch_warnings():
         # A class that a fold lacks: that is dealt with here.
         warnings.filterwarnings("ignore", message=".*(classes|labels)", category=UserWarning)

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -21,6 +21,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError, LeftOutWarning
 from crossfade.pools.members import (
     checked_pairs,
+    chooses_on_folds,
     default_names,
     fit_argument,
     fit_member,
@@ -38,6 +39,7 @@ from crossfade.pools.weights import (
     weigh,
 )
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
+from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
@@ -56,8 +58,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
     With π the class shares and P_g the members' posteriors, a logarithmic pool (Genest & Zidek
     1986) is P(y|x) ∝ π_y ∏_g (P_g(y|x) / π_y)^{w_g} with w ≥ 0, a linear one Σ_g w_g P_g(y|x) with
     weights that sum to one. The weights minimise the loss of rows that the members were not fitted
-    to. A member whose weight is not worth a parameter (Akaike 1974) gets weight 0, and is not
-    fitted to all rows.
+    to. A member that adds nothing gets weight 0, and is not fitted to all rows.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         forest and histogram gradient boosting. A classifier without ``predict_proba`` gets a
         sigmoid over its ``decision_function``. One in scikit-learn's ``FrozenEstimator`` is used
         as it is. ("name", "drop") is left out.
-    pooling : {"best", "logarithmic", "linear"}, default="best"
+    pooling : {"logarithmic", "linear", "best"}, default="logarithmic"
         "best" takes the one of less cross-fitted loss.
     selection : {"log_loss", "brier"}, default="log_loss"
         The loss that the weights minimise.
@@ -120,16 +121,14 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Weights of rows mean repetitions, as far as the members take them so. Each member is fitted once
-    per fold and once to all rows, own ones that choose their tradeoff too: the folds that they
-    choose by would flatter them against members that choose nothing.
+    Weights of rows mean repetitions, as far as the members take them so. A member is fitted once
+    per fold and once to all rows. `NaiveBayes` and `GaussianDiscriminant` with a chosen tradeoff
+    are fitted once: they choose on the pool's folds, and a row's probabilities come from fits, and
+    from weights of their grid, that other folds made.
 
     References
     ----------
     Genest, C. and Zidek, J. V. (1986). Combining probability distributions. Statistical Science 1.
-
-    Akaike, H. (1974). A new look at the statistical model identification. IEEE Transactions on
-    Automatic Control 19.
 
     Examples
     --------
@@ -148,7 +147,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         self,
         estimators: str | Sequence[Any] = "default",
         *,
-        pooling: str = "best",
+        pooling: str = "logarithmic",
         selection: str = "log_loss",
         cv: Any = 5,
         pseudo_count: float = 1.0,
@@ -273,6 +272,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
             if all(model is not None for model in fitted):
                 break
         self.estimators_, self.member_names_ = fitted, [name for name, _ in kept]
+        del self._whole
         self._weighing = Weighing(found.pooling, found.weights[found.weights > 0.0])
         self.pooling_ = found.pooling
         names = [name for name, _ in pairs]
@@ -296,7 +296,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         kept = np.arange(n)
         if given is not None and not given.all():
             kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(X, kept), _safe_indexing(y, kept), given[kept]
+            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
         matrix, schema = read_features(self, X, reset=True, sample_weight=given)
         check_finite(matrix, schema.names)
@@ -339,20 +339,29 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
     def _evidence(self, data: _Data, pairs: Sequence[tuple[str, Any]]) -> Any:
         """Fit every member to every fold; return what makes the evidence of some of them."""
         splits = self._splits(data)
-        tasks = [(pair, split) for pair in pairs for split in splits]
-        found = Parallel(n_jobs=self.n_jobs)(
-            delayed(_out_of_fold)(*pair, data, self.classes_, train, held)
-            for pair, (train, held, _) in tasks
-        )
+        fold = _fold_of(splits, data.rows.n_samples)
+        own = [pair for pair in pairs if fold is not None and chooses_on_folds(pair[1])]
+        once = self._parallel(_on_own_folds, [(*pair, data, fold) for pair in own])
+        # Own members that choose a tradeoff: one fit to all rows, which scores these very folds.
+        self._whole = {name: found for (name, _), found in zip(own, once, strict=True) if found}
+        rest = [pair for pair in pairs if pair[0] not in self._whole]
+        tasks = [
+            (*pair, data, self.classes_, train, held) for pair in rest for train, held, _ in splits
+        ]
+        each = iter(self._parallel(_out_of_fold, tasks))
         parts: dict[str, list[Floats]] = {name: [] for name, _ in pairs}
-        for ((name, _), (train, _, _)), posterior in zip(tasks, found, strict=True):
-            if isinstance(posterior, str):
-                self.left_out_.setdefault(name, posterior)
-            else:
-                n_rows = data.n_rows(train)
-                parts[name].append(
-                    drawn_in(posterior, n_rows, self.class_prior_, self.pseudo_count)
-                )
+        for name, _ in pairs:
+            for train, held, _ in splits:
+                if name in self._whole:
+                    _, posterior = self._whole[name]
+                    posterior = posterior if isinstance(posterior, str) else posterior[held]
+                else:
+                    posterior = next(each)
+                if isinstance(posterior, str):
+                    self.left_out_.setdefault(name, posterior)
+                    continue
+                n_rows, shares = data.n_rows(train), self.class_prior_
+                parts[name].append(drawn_in(posterior, n_rows, shares, self.pseudo_count))
         empty = np.zeros(0, dtype=np.int64)
         held = np.concatenate([empty, *(held for _, held, _ in splits)])
         weights = data.rows.weights
@@ -370,14 +379,19 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
 
         return of
 
+    def _parallel(self, function: Any, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
+        found: list[Any] = Parallel(n_jobs=self.n_jobs)(delayed(function)(*task) for task in tasks)
+        return found
+
     def _refitted(self, data: _Data, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
         """Return members fitted to all rows, None (and a reason) where one cannot be."""
+        known = {name: model for name, (model, _) in self._whole.items()}
         if isinstance(self.cv, str):
-            found = [one for _, one in pairs]
-        else:
-            found = Parallel(n_jobs=self.n_jobs)(
-                delayed(_whole_fit)(name, one, data) for name, one in pairs
-            )
+            known = dict(pairs)
+        new = [(*pair, data) for pair in pairs if pair[0] not in known]
+        fits = self._parallel(_whole_fit, new)
+        known |= {name: model for (name, *_), model in zip(new, fits, strict=True)}
+        found = [known[name] for name, _ in pairs]
         self._n_rows = data.n_rows(None)
         for (name, _), model in zip(pairs, found, strict=True):
             if isinstance(model, str):
@@ -509,6 +523,33 @@ def _splits_of(parts: Sequence[Any], n: int, kept: Integers) -> list[tuple[Integ
 
 def _is_pair(one: Any) -> bool:
     return isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)
+
+
+def _fold_of(splits: Sequence[tuple[Any, Integers, Integers]], n: int) -> Integers | None:
+    """Return each row's fold (-1: never held out), None where splits are no folds."""
+    fold = np.full(n, -1)
+    for train, held, numbers in splits:
+        if train is None or (fold[held] >= 0).any() or len(np.union1d(train, held)) < n:
+            return None
+        if len(train) + len(held) != n:
+            return None
+        fold[held] = numbers
+    return fold
+
+
+def _on_own_folds(name: str, estimator: Any, data: _Data, fold: Integers) -> Any:
+    """Return a member fitted to all rows and its probabilities on folds, or why there are none.
+
+    None where it has to be fitted to each fold.
+    """
+    model, weights = clone(estimator), data.rows.weights
+    try:
+        scores = model.fit_out_of_fold(data.X, data.labels, weights, data.groups, fold)
+    except Warning:  # an error by the user's own wish
+        raise
+    except Exception as error:  # whatever a member makes of all rows
+        return None, _in_words(error)
+    return None if scores is None else (model, np.exp(scores))
 
 
 def _out_of_fold(

@@ -34,9 +34,6 @@ __all__ = ["POOLINGS", "Evidence", "Weighing", "cross_fitted", "drawn_in", "pool
 #: Most rows from which weights are found; a few numbers are certain long before.
 _MOST_ROWS: Final = 20_000
 
-#: Nats that a member must be worth, all rows together: Akaike's (1974) price of a parameter.
-_PRICE: Final = 1.0
-
 #: How hard a linear pool's weights are held to a sum of one, per row.
 _HELD: Final = 1e4
 
@@ -162,24 +159,25 @@ class LinearLoss:
         return gradient + self.total * (held + _HELD * gap) + self.ridge.gradient(w), H
 
 
-def _logarithmic(evidence: Evidence) -> tuple[LogarithmicLoss | LinearLoss, Floats]:
+def _logarithmic(evidence: Evidence) -> Floats:
     scores, codes, weights = evidence.scores, evidence.codes, evidence.weights
     loss = LogarithmicLoss(scores, codes, weights, evidence.log_prior)
     found = least_loss(loss, np.zeros(len(scores)))
     if evidence.brier:
         loss.brier = True
         found = least_loss(loss, found)
-    return loss, found
+    return found
 
 
-def _linear(evidence: Evidence) -> tuple[LogarithmicLoss | LinearLoss, Floats]:
+def _linear(evidence: Evidence) -> Floats:
     loss, n_members = LinearLoss(evidence), len(evidence.scores)
     found = least_loss(loss, np.full(n_members, 1.0 / n_members))
-    return loss, found / found.sum()
+    total: Floats = found / found.sum()
+    return total
 
 
-#: The pools: from evidence to the loss that weights minimise, and these weights.
-POOLINGS: Final[dict[str, Callable[[Evidence], tuple[LogarithmicLoss | LinearLoss, Floats]]]] = {
+#: The pools: from evidence to the weights of least loss.
+POOLINGS: Final[dict[str, Callable[[Evidence], Floats]]] = {
     "logarithmic": _logarithmic,
     "linear": _linear,
 }
@@ -195,7 +193,10 @@ def weigh(evidence: Evidence, poolings: Sequence[str]) -> Weighing:
             evidence.losses(cross_fitted(evidence, [one]))[evidence.selection] for one in poolings
         ]
         poolings = [poolings[int(np.argmin(losses))]]
-    return Weighing(poolings[0], _thinned(evidence, poolings[0]))
+    found = POOLINGS[poolings[0]](evidence)
+    shares, scale = shares_of(found, 0)
+    # What is negligible is nothing; where all of it is, the pool is the class shares.
+    return Weighing(poolings[0], scale * shares if scale > 0.0 else np.zeros(found.size))
 
 
 def cross_fitted(evidence: Evidence, poolings: Sequence[str]) -> Floats:
@@ -206,44 +207,3 @@ def cross_fitted(evidence: Evidence, poolings: Sequence[str]) -> Floats:
         found = weigh(evidence.rows(np.flatnonzero(evidence.fold != number)), poolings)
         joint[held] = pooled(found, evidence.scores[:, held], evidence.log_prior)
     return joint
-
-
-def _thinned(evidence: Evidence, pooling: str) -> Floats:
-    """Return the weights with those set to zero that are not worth a parameter.
-
-    What a weight is worth is judged by its Wald statistic, at the optimum's curvature.
-    """
-    kept = list(range(len(evidence.scores)))
-    weights = np.zeros(len(kept))
-    while True:
-        some = evidence.members(kept)
-        loss, found = POOLINGS[pooling](some)
-        shares, scale = shares_of(found, 0)
-        found = np.where(shares > 0.0, found, 0.0) if scale > 0.0 else np.zeros(len(kept))
-        least = _least_worth(some, loss, pooling, found) if np.count_nonzero(found) > 1 else None
-        positive = [kept[i] for i in np.flatnonzero(found)]
-        if least is None and len(positive) in (0, len(kept)):
-            weights[kept] = found
-            return weights
-        kept = positive if least is None else [g for g in positive if g != kept[least]]
-
-
-def _least_worth(
-    evidence: Evidence, loss: LogarithmicLoss | LinearLoss, pooling: str, w: Floats
-) -> int | None:
-    """Return the member that is worth the least, None if it is worth its parameter."""
-    some = np.flatnonzero(w)
-    _, seen = loss.evaluate(w)
-    H = loss.model(w, seen)[1]
-    # The ridge is no evidence; of two members that say the same, neither is then worth anything.
-    H[np.diag_indices_from(H)] += 1e-9 * np.diagonal(H) - loss.ridge.strength
-    H = H[np.ix_(some, some)]
-    # What the loss would rise by without each, the others' weights being chosen anew.
-    worth = 0.5 * w[some] ** 2 / np.diagonal(np.linalg.inv(H))
-    price = _PRICE
-    if evidence.brier:
-        # Mallows' (1973) price, twice the residual variance, of K - 1 squares per row.
-        joint = pooled(Weighing(pooling, w), evidence.scores, evidence.log_prior)
-        price *= 2.0 * evidence.losses(joint)["brier"] / max(evidence.log_prior.size - 1, 1)
-    least = int(worth.argmin())
-    return int(some[least]) if worth[least] < price else None

@@ -29,11 +29,13 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
+from crossfade.tradeoff.out_of_fold import Refit
 from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.selection import polish, select
 
 __all__ = [
+    "ByFold",
     "FitOptions",
     "Fitted",
     "Sums",
@@ -42,6 +44,10 @@ __all__ = [
     "choose_tradeoff",
     "fit_tradeoff",
 ]
+
+
+#: From a fold's training rows to all rows, and the densities that the training rows choose.
+ByFold = Callable[[Integers], tuple[LabelledRows, Sequence[Density]]]
 
 
 def _no_shift(class_weights: Floats) -> None:
@@ -104,6 +110,8 @@ class Fitted:
         them.
     `settled`: The same with these densities, where they are known already.
     `sums`: Where more rows can be added.
+    `held_out` (n_samples, n_classes) or None: Log-posteriors of rows by fits, and a choice, of other
+        folds than their own.
     """
 
     density: Density
@@ -120,6 +128,7 @@ class Fitted:
     open: TradeoffObjective | None = None
     settled: Fitted | None = None
     sums: Sums | None = None
+    held_out: Floats | None = None
 
     @property
     def whole(self) -> Fitted:
@@ -273,10 +282,13 @@ def choose_tradeoff(
     pooled: bool,
     selection: str | ArrayLike = "log_loss",
     groups: Integers | None = None,
+    by_fold: ByFold | None = None,
+    fold: Integers | None = None,
 ) -> Fitted:
     """Pool a grid of λ, penalties and these variants of the density, or fit its best point.
 
-    The variants have the same statistics; the widest comes first.
+    The variants have the same statistics; the widest comes first. Where rows chose the densities,
+    `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on.
 
     Raises
     ------
@@ -288,13 +300,29 @@ def choose_tradeoff(
         rows, bound, _ = bound_rows(rows, density)
         objectives.append(options.objective(rows, bound))
     shift = options.prior_shift(rows.class_weights)
+
+    def refit(variants: Sequence[Density]) -> Refit:
+        # A fold's choice may leave nothing that variants differ in.
+        last = len(variants) - 1
+        return lambda variant, part: options.objective(
+            part, bind(variants[min(variant, last)], part)
+        )
+
+    def without(train: Integers) -> tuple[LabelledRows, Refit]:
+        if by_fold is None:
+            return rows, refit(densities)
+        chosen_rows, variants = by_fold(train)
+        return replace(chosen_rows, has_missing=rows.has_missing), refit(variants)
+
     chosen = select(
         objectives,
-        lambda variant, part: options.objective(part, bind(densities[variant], part)),
+        refit(densities),
+        without,
         pooled=pooled,
         selection=selection,
         score_shift=shift,
         groups=groups,
+        fold=fold,
     )
     pool = polish(chosen)
     # What all classes have in common, the points at λ = 0 leave open.
@@ -312,6 +340,7 @@ def choose_tradeoff(
         n_components=options.n_components,
         warnings=_worries([(m.objective, m.point.solution) for m in pool.members]),
         open=_left_open(pool.objective) if undetermined else None,
+        held_out=chosen.held_out,
     )
 
 

@@ -26,7 +26,7 @@ from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
 from crossfade.tradeoff.scoring import held_out_scores
 
-__all__ = ["Member", "OutOfFold", "out_of_fold"]
+__all__ = ["Member", "OutOfFold", "Refit", "Without", "out_of_fold"]
 
 #: Rows per parameter that varies between classes must have for the approximation to be used.
 _ROWS_PER_PARAMETER = 10
@@ -50,6 +50,9 @@ _N_FOLDS_WIDE = 3
 #: Makes the objective of one density variant for some rows, the density bound to them alone.
 Refit = Callable[[int, LabelledRows], TradeoffObjective]
 
+#: From a fold's training rows to all rows as they are coded for that fold, and its objectives.
+Without = Callable[[Integers], tuple[LabelledRows, Refit]]
+
 
 @dataclass(frozen=True)
 class Member:
@@ -71,41 +74,55 @@ class OutOfFold:
     `scores` (n_members, n_scored, n_classes): Log-posteriors up to a term common to the classes.
     `rows`: The rows scored.
     `method`: In words: where the scores come from.
+    `fold` (n_scored,) or None: Each scored row's fold, None where rows were left out one by one.
     """
 
     scores: Floats
     rows: LabelledRows
     method: str
+    fold: Integers | None = None
 
 
 def out_of_fold(
-    members: Sequence[Member], refit: Refit, groups: Integers | None = None
+    members: Sequence[Member],
+    refit: Refit,
+    without: Without,
+    groups: Integers | None = None,
+    fold: Integers | None = None,
 ) -> OutOfFold:
-    """Score rows by models that did not see them.
+    """Score rows by models that did not see them, on these folds where they are given.
 
-    Shapes: groups (n_samples,).
+    Shapes: groups, fold (n_samples,).
     """
     objectives = [member.objective for member in members]
-    if groups is None and all(_large_enough(objective) for objective in objectives):
+    if (
+        fold is None
+        and groups is None
+        and all(_large_enough(objective) for objective in objectives)
+    ):
         found = _left_out(members, refit)
         if found is not None:
             return found
     rows = objectives[0].rows
-    n_folds = _N_FOLDS_WIDE if any(map(is_wide, objectives)) else _N_FOLDS
-    fold = folds(rows, n_folds, groups)
+    if fold is None:
+        n_folds = _N_FOLDS_WIDE if any(map(is_wide, objectives)) else _N_FOLDS
+        fold = folds(rows, n_folds, groups)
+    else:
+        n_folds = int(fold.max(initial=-1)) + 1
     kept = np.flatnonzero(fold >= 0)
     scores = np.zeros((len(members), rows.n_samples, rows.n_classes))
 
     def score(number: int) -> None:
         held = np.flatnonzero(fold == number)
         if held.size:
-            train = rows.take(np.flatnonzero(fold != number))
-            _score_fold(members, refit, train, rows.take(held), held, scores)
+            train = np.flatnonzero(fold != number)
+            coded, own = without(train)
+            _score_fold(members, own, coded.take(train), coded.take(held), held, scores)
 
     map_fits(score, range(int(fold.max(initial=-1)) + 1), rows.n_samples)
     of_groups = "" if groups is None else f" of {int(groups.max()) + 1} groups"
     method = f"refits on {n_folds} folds of {rows.n_samples} rows{of_groups}"
-    return OutOfFold(scores[:, kept], rows.take(kept), method)
+    return OutOfFold(scores[:, kept], rows.take(kept), method, fold[kept])
 
 
 def _score_fold(

@@ -24,8 +24,9 @@ from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import choose
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
+from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
-from crossfade.tradeoff.out_of_fold import Member, Refit, out_of_fold
+from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, grids, is_slow, minimise
 from crossfade.tradeoff.pooling import pool_weights
 
@@ -55,6 +56,8 @@ class Selection:
         pool's weights; 1 where one point was picked.
     `method`: In words: where the losses come from, what was chosen, how flat and how sure the
         choice is.
+    `held_out` (n_samples, n_classes) or None: On given folds, each row's log-posterior by the choice
+        that the other folds' rows make.
     """
 
     members: tuple[Member, ...]
@@ -62,6 +65,7 @@ class Selection:
     shares: Floats
     scale: float
     method: str
+    held_out: Floats | None = None
 
     @property
     def tradeoff(self) -> float:
@@ -85,15 +89,17 @@ class Selection:
 def select(
     objectives: Sequence[TradeoffObjective],
     refit: Refit,
+    without: Without,
     *,
     pooled: bool,
     selection: str | ArrayLike = "log_loss",
     score_shift: Floats | None = None,
     groups: Integers | None = None,
+    fold: Integers | None = None,
 ) -> Selection:
     """Fit the grid and pool it, or pick its best point.
 
-    Shapes: selection (n_classes, n_classes); score_shift (n_classes,); groups (n_samples,).
+    Shapes: selection (n_classes, n_classes); score_shift (n_classes,); groups, fold (n_samples,).
     """
     slow = any(
         is_slow(objective.with_tradeoff(tradeoff))
@@ -101,22 +107,24 @@ def select(
         for tradeoff, _ in own
     )
     if slow and objectives[0].rows.n_samples > _MOST_ROWS_SLOW:
-        return _chosen_on_some_rows(objectives, refit, selection, score_shift, groups)
-    return _choose(objectives, refit, pooled, selection, score_shift, groups)
+        return _chosen_on_some_rows(objectives, refit, without, selection, score_shift, groups)
+    return _choose(objectives, refit, without, pooled, selection, score_shift, groups, fold)
 
 
 def _choose(
     objectives: Sequence[TradeoffObjective],
     refit: Refit,
+    without: Without,
     pooled: bool,
     selection: str | ArrayLike,
     score_shift: Floats | None,
     groups: Integers | None,
+    fold: Integers | None = None,
 ) -> Selection:
     rows = objectives[0].rows
     criterion, costs = check_criterion(selection, rows.n_classes)
     members, remark = _fit_grid(objectives)
-    found = out_of_fold(members, refit, groups)
+    found = out_of_fold(members, refit, without, groups, fold)
     scored, scores = found.rows, found.scores
     if not scored.n_samples:
         return _unscored(members)
@@ -129,33 +137,57 @@ def _choose(
     each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
     loss = LOSSES.get(criterion)
 
+    can_pool = pooled and objectives[0].exact_labels
+    every = np.arange(scored.n_samples)
+
     def by_row(joint: Floats) -> Floats:
         return row_losses(joint, scored.codes, costs)[criterion]
 
-    def pool() -> tuple[Floats, float]:
+    each_row = np.stack([by_row(s) for s in scores])
+
+    def shares_on(some: Integers) -> Floats:
+        own = None if weights is None else weights[some]
+        if not can_pool:
+            best = np.average(each_row[:, some], axis=1, weights=own).argmin()
+            return np.eye(len(members))[best]
         brier = loss is not None and loss.sum_of_squares
-        found = pool_weights(scores, scored.codes, weights, log_prior, brier=brier)
-        joint = log_prior + np.tensordot(found, scores - log_prior, axes=1)
-        return found, float(np.average(by_row(joint), weights=weights))
+        return pool_weights(scores[:, some], scored.codes[some], own, log_prior, brier=brier)
+
+    def joint_of(shares: Floats, some: Integers) -> Floats:
+        joint: Floats = log_prior + np.tensordot(shares, scores[:, some] - log_prior, axes=1)
+        return joint
+
+    def pool() -> tuple[Floats, float]:
+        shares = shares_on(every)
+        return shares, float(np.average(by_row(joint_of(shares, every)), weights=weights))
+
+    held_out = None
+    if fold is not None:
+        held_out = np.full((rows.n_samples, rows.n_classes), np.nan)
+        for number in np.unique(fold[fold >= 0]):
+            own, others = (np.flatnonzero(found.fold == number), every[found.fold != number])
+            joint = joint_of(shares_on(others if others.size else every), own)
+            held_out[fold == number] = joint - np.logaddexp.reduce(joint, axis=1)[:, None]
 
     chosen = choose(
         found.method,
         [(member.point.tradeoff, member.point.l2) for member in members],
         criterion if loss is None else loss.title,
         np.array([at[criterion] for at in each]),
-        np.stack([by_row(s) for s in scores]),
+        each_row,
         weights,
         # Among equals (errors often are) the smaller log-loss decides.
         ties=np.array([at["log_loss"] for at in each]),
-        pool=pool if pooled and objectives[0].exact_labels else None,
+        pool=pool if can_pool else None,
     )
     method = f"{chosen.method}; {remark}" if remark else chosen.method
-    return Selection(members, each, chosen.shares, chosen.scale, method)
+    return Selection(members, each, chosen.shares, chosen.scale, method, held_out)
 
 
 def _chosen_on_some_rows(
     objectives: Sequence[TradeoffObjective],
     refit: Refit,
+    without: Without,
     selection: str | ArrayLike,
     score_shift: Floats | None,
     groups: Integers | None,
@@ -169,9 +201,15 @@ def _chosen_on_some_rows(
         parts.append(own[sample_rows(own.size, enough)])
     index = np.sort(np.concatenate(parts))
     some = rows.take(index)
+
+    def without_some(train: Integers) -> tuple[LabelledRows, Refit]:
+        coded, own = without(index[train])
+        return coded.take(index), own
+
     chosen = _choose(
         [refit(variant, some) for variant in range(len(objectives))],
         refit,
+        without_some,
         False,
         selection,
         score_shift,
