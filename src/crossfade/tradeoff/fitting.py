@@ -110,8 +110,8 @@ class Fitted:
         them.
     `settled`: The same with these densities, where they are known already.
     `sums`: Where more rows can be added.
-    `held_out` (n_samples, n_classes) or None: Log-posteriors of rows by fits, and a choice, of other
-        folds than their own.
+    `held_out` (n_samples, n_classes) or None: Log-posteriors of rows, by fits and a choice of other
+        folds.
     """
 
     density: Density

@@ -56,8 +56,8 @@ class Selection:
         pool's weights; 1 where one point was picked.
     `method`: In words: where the losses come from, what was chosen, how flat and how sure the
         choice is.
-    `held_out` (n_samples, n_classes) or None: On given folds, each row's log-posterior by the choice
-        that the other folds' rows make.
+    `held_out` (n_samples, n_classes) or None: On given folds, log-posteriors by the choice that the
+        rows of other folds make.
     """
 
     members: tuple[Member, ...]
