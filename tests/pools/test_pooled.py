@@ -24,7 +24,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from crossfade import DataError, LeftOutWarning, NaiveBayes, PooledClassifier
+from crossfade import (
+    DataError,
+    GaussianDiscriminant,
+    LeftOutWarning,
+    NaiveBayes,
+    PooledClassifier,
+)
+from crossfade.io import load_model, save_model
 from crossfade.pools.weights import Evidence, Weighing, cross_fitted, pooled, weigh
 
 PAIR = [("nb", NaiveBayes(tradeoff=1)), ("lr", LogisticRegression(max_iter=2000, tol=1e-9))]
@@ -366,6 +373,15 @@ def test_clone_and_pickle():
     assert repr(PooledClassifier()) == "PooledClassifier()"
     assert "loss without it" in pool._repr_mimebundle_()["text/html"]
     assert "loss without it" not in PooledClassifier()._repr_html_()
+
+
+def test_a_pool_of_own_members_is_kept_in_a_file(tmp_path):
+    pytest.importorskip("skops")
+    X, y = load_iris(return_X_y=True)
+    pool = PooledClassifier(["nb", ("full", GaussianDiscriminant(tradeoff=1))]).fit(X, y)
+    save_model(pool, tmp_path / "pool.skops")
+    loaded = load_model(tmp_path / "pool.skops").estimator
+    np.testing.assert_array_equal(loaded.predict_proba(X), pool.predict_proba(X))
 
 
 @pytest.mark.parametrize(

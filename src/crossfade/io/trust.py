@@ -40,6 +40,8 @@ TRUSTED: Final = (
     "crossfade.classifiers.naive_bayes.NaiveBayes",
     *(f"{kind.__module__}.{kind.__qualname__}" for kind in _DENSITIES),
     "crossfade.densities.categorical.Tally",
+    "crossfade.pools.pooled.PooledClassifier",
+    "crossfade.pools.weights.Weighing",
     "crossfade.optim.solver.Solution",
     "crossfade.tradeoff.fitting.Fitted",
     "crossfade.tradeoff.fitting.Sums",
