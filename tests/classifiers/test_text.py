@@ -13,7 +13,15 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, 
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 
-from crossfade import GaussianDiscriminant, NaiveBayes, Text, compare, explain, learning_curve
+from crossfade import (
+    GaussianDiscriminant,
+    NaiveBayes,
+    Text,
+    cli,
+    compare,
+    explain,
+    learning_curve,
+)
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError, NotADensityError
 from crossfade.io import coefficients, load_model, save_model, to_onnx
@@ -209,3 +217,25 @@ def test_compare_and_learning_curves_take_text_and_sparse_tables():
             assert result[name].scores["error"].mean() <= 0.2
     curve = learning_curve(counts, y, models={"nb": NaiveBayes(tradeoff=1)}, n_splits=2)
     assert curve.summary()["nb"][-1].mean <= 0.2
+
+
+def test_the_commands_take_a_file_of_reviews(tmp_path, capsys):
+    X, y = reviews()
+    X.assign(label=np.where(y, "good", "bad")).to_csv(tmp_path / "reviews.csv", index=False)
+    model = tmp_path / "m.skops"
+    fit = ["fit", tmp_path / "reviews.csv", "--target", "label", "--out", model]
+    for command in (
+        [*fit, "--model", "naive-bayes", "--tradeoff", "0.5"],
+        ["predict", model, tmp_path / "reviews.csv"],
+        ["explain", model, tmp_path / "reviews.csv", "--row", "2"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(one) for one in command])
+        assert not ended.value.code
+    told = capsys.readouterr().out
+    assert "prediction,P(bad),P(good)" in told
+    words = set(CountVectorizer(token_pattern=r"\w+").fit([X.review[1]]).vocabulary_)
+    shown = {
+        line.split()[0] for line in told.splitlines() if line.startswith("  ") and line.split()
+    }
+    assert words & shown
