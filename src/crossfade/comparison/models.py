@@ -107,9 +107,10 @@ def affordable(
         kept = {name: one for name, one in models.items() if not name.split(" Gaussian")[1:]}
         if ("text" in kinds and set(kinds) <= {"text", "identifier"}) or sparse:
             kept.pop("gradient boosting", None)
-        left = len(models) - len(kept)
+        labels = dict.fromkeys(" ".join(name.split()[:2]) for name in models if name not in kept)
         what = "a sparse table" if sparse else "free text"
-        return kept, f"{left} models that do not read {what} are left out" if left else None
+        note = f"{', '.join(labels)} left out: they do not read {what}"
+        return kept, note if labels else None
     d = sum(kind in ("continuous", "count") for kind in kinds)
     if d == 0:
         labels = (SHORT_NAMES["shared"], SHORT_NAMES["full"])

@@ -29,6 +29,7 @@ from crossfade.errors import DataError
 from crossfade.files import refuse_device
 from crossfade.io.numerals import looks_numeric, plain_numerals
 from crossfade.io.text import Delimited, check_text
+from crossfade.table.text import is_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -240,8 +241,11 @@ def _alike(series: pl.Series) -> str | None:
         and not distinct.str.contains(r"[^\x00-\x7F]|\s\s").any()
     ):
         return None
+    values = distinct.to_list()
+    if is_text(values, series.len() - series.null_count()):
+        return None  # its words count, not its cells
     seen: dict[str, str] = {}
-    for value in distinct.to_list():
+    for value in values:
         known = seen.setdefault(" ".join(unicodedata.normalize("NFKC", value).split()), value)
         if known != value:
             return (
