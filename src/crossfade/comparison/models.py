@@ -113,9 +113,9 @@ def affordable(
         return kept, note if labels else None
     d = sum(kind in ("continuous", "count") for kind in kinds)
     if d == 0:
-        labels = (SHORT_NAMES["shared"], SHORT_NAMES["full"])
-        kept = {name: model for name, model in models.items() if not name.startswith(labels)}
-        note = f"{' and '.join(labels)} left out: without a numeric column they are naive Bayes"
+        gaussian = (SHORT_NAMES["shared"], SHORT_NAMES["full"])
+        kept = {name: model for name, model in models.items() if not name.startswith(gaussian)}
+        note = f"{' and '.join(gaussian)} left out: without a numeric column they are naive Bayes"
         return kept, note if len(kept) < len(models) else None
     name = "full Gaussian discriminative"
     parameters, regression = n_classes * (d * (d + 3) // 2 + 1), n_classes * (d + 1)
