@@ -312,3 +312,25 @@ def test_many_rows_are_predicted_as_few_are(name, tradeoff):
         few = in_small_parts(predict, X)
         for layout in (X, np.asfortranarray(X)):
             np.testing.assert_allclose(predict(layout), few, rtol=1e-9, atol=1e-12)
+
+
+def test_decisions_of_many_classes_are_made_some_rows_at_a_time(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(40), 5)
+    X = rng.normal(size=(200, 2)) + y[:, None]
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    whole, largest = model.predict(X), []
+    posterior = type(model._fitted).posterior
+
+    def watched(self, rows, log=False):
+        found = posterior(self, rows, log)
+        largest.append(found.size)
+        return found
+
+    monkeypatch.setattr("crossfade.classifiers.views._MOST_POSTERIORS", 300)
+    monkeypatch.setattr(type(model._fitted), "posterior", watched)
+    np.testing.assert_array_equal(model.predict(X), whole)
+    assert max(largest) <= 300
+    X[150, 1] = np.inf
+    with pytest.raises(DataError, match="column"):
+        model.predict(X)

@@ -30,6 +30,9 @@ from crossfade.tradeoff.objective import Parameters
 
 __all__ = ["FittedViews"]
 
+#: Posteriors that are held at a time where only decisions are asked for: 128 MB.
+_MOST_POSTERIORS = 16_000_000
+
 
 class FittedViews(ClassifierMixin, BaseEstimator):
     """Predictions, densities, samples and the linear view of a fitted classifier."""
@@ -98,7 +101,9 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``.
         """
-        matrix = self._encoded(X)
+        return self._posterior(self._encoded(X))
+
+    def _posterior(self, matrix: NDArray[Any]) -> Floats:
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix), matrix)
 
@@ -113,8 +118,13 @@ class FittedViews(ClassifierMixin, BaseEstimator):
 
         With a cost matrix as `selection`, the class of least expected cost.
         """
-        codes = decisions(self.predict_proba(X), self.selection)
-        return self.classes_[codes]
+        matrix = self._encoded(X)
+        n, size = matrix.shape[0], max(1, _MOST_POSTERIORS // self.classes_.size)
+        codes = [
+            decisions(self._posterior(block_of(matrix, slice(first, first + size))), self.selection)
+            for first in range(0, max(n, 1), size)
+        ]
+        return self.classes_[np.concatenate(codes)]
 
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds of the second class (two classes), else log-posteriors per class.
