@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from functools import partial
 from time import sleep
@@ -162,3 +164,18 @@ def test_progress_is_reported_by_the_work_that_is_done_here():
 
 def test_nothing_to_do():
     assert list(map_in_order(abs, [])) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there a process can be asked for safely")
+def test_what_a_killed_run_left_behind_is_removed_by_the_next(tmp_path, monkeypatch):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(crossfade.processes, "gettempdir", lambda: str(tmp_path))
+    stale = tmp_path / f"crossfade-{ended.pid}-abc"
+    kept = [tmp_path / f"crossfade-{os.getpid()}-abc", tmp_path / "crossfade-mine-abc"]
+    for folder in (stale, *kept):
+        folder.mkdir()
+        (folder / "function").write_bytes(b"data")
+    crossfade.processes._remove_left_behind()
+    assert not stale.exists()
+    assert all((folder / "function").exists() for folder in kept)

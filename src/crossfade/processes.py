@@ -18,7 +18,8 @@ from contextlib import closing
 from contextvars import copy_context
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Thread
 from time import perf_counter, sleep
 from typing import Any, Final, TypeVar
@@ -26,6 +27,9 @@ from typing import Any, Final, TypeVar
 from crossfade.blocks import is_nobodys_worker, n_threads, threads
 
 __all__ = ["apart", "map_in_order", "work_as_chosen"]
+
+#: How the names of the folders begin in which functions wait for processes.
+_FOLDER: Final = "crossfade-"
 
 #: Seconds of work left from which starting processes pays.
 _WORTH_SECONDS = 4.0
@@ -226,8 +230,9 @@ def _as_chosen(
     from joblib.externals.loky import FIRST_COMPLETED, get_reusable_executor, wait
     from joblib.externals.loky.backend.reduction import dumps
 
+    _remove_left_behind()
     # The data are in the function: written once, and read once by each process.
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
         path = Path(folder) / "function"
         path.write_bytes(dumps(function))
         executor = get_reusable_executor(
@@ -252,6 +257,20 @@ def _as_chosen(
             if not finished:
                 _kill_workers()
             executor.shutdown(wait=True, kill_workers=True)
+
+
+def _remove_left_behind() -> None:
+    """Remove the folders of runs that were killed: users' data are in them."""
+    if os.name != "posix":  # elsewhere nothing asks whether a process lives without harm to it
+        return
+    for folder in Path(gettempdir()).glob(f"{_FOLDER}*-*"):
+        number = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            rmtree(folder, ignore_errors=True)
+        except (ValueError, OverflowError, PermissionError):
+            pass  # not of ours
 
 
 @cache

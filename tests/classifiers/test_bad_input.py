@@ -271,10 +271,10 @@ def test_constant_columns_only():
 def test_very_many_categories():
     n = 200_000
     rng = np.random.default_rng(0)
-    words = pl.DataFrame({"word": [f"w{i}" for i in rng.permutation(n)]})
+    words = pl.DataFrame({"word": [f"w{i // 2}" for i in rng.permutation(n)]})
     y = rng.integers(2, size=n)
     model = NaiveBayes(tradeoff=1).fit(words, y)
-    assert len(model.schema_.categories[0]) == n
+    assert len(model.schema_.categories[0]) == n // 2
     assert model.predict_proba(words[:5]).shape == (5, 2)
 
 
