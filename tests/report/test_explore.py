@@ -179,6 +179,30 @@ class Recorder:
         return f"page of {choice}"
 
 
+def test_a_page_whose_fit_does_not_end_does_not_hold_up_the_next(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(explore_app, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(explore_app, "_LOOK_SECONDS", 0.01)
+    recorder = Recorder()
+
+    async def clicks() -> None:
+        pages = explore_app.Pages(recorder)
+        work = asyncio.create_task(pages.work())
+        first = pages.asked_for("long")
+        await asyncio.sleep(0.1)
+        clock[0] += explore_app._UNREAD + 1
+        second = pages.asked_for("next")
+        while recorder.made != ["long", "next"]:  # nothing was let go: the first is still at work
+            await asyncio.sleep(0.01)
+        assert first.cancelled()
+        recorder.go.release(2)
+        assert await second == "page of next"
+        work.cancel()
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(asyncio.run, clicks()).result(timeout=30)
+
+
 def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(explore_app, "monotonic", lambda: clock[0])

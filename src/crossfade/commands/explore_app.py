@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Event
 from time import monotonic
 from typing import Any, Final
 
@@ -43,6 +44,9 @@ _PATIENCE: Final = 0.5
 
 #: Seconds after which nobody waits for a page: one that is waited for is asked for every second.
 _UNREAD: Final = 5.0
+
+#: Seconds between two looks whether a page under way is still waited for.
+_LOOK_SECONDS: Final = 0.5
 
 #: Seconds that a connection has for the header of its request.
 _HEADER_SECONDS: Final = 10.0
@@ -121,11 +125,11 @@ class Explorer:
         """Return the page of a choice; Abandoned where it is not wanted any longer."""
 
         def watch(status: Status) -> None:
+            if not is_wanted():
+                raise Abandoned
             left = status.seconds_left
             time = "" if left is None else f", at most {left:.0f} s left"
             self.doing = (choice, status.done, status.total, f"{status.doing}{time}")
-            if not is_wanted():
-                raise Abandoned
             # By the thread that fills the table: nobody else may read it meanwhile.
             if self.so_far is None or monotonic() - self.so_far[0] > _TABLE_SECONDS:
                 found = status.partial()
@@ -148,7 +152,8 @@ class Explorer:
             content = self.table.to_dict() | result.to_dict()
             return render_page(content, self._controls(choice))
         finally:
-            self.doing = self.so_far = None
+            if is_wanted():  # else the next page is under way already
+                self.doing = self.so_far = None
 
     def waiting(self, choice: PageChoice) -> str:
         """Return the page that is shown until that of a choice is made."""
@@ -228,16 +233,27 @@ class Pages:
             await self._woken.wait()
             self._woken.clear()
             while (choice := self._next()) is not None:
-                make = partial(self._explorer.page, choice, partial(self._is_wanted, choice))
+                given_up = Event()
+                make = partial(
+                    self._explorer.page, choice, partial(self._is_wanted, choice, given_up)
+                )
                 page = self._pages[choice]
+                made = asyncio.create_task(to_thread.run_sync(make, abandon_on_cancel=True))
                 try:
-                    page.set_result(await to_thread.run_sync(make, abandon_on_cancel=True))
+                    # A long fit says nothing of itself: it is left behind, and ends at its end.
+                    while not (await asyncio.wait([made], timeout=_LOOK_SECONDS))[0]:
+                        if not self._is_wanted(choice, given_up):
+                            raise Abandoned
+                    page.set_result(made.result())
                 except Abandoned:
                     self.forget(choice)
                 except Exception as error:
                     page.set_exception(error)
-                made = [one for one, page in self._pages.items() if page.done()]
-                for one in made[: max(0, len(made) - _MOST_PAGES)]:
+                finally:
+                    given_up.set()
+                    made.cancel()
+                kept = [one for one, page in self._pages.items() if page.done()]
+                for one in kept[: max(0, len(kept) - _MOST_PAGES)]:
                     self.forget(one)
 
     def _next(self) -> PageChoice | None:
@@ -249,8 +265,10 @@ class Pages:
             self.forget(choice)
         return None
 
-    def _is_wanted(self, choice: PageChoice) -> bool:
+    def _is_wanted(self, choice: PageChoice, given_up: Event) -> bool:
         """Return whether a page under way is to be made to its end."""
+        if given_up.is_set():
+            return False
         return not self._queue or monotonic() - self._asked[choice] < _UNREAD
 
     def forget(self, choice: PageChoice) -> None:
