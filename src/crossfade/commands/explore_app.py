@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Event
 from time import monotonic
 from typing import Any, Final
 
@@ -204,6 +203,14 @@ def _options(names: tuple[str, ...], chosen: tuple[int, ...]) -> list[tuple[int,
     return [(j, shown(name), not chosen or j in chosen) for j, name in enumerate(names)]
 
 
+@dataclass
+class Making:
+    """A page under way."""
+
+    choice: PageChoice
+    given_up: bool = False
+
+
 class Pages:
     """Pages made one after the other: the latest choice first, and none that nobody waits for."""
 
@@ -242,7 +249,7 @@ class Pages:
                 try:
                     # A long fit says nothing of itself: it is left behind, and ends at its end.
                     while not (await asyncio.wait([made], timeout=_LOOK_SECONDS))[0]:
-                        if not self._is_wanted(choice, given_up):
+                        if not wanted():
                             raise Abandoned
                     page.set_result(made.result())
                 except Abandoned:
@@ -250,7 +257,7 @@ class Pages:
                 except Exception as error:
                     page.set_exception(error)
                 finally:
-                    given_up.set()
+                    making.given_up = True
                     made.cancel()
                 kept = [one for one, page in self._pages.items() if page.done()]
                 for one in kept[: max(0, len(kept) - _MOST_PAGES)]:
@@ -265,11 +272,11 @@ class Pages:
             self.forget(choice)
         return None
 
-    def _is_wanted(self, choice: PageChoice, given_up: Event) -> bool:
+    def _is_wanted(self, making: Making) -> bool:
         """Return whether a page under way is to be made to its end."""
-        if given_up.is_set():
+        if making.given_up:
             return False
-        return not self._queue or monotonic() - self._asked[choice] < _UNREAD
+        return not self._queue or monotonic() - self._asked[making.choice] < _UNREAD
 
     def forget(self, choice: PageChoice) -> None:
         """Make the page of a choice anew when it is next asked for."""
