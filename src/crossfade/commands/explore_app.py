@@ -240,10 +240,9 @@ class Pages:
             await self._woken.wait()
             self._woken.clear()
             while (choice := self._next()) is not None:
-                given_up = Event()
-                make = partial(
-                    self._explorer.page, choice, partial(self._is_wanted, choice, given_up)
-                )
+                making = Making(choice)
+                wanted = partial(self._is_wanted, making)
+                make = partial(self._explorer.page, choice, wanted)
                 page = self._pages[choice]
                 made = asyncio.create_task(to_thread.run_sync(make, abandon_on_cancel=True))
                 try:
