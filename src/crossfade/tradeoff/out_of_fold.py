@@ -17,6 +17,8 @@ import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
+from crossfade.densities.base import Density
+from crossfade.densities.product import Product
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import row_losses
 from crossfade.tradeoff.folds import folds
@@ -136,12 +138,25 @@ def _score_fold(
     for variant in sorted({member.variant for member in members}):
         own = [number for number, member in enumerate(members) if member.variant == variant]
         part = refit(variant, train)
-        # The fit of all rows is near; at the tolerance, nothing of the rows held out is left of it.
-        near = [members[g].point for g in own]
-        path = follow(part, [(point.tradeoff, point.l2) for point in near], near=near)
+        points = [members[g].point for g in own]
+        # The fit of all rows is near, where the fold has chosen the same densities; at the
+        # tolerance, nothing of the rows held out is left of it.
+        alike = _is_alike(part.density, members[own[0]].objective.density)
+        near = points if alike else None
+        path = follow(part, [(point.tradeoff, point.l2) for point in points], near=near)
         for g, point in zip(own, path, strict=True):
             at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
             scores[g, held] = held_out_scores(at, point.solution.theta, test)
+
+
+def _is_alike(one: Density, other: Density) -> bool:
+    """Return whether parameters of both mean the same statistics, in the same order."""
+    if isinstance(one, Product) and isinstance(other, Product):
+        pairs = list(zip(one.parts, other.parts, strict=False))
+        return len(one.parts) == len(other.parts) and all(
+            list(a[1]) == list(b[1]) and _is_alike(a[0], b[0]) for a, b in pairs
+        )
+    return type(one) is type(other) and one.n_statistics == other.n_statistics
 
 
 # -- leave-one-out ---------------------------------------------------------------------------------
