@@ -105,6 +105,12 @@ def test_a_model_of_far_more_parameters_is_left_out_and_the_reader_is_told():
     # 60 columns, 60 · 61 / 2 squares and products, and an offset, for each of two classes.
     assert f"{2 * (60 + 60 * 61 // 2 + 1):,} parameters for 60 numeric columns" in note
     assert affordable({"full Gaussian generative": 1}, many, 2)[1] is None
+    # The time of choosing a covariance grows with the cube of its columns.
+    kept, note = affordable(line_up, ["continuous"] * 301, 2)
+    assert set(line_up) - set(kept) == {
+        "full Gaussian discriminative", "shared Gaussian auto", "full Gaussian auto",
+    }  # fmt: skip
+    assert "full Gaussian auto left out: choosing among covariances of over 300 numeric" in note
 
 
 def test_discriminants_without_a_number_are_naive_bayes_and_left_out():

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
 from crossfade.table.preparation import Preparation, WithWords
-from crossfade.tradeoff.path import most_searched
+from crossfade.tradeoff.path import MOST_JOINT_COLUMNS, most_searched
 
 __all__ = [
     "SHORT_NAMES",
@@ -117,17 +117,20 @@ def affordable(
         kept = {name: model for name, model in models.items() if not name.startswith(gaussian)}
         note = f"{' and '.join(gaussian)} left out: without a numeric column they are naive Bayes"
         return kept, note if len(kept) < len(models) else None
-    name = "full Gaussian discriminative"
     parameters, regression = n_classes * (d * (d + 3) // 2 + 1), n_classes * (d + 1)
     most = most_searched(regression)
-    if name not in models or parameters <= most:
-        return dict(models), None
-    note = (
-        f"{name} left out: {parameters:,} parameters for {d} numeric columns, where a logistic "
-        f"regression has {regression:,} (at most {most:,} are fitted unasked); ask for it by name: "
-        "full"
-    )
-    return {each: model for each, model in models.items() if each != name}, note
+    left = {}
+    if parameters > most:
+        left["full Gaussian discriminative"] = (
+            f"{parameters:,} parameters for {d} numeric columns, where a logistic regression has "
+            f"{regression:,} (at most {most:,} are fitted unasked)"
+        )
+    if d > MOST_JOINT_COLUMNS:
+        reason = f"choosing among covariances of over {MOST_JOINT_COLUMNS} numeric columns is slow"
+        left |= dict.fromkeys(("shared Gaussian auto", "full Gaussian auto"), reason)
+    notes = [f"{name} left out: {why}; ask for it by name" for name, why in left.items()]
+    kept = {name: model for name, model in models.items() if name not in left}
+    return kept, "; ".join(notes) if len(kept) < len(models) else None
 
 
 def model_notes(models: Mapping[str, Any], *, mixed: bool) -> list[str]:

@@ -25,6 +25,7 @@ from crossfade.pools.boosting import Boosting
 from crossfade.table.documents import indexable
 from crossfade.table.preparation import Indicators
 from crossfade.table.schema import Schema
+from crossfade.tradeoff.path import MOST_JOINT_COLUMNS
 
 __all__ = [
     "MEMBERS",
@@ -39,11 +40,6 @@ __all__ = [
     "random_forest",
     "with_probabilities",
 ]
-
-#: Parameters of full covariances, and parameters times rows, beyond which the default pool has no
-#: Gaussian discriminant.
-_EASY_PARAMETERS: Final = 1_500
-_MOST_CELLS: Final = 20_000_000
 
 
 def random_forest(random_state: int = 0) -> Any:
@@ -66,11 +62,10 @@ MEMBERS: Final[dict[str, Callable[[int], Any]]] = {
 }
 
 
-def default_names(schema: Schema, n_rows: int, n_classes: int) -> list[str]:
+def default_names(schema: Schema) -> list[str]:
     """Return the names of the default pool's members for a table."""
     d = sum(kind in ("continuous", "count") for kind in schema.kinds)
-    parameters = n_classes * (d * (d + 3) // 2 + 1)
-    joint = d > 1 and (parameters <= _EASY_PARAMETERS or parameters * n_rows <= _MOST_CELLS)
+    joint = 1 < d <= MOST_JOINT_COLUMNS
     if "text" in schema.kinds:  # which the others do not read, or hardly
         return ["nb", "forest"]
     return ["nb", *(["full"] if joint else []), "forest", "boosting"]

@@ -309,8 +309,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
     def _members(self, data: _Data) -> list[tuple[str, Any]]:
         given = self.estimators
         if isinstance(given, str) and given == "default":
-            rows = data.rows
-            given = default_names(self.schema_, rows.n_samples, rows.n_classes)
+            given = default_names(self.schema_)
         prefit = isinstance(self.cv, str)
         pairs = checked_pairs(given, self.random_state)
         found = []

@@ -18,6 +18,7 @@ from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import LARGEST_CLASS, preconditioner
 
 __all__ = [
+    "MOST_JOINT_COLUMNS",
     "PENALTIES",
     "SHRINKAGE_ROWS",
     "TRADEOFFS",
@@ -58,6 +59,9 @@ _DENSE = 1_500
 
 #: A tradeoff below 1 joins up to so many times the parameters of a logistic regression.
 _PAYING = 10
+
+#: Columns of one covariance up to which it is chosen unasked: the time grows with their cube.
+MOST_JOINT_COLUMNS = 300
 
 #: Number of parameters from which fits are so slow that fewer folds must do.
 _WIDE = 150
