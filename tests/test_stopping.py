@@ -191,7 +191,7 @@ def test_what_is_done_is_shown_although_a_fit_does_not_end(tmp_path, busy, least
 @pytest.mark.parametrize(
     ("least", "said"),
     [
-        ("24,99", "the time limit ended the run after"),
+        ("8,99", "the time limit ended the run after"),
         ("999,1", "the time was over before the learning curve was finished"),
     ],
 )
