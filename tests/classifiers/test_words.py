@@ -14,9 +14,10 @@ from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError
 from crossfade.table.documents import MixedRows
-from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.binding import bind, compact
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import cold_start, minimise
 
 FORMATS = ("csr", "csc", "coo", "lil", "dok", "bsr")
 
@@ -103,6 +104,52 @@ def test_the_gradient_beside_numbers_is_that_of_differences(words, tradeoff, mis
     steps = 1e-6 * np.eye(theta.size)
     slopes = [(objective.value(theta + s) - objective.value(theta - s)) / 2e-6 for s in steps]
     assert_allclose(gradient, slopes, atol=1e-6 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("tradeoff", [0.8, 0.2, 0.0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        Multinomial(0.5, by_ratio=True),
+        Multinomial(binarise=True, tf_idf=True, used=np.arange(20) != 5),
+        BinaryWords(0.7),
+    ],
+)
+def test_words_of_the_same_rows_are_one_statistic_in_an_equal_smaller_problem(
+    words, tradeoff, n_classes
+):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, n_classes, 60)
+    X = rng.poisson(0.4 * (1 + y[:, None] * (np.arange(20) % n_classes == 1))).astype(float)
+    X[:, [3, 9]], X[:, 12] = X[:, [7]], 0.0
+    table = MixedRows.of(
+        np.column_stack([rng.normal(size=(60, 3)), np.zeros(60)]), {3: scipy.sparse.csr_array(X)}
+    )
+    rows = LabelledRows(table, y, rng.uniform(0.5, 2.0, 60), n_classes)
+    density = Product([(Gaussian(), [0]), (Gaussian(True), [1, 2]), (words, [3])])
+    own, few = compact(density, rows)
+    small = TradeoffObjective.of(few, bind(own, few), tradeoff, 1.0)
+    large = TradeoffObjective.of(rows, bind(density, rows), tradeoff, 1.0)
+    assert small.n_parameters < large.n_parameters
+    theta = minimise(small, cold_start(small)).theta
+    expected = large.parameters(minimise(large, cold_start(large)).theta)
+    assert small.value(theta) == pytest.approx(large.value(large.theta(expected)), rel=1e-10)
+    found = small.spread(theta)[1]
+    gap = found.natural - expected.natural
+    assert_allclose(gap - gap.mean(axis=0) * (tradeoff == 0.0), 0.0, atol=1e-6)
+    assert small.value(small.gather(found)) == pytest.approx(small.value(theta), rel=1e-12)
+    # The products with the curvature are differences of gradients.
+    theta += 0.01 * rng.normal(size=theta.size)
+    product = small.curvature_product(theta)
+    for v in rng.normal(size=(3, theta.size)):
+        weights, offsets, tied = small.split(v)
+        offsets -= offsets.mean()
+        if tradeoff == 0.0:
+            weights -= weights.mean(axis=0)
+            tied *= 0.0
+        ahead, behind = (small.value_and_gradient(theta + s * v)[1] for s in (1e-5, -1e-5))
+        assert_allclose(product(v), (ahead - behind) / 2e-5, atol=1e-7 * np.abs(ahead).max())
 
 
 @pytest.mark.parametrize("kind", ["array", "matrix"])

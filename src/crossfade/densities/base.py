@@ -109,6 +109,23 @@ class Density(ABC):
         """Return a copy that knows what it needs of all rows, whatever their classes."""
         return self
 
+    def compact(self, X: Any) -> tuple[Density, Any]:
+        """Return a copy whose statistics that are equal in all rows are one, and its rows."""
+        return self, X
+
+    def spread(self, eta: Floats) -> tuple[Density, Floats]:
+        """Return the density that :meth:`compact` was asked of, and its natural parameters."""
+        return self, eta
+
+    @property
+    def n_spread(self) -> int:
+        """How many natural parameters :meth:`spread` gives."""
+        return self.n_statistics
+
+    def gathered(self, eta: Floats) -> Floats:
+        """Return natural parameters as :meth:`spread` gives them as those of this density."""
+        return eta
+
     @abstractmethod
     def begin(self, head: Floats, *, scales: bool = True) -> Density:
         """Return a copy that knows its number of columns and a rough centre from a few rows.
@@ -396,10 +413,9 @@ class Density(ABC):
         """Multiples of the penalty by statistic, shape (n_statistics,)."""
         return np.ones(self.n_statistics)
 
-    @property
-    def mean_squares(self) -> Floats:
-        """Mean squares of the standardised statistics, about, shape (n_statistics,)."""
-        return np.ones(self.n_statistics)
+    def square_sums(self, X: Any, weights: Floats) -> Floats:
+        """Return Σ_i weights_ik T(x_i)², shape (n_classes, n_statistics)."""
+        return np.asarray(weights.T @ self.sufficient_statistics(X) ** 2)
 
     def relative_log_density(
         self, X: Floats, eta: Floats, partition: Floats | None = None

@@ -102,6 +102,37 @@ class Product(Density):
         )
         return new
 
+    def compact(self, X: Any) -> tuple[Self, Any]:
+        if not self.reads_words:
+            return self, X
+        new, words = copy.copy(self), dict(X.words)
+        parts = []
+        for part, columns in self.parts:
+            if part.reads_words:
+                part, words[int(columns[0])] = part.compact(self._columns_of(X, columns))
+            parts.append((part, columns))
+        new.parts = tuple(parts)
+        return new, MixedRows(X.numbers, words)
+
+    def spread(self, eta: Floats) -> tuple[Density, Floats]:
+        found = [
+            part.spread(eta[:, s])
+            for (part, _), s in zip(self.parts, self._statistics, strict=True)
+        ]
+        return self._composed([part for part, _ in found]), np.hstack([one for _, one in found])
+
+    def gathered(self, eta: Floats) -> Floats:
+        found, start = [], 0
+        for part, _ in self.parts:
+            width = part.n_spread
+            found.append(part.gathered(eta[:, start : start + width]))
+            start += width
+        return np.hstack(found)
+
+    @property
+    def n_spread(self) -> int:
+        return sum(part.n_spread for part, _ in self.parts)
+
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         if set(self._all_columns.tolist()) != set(range(head.shape[1])):
             raise DataError(
@@ -235,9 +266,8 @@ class Product(Density):
     def penalty_profile(self) -> Floats:
         return np.concatenate([part.penalty_profile for part, _ in self.parts])
 
-    @property
-    def mean_squares(self) -> Floats:
-        return np.concatenate([part.mean_squares for part, _ in self.parts])
+    def square_sums(self, X: Any, weights: Floats) -> Floats:
+        return np.hstack([p.square_sums(self._columns_of(X, c), weights) for p, c in self.parts])
 
     def hessian_diagonal(self, eta: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.hessian_diagonal(eta[:, s]))

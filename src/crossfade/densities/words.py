@@ -22,6 +22,9 @@ __all__ = ["BinaryWords", "Multinomial", "Words"]
 #: Estimated probabilities keep this distance from 0, so that their logarithms are finite.
 _EDGE = 1e-15
 
+#: Entries up to which words of the same rows are made one: a copy of 60 MB.
+_MOST_COMPACTED = 5_000_000
+
 #: Least ratio, squared, by which a weight's penalty is divided, relative to the mean.
 _LEAST_RATIO = 1e-2
 
@@ -41,16 +44,16 @@ class Words(Density):
     used: NDArray[np.bool_] | None
 
     _profile: Floats
-    _mean_squares: Floats
     _length: float
+
+    #: How many words each statistic sums up, which word shares which, and the density before.
+    _sizes: Floats | float = 1.0
+    _groups: Integers | None = None
+    _spread: Words | None = None
 
     @property
     def penalty_profile(self) -> Floats:
         return self._profile
-
-    @property
-    def mean_squares(self) -> Floats:
-        return self._mean_squares
 
     @property
     def idle(self) -> NDArray[np.bool_]:
@@ -66,7 +69,7 @@ class Words(Density):
 
     def _counts(self, X: Any) -> Any:
         """Return the statistics of a block, CSR."""
-        if not self.binarise:
+        if not self.binarise or self._spread is not None:
             return X
         return scipy.sparse.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
 
@@ -87,31 +90,63 @@ class Words(Density):
         new.factors = np.zeros(new.n_statistics, np.int64)
         new.feature_factors = np.zeros(1, np.int64)
         new.tied = np.zeros(new.n_statistics, dtype=bool)
-        new._profile = new._mean_squares = np.ones(new.n_statistics)
+        new._profile = np.ones(new.n_statistics)
         return new
 
     def check(self, X: Any) -> None:
         """Cells were looked at when they were read."""
 
+    def compact(self, X: Any) -> tuple[Self, Any]:
+        if X.nnz > _MOST_COMPACTED:
+            return self, X
+        counts = self._counts(X)
+        # Columns that are equal, and no others, have equal random sums (but once in 1e20).
+        sums = counts.T @ np.random.default_rng(0).normal(size=(X.shape[0], 2))
+        used = np.arange(X.shape[1]) if self.used is None else np.flatnonzero(self.used)
+        keys = np.ascontiguousarray(sums[used]).view(np.complex128).ravel()
+        _, first, groups, sizes = np.unique(
+            keys, return_index=True, return_inverse=True, return_counts=True
+        )
+        kept = counts[:, used[first]]
+        kept.data = kept.data * sizes[kept.indices]
+        new = copy.copy(self)
+        new._spread, new.used, new._sizes = self.begin(X[:1]), None, sizes.astype(np.float64)
+        new._groups = np.full(X.shape[1], -1, np.int64)
+        new._groups[used] = groups.ravel()
+        return new, kept
+
+    def spread(self, eta: Floats) -> tuple[Density, Floats]:
+        if self._spread is None or self._groups is None:
+            return self, eta
+        used = self._groups >= 0
+        every = np.zeros((eta.shape[0], self._groups.size))
+        every[:, used] = eta[:, self._groups[used]]
+        return self._spread, every
+
+    @property
+    def n_spread(self) -> int:
+        return self.n_statistics if self._groups is None else self._groups.size
+
+    def gathered(self, eta: Floats) -> Floats:
+        if self._groups is None:
+            return eta
+        used = self._groups >= 0
+        sums = [np.bincount(self._groups[used], one, self.n_statistics) for one in eta[:, used]]
+        return np.stack(sums) / self._sizes
+
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
         onehot = class_weights(codes, weights, n_classes)
-        squares = counts.power(2)
-        return (
-            self._factor_counts(counts, onehot),
-            np.ascontiguousarray((counts.T @ onehot).T),
-            squares.T @ onehot.sum(axis=1),
-            onehot.sum(axis=0),
-        )
+        return self._factor_counts(counts, onehot), np.ascontiguousarray((counts.T @ onehot).T)
 
     def bind(self, summary: Any) -> Bound:
-        counts, sums, squares, rows = summary
+        counts, sums = summary
         new = copy.copy(self)
         sums = self._kept(sums)
-        new._mean_squares = squares / max(float(rows.sum()), 1e-300)
+        new._profile = new._profile * self._sizes
         prior_counts, prior_sums = self._prior(counts.shape[0])
         if self.by_ratio:
-            new._profile = self._inverse_ratios(counts, sums)
+            new._profile *= self._inverse_ratios(counts, sums)
         return Bound(
             density=new,
             counts=counts,
@@ -129,7 +164,7 @@ class Words(Density):
         _, prior_sums = self._prior(counts.shape[0])
         smooth = np.maximum(prior_sums, _EDGE)
         shares = (sums + smooth) / np.maximum(sums + smooth, _EDGE).sum(axis=1, keepdims=True)
-        ratio = np.log(shares)
+        ratio = np.log(shares / self._sizes)
         squared = ((ratio - ratio.mean(axis=0)) ** 2).mean(axis=0)
         # For two classes that is a quarter of the squared difference of the logarithms.
         squared *= 4.0
@@ -144,6 +179,9 @@ class Words(Density):
         """Return pseudo-counts of A and pseudo-sums."""
 
     # -- the exponential family ------------------------------------------------------------------
+
+    def square_sums(self, X: Any, weights: Floats) -> Floats:
+        return self._kept(np.asarray(self._counts(X).power(2).T @ weights).T)
 
     def sufficient_statistics(self, X: Any) -> Floats:
         return self._kept(np.asarray(self._counts(X).toarray()))
@@ -233,7 +271,12 @@ class Multinomial(Words):
     _last: tuple[Any, Any] | None = None
 
     def informed(self, X: Any, weights: Floats | None) -> Self:
-        if not self.tf_idf or not X.nnz or not (X.data == np.floor(X.data)).all():
+        if (
+            self._spread is not None
+            or not self.tf_idf
+            or not X.nnz
+            or not (X.data == np.floor(X.data)).all()
+        ):
             return self
         present = scipy.sparse.csr_array((np.ones_like(X.data), X.indices, X.indptr), shape=X.shape)
         rows = np.ones(X.shape[0]) if weights is None else weights
@@ -246,7 +289,7 @@ class Multinomial(Words):
         return new
 
     def _counts(self, X: Any) -> Any:
-        if self._idf is None:
+        if self._idf is None or self._spread is not None:
             return super()._counts(X)
         if self._last is None or self._last[0] is not X:
             self._last = X, self._weighted(X, self._idf)  # a fit asks for one block again and again
@@ -275,7 +318,7 @@ class Multinomial(Words):
         return onehot.T @ self._lengths(X)[:, None]
 
     def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
-        sums = self._kept(np.full((n_classes, self.n_statistics), float(self.alpha)))
+        sums = self._kept(np.full((n_classes, self.n_statistics), self.alpha * self._sizes))
         return sums.sum(axis=1, keepdims=True), sums
 
     def left_out(self, X: Any) -> Floats | None:
@@ -285,7 +328,7 @@ class Multinomial(Words):
         if not self.n_statistics:
             return np.zeros_like(eta)
         used = eta if self.used is None else np.where(self.used, eta, -np.inf)
-        shares = np.exp(used - used.max(axis=-1, keepdims=True))
+        shares = np.exp(used - used.max(axis=-1, keepdims=True)) * self._sizes
         shares /= shares.sum(axis=-1, keepdims=True)
         return shares
 
@@ -295,7 +338,8 @@ class Multinomial(Words):
             return np.zeros((*eta.shape[:-1], 1))
         top = used.max(axis=-1, keepdims=True)
         with np.errstate(invalid="ignore", over="ignore"):
-            found = top + np.log(np.exp(used - top).sum(axis=-1, keepdims=True))
+            terms = np.exp(used - top) * self._sizes
+            found = top + np.log(terms.sum(axis=-1, keepdims=True))
         return np.where(np.isnan(found), np.inf, found)
 
     def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
@@ -323,17 +367,18 @@ class Multinomial(Words):
         return self._shares(eta)
 
     def natural(self, mean: Floats) -> Floats:
-        return self._kept(np.log(np.maximum(mean, _EDGE)))
+        return self._kept(np.log(np.maximum(mean / self._sizes, _EDGE)))
 
     def estimate(self, counts: Floats, sums: Floats) -> Floats:
         # A class without any word has those of all classes.
         empty = counts[:, 0] <= 0.0
         if empty.any():
-            pooled = sums.sum(axis=0) + self._kept(np.ones(sums.shape[1]))
+            pooled = sums.sum(axis=0) + self._kept(np.ones(sums.shape[1]) * self._sizes)
             sums = np.where(empty[:, None], pooled, sums)
             counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
         counts = np.maximum(counts, _EDGE)
-        return self._kept(np.log(np.maximum(sums, _EDGE * counts)) - np.log(counts))
+        by_word = sums / self._sizes
+        return self._kept(np.log(np.maximum(by_word, _EDGE * counts)) - np.log(counts))
 
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
         raise not_drawn()
@@ -382,29 +427,30 @@ class BinaryWords(Words):
         return onehot.sum(axis=0)[:, None]
 
     def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
-        sums = self._kept(np.full((n_classes, self.n_statistics), float(self.alpha)))
+        sums = self._kept(np.full((n_classes, self.n_statistics), self.alpha * self._sizes))
         return np.full((n_classes, 1), 2.0 * self.alpha), sums
 
     def log_partition(self, eta: Floats) -> Floats:
-        return np.asarray(self._kept(np.logaddexp(0.0, eta)).sum(axis=-1, keepdims=True))
+        terms = self._sizes * np.logaddexp(0.0, eta)
+        return np.asarray(self._kept(terms).sum(axis=-1, keepdims=True))
 
     def log_base_measure(self, X: Any) -> Floats:
         return np.zeros((X.shape[0], 1))
 
     def mean(self, eta: Floats) -> Floats:
-        return self._kept(np.asarray(expit(eta)))
+        return self._kept(np.asarray(self._sizes * expit(eta)))
 
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
-        return self._kept(expit(eta) * expit(-eta) * direction)
+        return self.hessian_diagonal(eta) * direction
 
     def hessian_diagonal(self, eta: Floats) -> Floats:
-        return self._kept(expit(eta) * expit(-eta))
+        return self._kept(self._sizes * expit(eta) * expit(-eta))
 
     def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
-        return self._kept(vector / np.maximum(expit(eta) * expit(-eta), 1e-300))
+        return self._kept(vector / np.maximum(self.hessian_diagonal(eta), 1e-300))
 
     def natural(self, mean: Floats) -> Floats:
-        inside = np.clip(mean, _EDGE, 1.0 - _EDGE)
+        inside = np.clip(mean / self._sizes, _EDGE, 1.0 - _EDGE)
         return self._kept(np.log(inside) - np.log1p(-inside))
 
     def estimate(self, counts: Floats, sums: Floats) -> Floats:

@@ -23,7 +23,7 @@ from crossfade.errors import (
     TradeoffWarning,
 )
 from crossfade.optim.solver import Solution
-from crossfade.tradeoff.binding import bind, has_missing, summarise
+from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
@@ -231,6 +231,8 @@ def fit_tradeoff(
     DomainError
         If the density does not take the rows' cells.
     """
+    if tradeoff != 1.0:
+        density, rows = compact(density, rows)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
     objective = options.objective(rows, bound).with_tradeoff(tradeoff)
     begin = cold_start(objective)
@@ -251,9 +253,10 @@ def fit_tradeoff(
         )
         warned = (TradeoffWarning(message), *warned)
     nothing = np.array([np.nan])
+    density, optimum = objective.spread(solution.theta)
     return Fitted(
-        density=objective.density,
-        optimum=objective.parameters(solution.theta),
+        density=density,
+        optimum=optimum,
         class_weights=rows.class_weights,
         shift=options.prior_shift(rows.class_weights),
         tradeoff=objective.tradeoff,
@@ -297,16 +300,21 @@ def choose_tradeoff(
     """
     objectives = []
     for density in densities:
-        rows, bound, _ = bound_rows(rows, density)
-        objectives.append(options.objective(rows, bound))
+        density, own = compact(density, rows)
+        own, bound, _ = bound_rows(own, density)
+        objectives.append(options.objective(own, bound))
+    rows = replace(rows, has_missing=objectives[-1].rows.has_missing)
     shift = options.prior_shift(rows.class_weights)
 
     def refit(variants: Sequence[Density]) -> Refit:
         # A fold's choice may leave nothing that variants differ in.
         last = len(variants) - 1
-        return lambda variant, part: options.objective(
-            part, bind(variants[min(variant, last)], part)
-        )
+
+        def of_part(variant: int, part: LabelledRows) -> TradeoffObjective:
+            density, part = compact(variants[min(variant, last)], part)
+            return options.objective(part, bind(density, part))
+
+        return of_part
 
     def without(train: Integers) -> tuple[LabelledRows, Refit]:
         if by_fold is None:
@@ -328,7 +336,7 @@ def choose_tradeoff(
     # What all classes have in common, the points at λ = 0 leave open.
     undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
     return Fitted(
-        density=pool.objective.density,
+        density=pool.density,
         optimum=pool.parameters,
         class_weights=rows.class_weights,
         shift=shift,

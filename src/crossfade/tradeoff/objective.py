@@ -140,6 +140,31 @@ class TradeoffObjective:
             return 1.0
         return self.density.penalty_profile[self.passes.free]
 
+    @property
+    def _penalises_words(self) -> bool:
+        """Return whether the penalty is on what words weigh once A is zero."""
+        return self.has_missing and self.density.per_word and self.tradeoff > 0.0
+
+    def _centred(self, theta: Floats) -> Floats:
+        """Return what is penalised, centred over classes, (n_classes, n_free).
+
+        Of words that is their weights once A is zero: no other multiple of θ changes the density.
+        """
+        weights, passes = self.split(theta)[0], self.passes
+        if self._penalises_words:
+            weights = self.density.normalised(passes.at(theta).natural)[0] * passes.scale
+            weights = weights[:, passes.free]
+        return weights - weights.mean(axis=0)
+
+    def _pull(self, centred: Floats) -> Floats:
+        """Return the penalty's gradient in what is penalised."""
+        return (1.0 - self.tradeoff) * self._penalty * (self._profile * centred)
+
+    def _pulls_of_words(self, pull: Floats) -> Floats:
+        """Return the sum of a gradient over each factor of words, (n_classes, n_factors)."""
+        pulls = by_factor(pull, self.passes.free_factors, self.density.n_factors)
+        return np.where(self.density.word_factors, pulls, 0.0)
+
     def with_tradeoff(self, tradeoff: float) -> Self:
         """Return the same objective at another λ; the data are shared."""
         lam, passes = self._attainable(tradeoff), self.passes
@@ -223,6 +248,17 @@ class TradeoffObjective:
             eta[:, passes.free], parameters.offset + parameters.natural @ passes.mean, tied
         )
 
+    def spread(self, theta: Floats) -> tuple[Density, Parameters]:
+        """Return the density of the rows as they were given, and its parameters."""
+        found = self.parameters(theta)
+        density, natural = self.density.spread(found.natural)
+        return density, replace(found, natural=natural)
+
+    def gather(self, parameters: Parameters) -> Floats:
+        """Return the parameter vector of parameters that :meth:`spread` gives."""
+        natural = self.density.gathered(parameters.natural)
+        return self.theta(replace(parameters, natural=natural))
+
     def generative(self) -> Parameters:
         """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
         return generative(self.bound, self.passes.class_weights)
@@ -258,7 +294,7 @@ class TradeoffObjective:
         partition_weight = np.zeros_like(passes.missing_counts)
         if needs_density:
             at = passes.at(theta)
-            eta, partition = at.natural, at.partition
+            partition = at.partition
             if not np.isfinite(partition).all():
                 return np.inf, np.zeros_like(theta)
             value -= float((partition * passes.missing_counts).sum())
@@ -281,19 +317,15 @@ class TradeoffObjective:
         if lam < 1.0:
             log_sums, sums, mass, lost = passes.row_terms(theta, gradient)
             value += (1.0 - lam) * log_sums
-            by_words = self.has_missing and self.density.per_word and lam > 0.0
-            centred, profile = weights, self._profile
-            if by_words:
-                # What words weigh once A is zero: no other multiple of θ changes the density.
-                centred = (self.density.normalised(eta)[0] * passes.scale)[:, free]
-            centred = centred - centred.mean(axis=0)
-            value += (1.0 - lam) * 0.5 * self._penalty * float((profile * centred**2).sum())
+            centred = self._centred(theta)
+            pull = self._pull(centred)
+            value += 0.5 * float((pull * centred).sum())
             if gradient:
-                pull = (1.0 - lam) * self._penalty * (profile * centred)
-                g_weights = g_weights + (1.0 - lam) * sums + pull
-                if by_words:
-                    pulls = by_factor(pull, passes.free_factors, self.density.n_factors)
-                    partition_weight -= np.where(self.density.word_factors, pulls, 0.0)
+                sums *= 1.0 - lam
+                sums += pull
+                g_weights += sums
+                if self._penalises_words:
+                    partition_weight -= self._pulls_of_words(pull)
                 g_offsets += (1.0 - lam) * mass
                 if self.has_missing:
                     partition_weight += (1.0 - lam) * lost
@@ -442,41 +474,73 @@ class TradeoffObjective:
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
-        """Return v ↦ H v, exact where no cell is missing; a product is one pass over the rows."""
-        passes = self.passes
-        if self.has_missing:
-            raise ValueError("curvature_product: expected complete rows, got missing cells")
+        """Return v ↦ H v, a product one pass over the rows.
+
+        Where a factor's A is not counted once a row, its curvature is left out where it is
+        negative: of documents it is none but far from the optimum.
+        """
+        passes, density = self.passes, self.density
         lam, total = self.tradeoff, passes.total
-        eta_rows, offset, _ = passes.row_coefficients(theta)
+        by_words = self._penalises_words
+        at = passes.row_curvature(theta) if lam < 1.0 else None
         if lam > 0.0:
-            eta = passes.natural(theta)
-            slope = passes.partition_slope(eta)
-            log_terms = self.split(theta)[1] + passes.log_partition(eta).sum(axis=1)
+            eta, slope = passes.at(theta).natural, passes.at(theta).slope
+            log_terms = self.split(theta)[1] + passes.at(theta).partition.sum(axis=1)
             share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-            weight = (lam * (total * share[:, None] + self.bound.prior_counts))[:, passes.factors]
+            weight = lam * (total * share[:, None] + self.bound.prior_counts)
+            if self.has_missing:
+                weight -= passes.missing_counts
+                weight += 0.0 if at is None else (1.0 - lam) * at.lost
+            if by_words:
+                weight -= self._pulls_of_words(self._pull(self._centred(theta)))
+            weight = np.maximum(weight, 0.0)[:, passes.factors]
 
         def product(v: Floats) -> Floats:
             v_weights, v_offsets, v_tied = self.split(v)
             out = np.zeros_like(v)
             o_weights, o_offsets, o_tied = self.split(out)
+            along_slope = None
             if lam > 0.0:
                 full = np.empty((passes.n_classes, passes.tied.size))
                 full[:, passes.free] = v_weights
                 full[:, passes.tied] = v_tied
-                along = v_offsets + (slope * full).sum(axis=1)
+                moved = slope * full
+                along = v_offsets + moved.sum(axis=1)
                 along = lam * total * share * (along - share @ along)
-                bent = self.density.hessian_product(eta, full / passes.scale) / passes.scale
-                bent = bent * weight + along[:, None] * slope
-                o_weights += bent[:, passes.free]
-                o_tied += bent[:, passes.tied].sum(axis=0)
+                bent = density.hessian_product(eta, full / passes.scale)
+                bent /= passes.scale
+                bent *= weight
+                if self.has_missing:
+                    by_slope = by_factor(moved, passes.factors, density.n_factors)
+                    along_slope = np.repeat(along[:, None], density.n_factors, axis=1)
+                else:
+                    bent += along[:, None] * slope
                 o_offsets += along
             else:
                 o_tied += total * v_tied
-            if lam < 1.0:
-                sums, mass = passes.row_product(eta_rows, offset, v_weights, v_offsets)
-                centred = v_weights - v_weights.mean(axis=0)
-                o_weights += (1.0 - lam) * (sums + self._penalty * (self._profile * centred))
+            if at is not None:
+                absent = None if along_slope is None else by_slope
+                sums, mass, lost = at.product(v_weights, v_offsets, absent)
+                centred = v_weights
+                if by_words:
+                    centred = (
+                        centred
+                        - np.where(density.word_factors, by_slope, 0.0)[:, passes.free_factors]
+                    )
+                pull = self._pull(centred - centred.mean(axis=0))
+                sums *= 1.0 - lam
+                o_weights += sums
+                o_weights += pull
                 o_offsets += (1.0 - lam) * mass
+                if along_slope is not None:
+                    along_slope += (1.0 - lam) * lost
+                    if by_words:
+                        along_slope -= self._pulls_of_words(pull)
+            if lam > 0.0:
+                if along_slope is not None:
+                    bent += slope * along_slope[:, passes.factors]
+                o_weights += bent[:, passes.free]
+                o_tied += bent[:, passes.tied].sum(axis=0)
             # The same pinned directions as in the dense matrix.
             o_offsets += total / passes.n_classes * v_offsets.mean()
             if lam == 0.0:

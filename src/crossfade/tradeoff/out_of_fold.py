@@ -138,11 +138,14 @@ def _score_fold(
     for variant in sorted({member.variant for member in members}):
         own = [number for number, member in enumerate(members) if member.variant == variant]
         part = refit(variant, train)
-        points = [members[g].point for g in own]
+        same = [members[g] for g in own]
+        points = [member.point for member in same]
         # The fit of all rows is near, where the fold has chosen the same densities; at the
         # tolerance, nothing of the rows held out is left of it.
-        alike = _is_alike(part.density, members[own[0]].objective.density)
-        near = points if alike else None
+        alike = _is_alike(part.density, same[0].objective.density)
+        near = None
+        if alike:
+            near = [part.gather(at.objective.spread(at.point.solution.theta)[1]) for at in same]
         path = follow(part, [(point.tradeoff, point.l2) for point in points], near=near)
         for g, point in zip(own, path, strict=True):
             at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
@@ -156,7 +159,7 @@ def _is_alike(one: Density, other: Density) -> bool:
         return len(one.parts) == len(other.parts) and all(
             list(a[1]) == list(b[1]) and _is_alike(a[0], b[0]) for a, b in pairs
         )
-    return type(one) is type(other) and one.n_statistics == other.n_statistics
+    return type(one) is type(other) and one.n_spread == other.n_spread
 
 
 # -- leave-one-out ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ it, with coefficients that :meth:`RowPasses.row_coefficients` derives from a par
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ _FAR_FROM_ZERO = 1e3
 
 #: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
 _BLOCK_DOUBLES = 262_144
+
+#: Posteriors that are kept for the products with one Hessian: 32 MB.
+_KEPT_POSTERIORS = 4_194_304
 
 #: Doubles up to which the curvature of all pairs of classes is made in one call.
 _AT_ONCE = 65_536
@@ -62,7 +66,7 @@ class RowPasses(BoundRows):
             return kept[rows]
         return self.density.free_statistics(self.rows.block(rows))
 
-    def _coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
+    def coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
         """Return weights of T̃ as weights of what blocks carry, and what that adds to offsets."""
         _, origin, inverse = self._standardisation
         slopes = standardised * inverse
@@ -85,7 +89,7 @@ class RowPasses(BoundRows):
         s_ik = offset_k + slopes_k·T_i + Σ_f missing_if absent_kf, up to a term common to classes.
         """
         weights, offsets, _ = self.split(theta)
-        eta, moved = self._coefficients(weights)
+        eta, moved = self.coefficients(weights)
         offset = offsets + moved
         if not self.has_missing:
             return eta, offset, None
@@ -109,19 +113,23 @@ class RowPasses(BoundRows):
 
         The scores last until the next block.
         """
-        if self._forms_statistics:
-            carrier = self._carried(rows)
-            scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), len(eta)))
-        else:
-            carrier = self.rows.block(rows)
-            scores = self.density.scores(carrier, self._full(eta))
+        carrier, missing = self.block_carrier(rows, missing=absent is not None)
+        scores = self.block_changes(carrier, eta)
         scores += offset
-        missing = None
-        if absent is not None:
-            missing = self.density.left_out(self.rows.block(rows))
-            if missing is not None:
-                scores += missing @ absent.T
+        if missing is not None and absent is not None:
+            scores += missing @ absent.T
         return carrier, missing, scores
+
+    def block_carrier(self, rows: slice, *, missing: bool) -> tuple[Any, Floats | None]:
+        """Return the block's statistics (or its columns), and which factors are missing."""
+        carrier = self._carried(rows) if self._forms_statistics else self.rows.block(rows)
+        return carrier, self.density.left_out(self.rows.block(rows)) if missing else None
+
+    def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
+        """Return slopes_k·T_i; the scores last until the next block."""
+        if not self._forms_statistics:
+            return self.density.scores(carrier, self._full(slopes))
+        return np.matmul(carrier, slopes.T, out=workspace("scores", len(carrier), len(slopes)))
 
     def block_sums(
         self, carrier: Floats, missing: Floats | None, R: Floats
@@ -388,29 +396,9 @@ class RowPasses(BoundRows):
             for column, j in places(b):
                 H[row, column] += block[i, j]
 
-    def row_product(
-        self, eta: Floats, offset: Floats, v_weights: Floats, v_offsets: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return Σ w J'(diag τ - ττ')J v over the free weights and the offsets."""
-        step, moved = self._coefficients(v_weights)
-        step_offset = v_offsets + moved
-
-        def block(rows: slice) -> tuple[Floats, Floats]:
-            carrier, _, scores = self.block_scores(rows, eta, offset, None)
-            posterior = log_normalise(scores)[1]
-            if self._forms_statistics:
-                change = carrier @ step.T
-            else:
-                change = self.density.scores(carrier, self._full(step))
-            change += step_offset
-            change -= (posterior * change).sum(axis=1)[:, None]
-            change *= posterior
-            weights = self.rows.block_weights(rows)
-            if weights is not None:
-                change *= weights[:, None]
-            return self.block_sums(carrier, None, change)
-
-        return block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+    def row_curvature(self, theta: Floats) -> RowCurvature:
+        """Return Σ w J'(diag τ - ττ')J at θ, as its products."""
+        return RowCurvature(self, theta)
 
     def scores(self, theta: Floats) -> Floats:
         """Return s_ik for all rows, up to a term common to the classes, (n_samples, n_classes)."""
@@ -422,3 +410,91 @@ class RowPasses(BoundRows):
 
         for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
         return out
+
+
+class RowCurvature:
+    """Σ w J'(diag τ - ττ')J by its products with vectors, the posteriors τ kept where they are few.
+
+    `lost` (n_classes, n_factors): Σ w τ of the missing factors.
+    """
+
+    def __init__(self, passes: RowPasses, theta: Floats) -> None:
+        self._passes = passes
+        self._at = passes.row_coefficients(theta)
+        shape = passes.rows.n_samples, passes.n_classes
+        self._kept = np.empty(shape) if shape[0] * shape[1] <= _KEPT_POSTERIORS else None
+        n_missing = 0 if self._at[2] is None else passes.density.n_factors
+        self.lost = np.zeros((passes.n_classes, n_missing))
+        if self._kept is None and not n_missing:
+            return
+        kept = self._kept
+
+        def block(rows: slice) -> Floats:
+            _, missing, posterior = self._posterior(rows)
+            if kept is not None:
+                kept[rows] = posterior
+            if missing is None:
+                return np.zeros_like(self.lost)
+            weights = passes.rows.block_weights(rows)
+            return (posterior if weights is None else posterior * weights[:, None]).T @ missing
+
+        self.lost = block_sum(block, shape[0], block_rows=passes.block_rows)
+
+    def _posterior(self, rows: slice) -> tuple[Floats, Floats | None, Floats]:
+        """Return a block's statistics, missing factors and posteriors."""
+        carrier, missing, scores = self._passes.block_scores(rows, *self._at)
+        return carrier, missing, log_normalise(scores)[1]
+
+    def _block(self, rows: slice) -> tuple[Any, Floats | None, Floats]:
+        """Return the same, the posteriors kept where they can be."""
+        if self._kept is None:
+            return self._posterior(rows)
+        carrier, missing = self._passes.block_carrier(rows, missing=self._at[2] is not None)
+        return carrier, missing, self._kept[rows]
+
+    def squares(self) -> Floats:
+        """Return Σ w τ(1-τ) T̃² by class: the diagonal, but for missing factors."""
+        passes = self._passes
+
+        def block(rows: slice) -> tuple[Floats, Floats, Floats]:
+            _, _, posterior = self._block(rows)
+            spread = posterior * (1.0 - posterior)
+            weights = passes.rows.block_weights(rows)
+            if weights is not None:
+                spread *= weights[:, None]
+            X, density = passes.rows.block(rows), passes.density
+            sums = density.weighted_sums(X, spread)
+            return density.square_sums(X, spread), sums, spread.sum(axis=0)
+
+        squares, sums, mass = block_sum(block, passes.rows.n_samples, block_rows=passes.block_rows)
+        free, mean = passes.free, passes.free_mean
+        centred = squares[:, free] - 2.0 * mean * sums[:, free] + mass[:, None] * mean**2
+        return np.maximum(centred, 0.0) / passes.free_scale**2
+
+    def product(
+        self, v_weights: Floats, v_offsets: Floats, v_absent: Floats | None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the product over the free weights, the offsets and the missing factors' terms."""
+        passes = self._passes
+        step, moved = passes.coefficients(v_weights)
+        step_offset = v_offsets + moved
+        if v_absent is not None:
+            v_absent = v_absent + by_factor(
+                step * passes.free_mean, passes.free_factors, passes.density.n_factors
+            )
+
+        def block(rows: slice) -> tuple[Floats, Floats, Floats]:
+            carrier, missing, posterior = self._block(rows)
+            change = passes.block_changes(carrier, step)
+            change += step_offset
+            if missing is not None and v_absent is not None:
+                change += missing @ v_absent.T
+            change -= (posterior * change).sum(axis=1)[:, None]
+            change *= posterior
+            weights = passes.rows.block_weights(rows)
+            if weights is not None:
+                change *= weights[:, None]
+            lost = np.zeros_like(self.lost) if missing is None else change.T @ missing
+            return *passes.block_sums(carrier, missing, change), lost
+
+        return block_sum(block, passes.rows.n_samples, block_rows=passes.block_rows)

@@ -149,10 +149,10 @@ def minimise(
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
         above = objective.with_tradeoff(_LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
-    # Hessian products are those of complete rows.
-    productless = not is_dense(objective) and objective.has_missing
+    # Far from the optimum, missing cells bend the function down.
+    productless = not is_dense(objective) and objective.has_missing and not sparse
     few = objective.rows.n_samples < _MANY_ROWS
-    if productless or sparse or (few and _has_many_classes(objective)):
+    if productless or (few and not sparse and _has_many_classes(objective)):
         solution = _by_classes(objective, start, newton_tol, max_iter)
         if solution.converged or productless:
             return solution
@@ -308,18 +308,18 @@ def follow(
     points: Sequence[tuple[float, float]],
     *,
     tol: float = 1e-4,
-    near: Sequence[PathPoint] | None = None,
+    near: Sequence[Floats] | None = None,
 ) -> list[PathPoint]:
     """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
 
-    Takes near: the same points of much the same rows, where a fit starts if that is lower.
+    Takes near: the fits of much the same rows, where a fit starts if that is lower.
     """
     found: list[PathPoint] = []
     for number, (tradeoff, l2) in enumerate(points):
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
         start = _nearest(found, tradeoff, l2)
         if near is not None and tradeoff < 1.0:
-            start = _lower(at, near[number].solution.theta, start)
+            start = _lower(at, near[number], start)
         # Words are rare: what is a small gradient per row is none of theirs.
         own = _OF_WORDS_TOL * tol if objective.density.reads_words else tol
         solution = minimise(at, cold_start(at) if start is None else start, tol=own)

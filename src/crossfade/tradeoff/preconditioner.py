@@ -100,8 +100,9 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
     )
     total, free = passes.total, passes.free
     share = np.maximum(passes.class_weights / total, 1.0 / total)
-    scale = (1.0 - lam) * total * (share * (1.0 - share))[:, None] * density.mean_squares
-    scale += (1.0 - lam) * objective.l2 * density.penalty_profile
+    scale = (1.0 - lam) * objective.l2 * np.tile(density.penalty_profile, (share.size, 1))
+    if lam < 1.0:
+        scale[:, free] += (1.0 - lam) * passes.row_curvature(theta).squares()
     if lam > 0.0:
         counts = (bound.counts + bound.prior_counts)[:, density.factors]
         curvature = density.hessian_diagonal(passes.natural(theta))

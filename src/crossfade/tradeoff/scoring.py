@@ -129,10 +129,10 @@ class Scorer:
 
 def held_out_scores(objective: TradeoffObjective, theta: Floats, rows: LabelledRows) -> Floats:
     """Return the class scores that a fit on other rows gives these rows."""
-    parameters = objective.parameters(theta)
-    partition = objective.density.log_partition(parameters.natural)
+    density, parameters = objective.spread(theta)
+    partition = density.log_partition(parameters.natural)
     scorer = Scorer(
-        objective.density,
+        density,
         parameters,
         bool(np.isfinite(partition).all()),
         objective.passes.n_classes // rows.n_classes,

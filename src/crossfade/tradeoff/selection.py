@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
+from crossfade.densities.base import Density
 from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import choose
@@ -259,6 +260,7 @@ class Pool:
     """A fitted pool.
 
     `objective`: Of the largest family in it.
+    `density`: Of the same, bound to the rows as they were given.
     `parameters`: The weighted mean of the members' parameters.
     `scale`: Power to which its posterior, relative to the class shares, is raised.
     `members`: Those with weight, at their optimum to full tolerance.
@@ -266,6 +268,7 @@ class Pool:
     """
 
     objective: TradeoffObjective
+    density: Density
     parameters: Parameters
     scale: float
     members: tuple[Member, ...]
@@ -278,7 +281,7 @@ class Pool:
         worst = max(found, key=lambda solution: solution.gradient_norm)
         return replace(
             worst,
-            theta=self.objective.theta(self.parameters),
+            theta=self.objective.gather(self.parameters),
             value=float(self.weights @ [solution.value for solution in found]),
             n_iter=sum(solution.n_iter for solution in found),
             converged=all(solution.converged for solution in found),
@@ -302,15 +305,18 @@ def polish(selection: Selection) -> Pool:
     n_rows = selection.members[0].objective.rows.n_samples
     members = map_fits(exact, [int(g) for g in kept], n_rows)
     weights = selection.shares[kept]
-    largest = min(members, key=lambda member: member.variant).objective
-    found = [m.objective.parameters(m.point.solution.theta) for m in members]
+    first = min(range(len(members)), key=lambda g: members[g].variant)
+    densities, found = zip(
+        *(m.objective.spread(m.point.solution.theta) for m in members), strict=True
+    )
+    density = densities[first]
     mean = Parameters(
         np.tensordot(weights, [p.natural for p in found], axes=1),
         np.tensordot(weights, [p.offset for p in found], axes=1),
     )
     # A mean of logarithms: what all classes have in common is left to make the shares sum to one.
-    log_shares = mean.offset + largest.density.log_partition(mean.natural).sum(axis=1)
+    log_shares = mean.offset + density.log_partition(mean.natural).sum(axis=1)
     total = np.logaddexp.reduce(log_shares)
     if np.isfinite(total):
         mean = replace(mean, offset=mean.offset - total)
-    return Pool(largest, mean, selection.scale, tuple(members), weights)
+    return Pool(members[first].objective, density, mean, selection.scale, tuple(members), weights)
