@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -12,14 +12,26 @@ __all__ = ["Finding", "as_json"]
 
 
 class Finding:
-    """A dataclass of findings. A field's metadata may give another `key` for it."""
+    """A dataclass of findings, which has one way to JSON.
+
+    `KEYS`: What its JSON holds where that is not its fields (whose metadata may give another
+        `key`): by key an attribute, "mapping.key" of one, or a mapping of more such keys.
+    """
+
+    KEYS: ClassVar[Mapping[str, Any]] = {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names, ready for strict JSON."""
-        return {
-            each.metadata.get("key", each.name): as_json(getattr(self, each.name))
-            for each in fields(cast(Any, self))
-        }
+        """Return what was found in dictionaries, lists, text, numbers and None: strict JSON."""
+        own = {f.metadata.get("key", f.name): f.name for f in fields(cast(Any, self))}
+        return cast(dict[str, Any], _named(self, self.KEYS or own))
+
+
+def _named(record: Any, keys: str | Mapping[str, Any]) -> Any:
+    if isinstance(keys, Mapping):
+        return {key: _named(record, inner) for key, inner in keys.items()}
+    name, _, of_mapping = keys.partition(".")
+    value = getattr(record, name)
+    return as_json(value.get(of_mapping) if of_mapping else value)
 
 
 def as_json(value: Any) -> Any:

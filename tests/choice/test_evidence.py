@@ -159,7 +159,7 @@ def test_tails_keep_units_weights_and_missing_cells():
 def test_a_given_tradeoff_goes_by_type():
     X, y = columns()
     model = NaiveBayes(tradeoff=1).fit(X, y)
-    assert {one["reason"] for one in model.density_report_} == {"by the column's type"}
+    assert {one["by"] for one in model.density_report_} == {"type"}
     assert set(model.schema_.kinds) == {"continuous"}
 
 

@@ -20,7 +20,7 @@ from crossfade.comparison import compare
 from crossfade.comparison.references import references
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.evaluation.splits import repeated_splits
-from crossfade.report.numbers import figure
+from crossfade.evidence.numbers import figure
 from tests.comparison.standins import Blend, blends
 
 
@@ -150,6 +150,44 @@ def test_json_is_strict_and_holds_what_frame_holds(result):
         gap = model["difference_to_best"]["brier"]
         assert row["brier_difference"] == (gap["mean"] if gap else None)
     assert content["curve"]["sizes"][-1] == content["splits"]["train_rows"] == 96
+
+
+def test_json_keeps_the_names_that_others_read(result):
+    content = result.to_dict()
+    scores = ["log_loss", "brier", "error"]
+    estimate = ["mean", "standard_error", "low", "high"]
+    assert " ".join(content) == (
+        "data splits criterion best models ends curve doubling_the_rows details notes verdict "
+        "seconds versions"
+    )
+    assert " ".join(content["data"]) == (
+        "rows columns rows_dropped classes class_counts column_kinds column_densities "
+        "density_reasons densities_by missing_cells"
+    )
+    assert " ".join(content["splits"]) == (
+        "finished asked ended train_rows test_rows random_state complete"
+    )
+    for model in content["models"]:
+        assert " ".join(model) == (
+            "name family tradeoff splits log_loss brier error fit_seconds difference_to_best "
+            "chosen_tradeoff failure"
+        )
+        assert list(model["brier"]) == estimate
+        assert list(model["difference_to_best"]) == scores
+    assert " ".join(content["ends"]) == (
+        "family generative discriminative discriminative_minus_generative crossing"
+    )
+    assert " ".join(content["curve"]) == "sizes mean splits interval"
+    assert " ".join(content["details"]) == (
+        "rows splits family assumption tradeoffs path chosen method view weights calibration "
+        "ranking notes"
+    )
+    assert " ".join(content["details"]["view"]) == "points codes low high surfaces agreement"
+    weights = content["details"]["weights"]
+    assert " ".join(weights) == "bars path generative discriminative change"
+    assert list(weights["change"]) == ["value", "standard_error", "low", "high"]
+    for one in content["details"]["calibration"].values():
+        assert " ".join(one) == "mean frequency low high share error"
 
 
 def test_the_page_has_the_bands_of_the_curve(result):

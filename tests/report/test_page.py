@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from crossfade.charts.theme import labels, shown, themed
 from crossfade.charts.tradeoff import weight_ends, weight_path
 from crossfade.cli import main
 from crossfade.errors import DataError
+from crossfade.evidence.comparison import TableOrigin
 from crossfade.report.figures import CHARTS
 from crossfade.report.markdown import to_markdown
 from crossfade.report.page import draw, render_message, render_page
@@ -58,9 +60,9 @@ def numbers(content) -> set[float]:
 
 @pytest.mark.parametrize("which", ["result", "hostile_result"])
 def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, request):
-    content = json.loads(json.dumps(request.getfixturevalue(which).to_dict()))
-    known = numbers(content)
-    found = Figures(render_page(content)).found
+    shown_ = request.getfixturevalue(which)
+    known = numbers(json.loads(json.dumps(shown_.to_dict())))
+    found = Figures(render_page(shown_)).found
     assert len(found) > 60
     for value, text in found:
         number = float(value)
@@ -74,10 +76,8 @@ def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, reques
 
 
 def test_the_page_has_the_same_size_whatever_the_rows_and_says_what_is_a_sample(result):
-    content = json.loads(json.dumps(result.to_dict()))
-    assert len(content["details"]["view"]["points"]) <= 400
-    content["data"]["rows"] = 1_000_000
-    page = render_page(content)
+    assert len(result.details.view.points) <= 400
+    page = replace(result, data=replace(result.data, n_rows=1_000_000)).to_html()
     assert 900_000 < len(page.encode()) < 2_000_000
     said = 'come from a stratified sample of <data value="160">160</data> rows'
     assert page.count(said) == 1
@@ -104,20 +104,21 @@ def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
     report = model.fit(frame, y).density_report_
     assert data["column_densities"] == [one["density"] for one in report]
     assert data["density_reasons"] == [one["reason"] for one in report]
-    assert report[0]["density"] == "categorical"
-    shown_ = {row["name"]: row for row in sections(result.to_dict())["data"]["columns"]}
-    assert shown_["code"]["density"] == "categorical"
-    assert shown_["code"]["reason"].startswith("out-of-fold log-loss of the column alone: gaussian")
-    assert shown_["given"]["density"] == "Gaussian"
-    assert shown_["given"]["reason"] == "given"
-    assert shown_["size"]["density"] == "Johnson's S_U"
-    assert shown_["size"]["reason"].startswith("out-of-fold log-loss of the column alone: johnson")
-    assert "poisson 0." in shown_["visits"]["reason"]
-    assert shown_["nothing"]["reason"] == "no cell with a value"
+    rows = {row.name: row for row in sections(result)["columns"]}
+    assert [row.reason for row in rows.values()] == data["density_reasons"]
+    assert rows["code"].density == "categorical"
+    assert rows["code"].reason.startswith("out-of-fold log-loss of the column alone: gaussian")
+    assert rows["given"].density == "Gaussian"
+    assert rows["given"].reason == "given"
+    assert rows["size"].density == "Johnson's S_U"
+    assert rows["size"].reason.startswith("out-of-fold log-loss of the column alone: johnson")
+    assert "poisson 0." in rows["visits"].reason
+    assert rows["nothing"].reason == "by the column's type: numbers unlike counts"
+    assert rows["nothing"].missing == n
 
 
 def test_it_is_safe_json_inside_html(hostile_result):
-    page = render_page(hostile_result.to_dict() | {"source": HOSTILE[1], "target": HOSTILE[0]})
+    page = render_page(hostile_result, TableOrigin(HOSTILE[1], HOSTILE[0], 0, ()))
     assert "<img src=x" not in page
     # One policy, one script that may run, the data, and nothing else.
     assert page.count("<script>") == 1
@@ -126,9 +127,7 @@ def test_it_is_safe_json_inside_html(hostile_result):
 
 
 def test_an_interrupted_run_still_has_a_page(result):
-    import dataclasses
-
-    stopped = dataclasses.replace(result, ended="keyboard", curve=None, ends=None, details=None)
+    stopped = replace(result, ended="keyboard", curve=None, ends=None, details=None)
     page = stopped.to_html()
     assert "stopped early" in page
     assert page.count("data-chart=") == 1
@@ -141,16 +140,16 @@ def test_a_run_under_way_shows_the_table_so_far():
 
     def watch(status):
         if (found := status.partial()) is not None:
-            so_far, steps = found.to_dict(), (status.done, status.total)
-            pages.append((status.done, render_message("Now", status.doing, steps, so_far), so_far))
+            steps = (status.done, status.total)
+            pages.append((status.done, render_message("Now", status.doing, steps, found), found))
 
     compare(X, y, models=models, n_splits=3, evidence=False, watch=watch)
-    for done, page, content in pages:
+    for done, page, found in pages:
         assert "The table so far" in page
         assert "<b>one</b>" not in page
         assert "None" not in page
         assert "nan" not in page
-        assert {float(value) for value, _ in Figures(page).found} <= numbers(content)
+        assert {float(value) for value, _ in Figures(page).found} <= numbers(found.to_dict())
         # One split has no spread.
         assert ("±" in page) == (done > 2)
 
@@ -169,7 +168,7 @@ def test_a_chart_that_is_not_there_is_refused_by_name(result, hostile_result):
     with pytest.raises(DataError, match=r"chart: expected one of differences, learning, .* 'pie'"):
         result.plot("pie")
     with pytest.raises(DataError, match="one that this comparison has data for, got 'roc'; there"):
-        draw(hostile_result.to_dict(), "roc")
+        draw(hostile_result, "roc")
 
 
 def test_cells_hold_the_most_probable_class_and_its_posterior():
@@ -214,7 +213,7 @@ def test_labels_differ_and_show_what_cannot_be_seen():
 
 
 def test_markdown_has_verdict_and_table(result, hostile_result):
-    text = to_markdown(result.to_dict())
+    text = to_markdown(result)
     assert text.startswith("1. ")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 2 + 3

@@ -49,6 +49,15 @@ DENSITY_OF_KIND = {
 }
 KIND_OF_DENSITY = {name: density.kind for name, density in DENSITIES.items()} | {"text": "text"}
 
+#: What columns of a type have in common, by the density that all of them get.
+_TYPES = {
+    "gaussian": "numbers unlike counts",
+    "poisson": "whole numbers from 0, like counts",
+    "bernoulli": "yes or no, or 0 and 1 alone",
+    "categorical": "text or categories",
+    "text": "text of many words",
+}
+
 #: Folds for the evidence on columns, and most rows that it is taken from.
 _FOLDS = 5
 _ROWS = 20_000
@@ -109,7 +118,7 @@ def in_words(choice: ColumnChoice) -> str:
     if choice.density == "none":
         return "nearly every row has a value of its own: an identifier, which is left out"
     if choice.reason is Reason.TYPE:
-        return "by the column's type"
+        return f"by the column's type: {_TYPES.get(choice.name, choice.name)}"
     if choice.reason is Reason.GIVEN:
         return "given"
     if choice.reason is Reason.NEAR_ZERO_VARIANCE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import inf, nan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,10 @@ from crossfade.commands.options import (
     Text,
     TrainSize,
 )
+
+if TYPE_CHECKING:
+    from crossfade.commands.tables import OpenTable
+    from crossfade.comparison import ComparisonResult
 
 __all__ = ["register"]
 
@@ -105,20 +109,22 @@ def compare(
     print_result(result, table)
     # What was found is shown by now, and a file that cannot be written does not keep the other.
     with ExitStack() as files:
-        content = table.to_dict() | {"command": command_line()} | result.to_dict()
+        command = command_line()
         if out is not None:
-            files.callback(_write_page, out, content)
+            files.callback(_write_page, out, result, table, command)
         if json is not None:
+            content = table.to_dict() | {"command": command} | result.to_dict()
             files.callback(write_json, json, content)
     if result.ended == "keyboard":
         raise KeyboardInterrupt
 
 
-def _write_page(path: Path, content: dict[str, Any]) -> None:
+def _write_page(path: Path, result: ComparisonResult, table: OpenTable, command: str) -> None:
     from crossfade.files import write_whole
     from crossfade.report.page import render_page
 
-    write_whole(path, render_page(content).encode("utf-8", errors="replace"))
+    page = render_page(result, table, command=command)
+    write_whole(path, page.encode("utf-8", errors="replace"))
 
 
 def _seconds(text: str) -> float:

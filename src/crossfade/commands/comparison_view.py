@@ -21,8 +21,9 @@ from rich.text import Text
 
 from crossfade.commands.output import console, list_item, plain, shortened
 from crossfade.commands.stopping import working
-from crossfade.comparison.results import ComparisonResult, ModelResult, Status
+from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
+from crossfade.evidence.comparison import ModelResult
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable

@@ -24,7 +24,7 @@ from crossfade.commands.tables import OpenTable
 from crossfade.comparison import compare
 from crossfade.comparison.models import SHORT_NAMES
 from crossfade.comparison.problem import ComparisonTask, read_problem
-from crossfade.comparison.results import Status
+from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.errors import DataError
 from crossfade.report.figures import METRICS
 from crossfade.report.page import check_installed, render_message, render_page
@@ -115,7 +115,7 @@ class Explorer:
     random_state: int
     problem: ComparisonTask = field(init=False)
     doing: tuple[PageChoice, int, int, str] | None = None
-    so_far: tuple[float, dict[str, Any]] | None = None
+    so_far: tuple[float, ComparisonResult] | None = None
 
     def __post_init__(self) -> None:
         self.problem = read_problem(self.table.X, self.table.y)
@@ -133,7 +133,7 @@ class Explorer:
             if self.so_far is None or monotonic() - self.so_far[0] > _TABLE_SECONDS:
                 found = status.partial()
                 if found is not None:
-                    self.so_far = monotonic(), found.to_dict()
+                    self.so_far = monotonic(), found
 
         self.so_far = None
         self.doing = (choice, 0, 1, "reading the table")
@@ -148,8 +148,7 @@ class Explorer:
                 random_state=self.random_state,
                 watch=watch,
             )
-            content = self.table.to_dict() | result.to_dict()
-            return render_page(content, self._controls(choice))
+            return render_page(result, self.table, controls=self._controls(choice))
         finally:
             if is_wanted():  # else the next page is under way already
                 self.doing = self.so_far = None

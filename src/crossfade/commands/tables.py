@@ -12,30 +12,23 @@ import numpy as np
 
 from crossfade import datasets
 from crossfade.errors import DataError
+from crossfade.evidence.comparison import TableOrigin
 
 __all__ = ["OpenTable", "open_table"]
 
 
 @dataclass(frozen=True)
-class OpenTable:
+class OpenTable(TableOrigin):
     """A table with its target taken out.
 
-    `name`: What the user called it: a path, or the name of a data set.
-    `target`: Name of the target column.
     `X` (n_rows, n_columns): The other columns.
     `y` (n_rows,): The target.
-    `n_dropped`: Rows left out because their target is missing.
     `names`: Names of the columns.
-    `notes`: What was done on opening, for the reader.
     """
 
-    name: str
-    target: str
     X: Any
     y: Any
-    n_dropped: int
     names: tuple[str, ...]
-    notes: tuple[str, ...]
 
     def named(self) -> OpenTable:
         """Return the same with columns that have names, also where a data set is an array."""
@@ -44,15 +37,6 @@ class OpenTable:
         import polars as pl
 
         return replace(self, X=pl.DataFrame(self.X, schema=list(self.names)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return where the data came from and what was done on opening."""
-        return {
-            "source": self.name,
-            "target": self.target,
-            "rows_without_target": self.n_dropped,
-            "opening_notes": list(self.notes),
-        }
 
 
 def open_table(
@@ -80,7 +64,7 @@ def open_table(
         notes.append(f"{rows} no {label} and {left} left out.")
     if drop:
         notes.append(f"Left out as asked: {', '.join(drop)}.")
-    return OpenTable(name, label, X, data.y, data.n_dropped, names, tuple(notes))
+    return OpenTable(name, label, data.n_dropped, tuple(notes), X, data.y, names)
 
 
 def _without(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from crossfade.comparison.compare import compare
 from crossfade.comparison.models import all_models, choose_models, default_models
-from crossfade.comparison.results import ComparisonResult, ModelResult
+from crossfade.comparison.results import ComparisonResult
+from crossfade.evidence.comparison import ModelResult
 
 __all__ = [
     "ComparisonResult",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
-from crossfade.evaluation.scores import Estimate, estimate
+from crossfade.evaluation.scores import estimate
+from crossfade.evidence.details import Calibration, Ranking
 
-__all__ = ["Calibration", "Ranking", "calibrate", "rank"]
+__all__ = ["calibrate", "rank"]
 
 _BINS = 10
 
@@ -20,26 +19,6 @@ _BINS = 10
 _GRID = np.linspace(0.0, 1.0, 51)
 
 _QUANTILE = float(stats.norm.ppf(0.975))
-
-
-@dataclass(frozen=True)
-class Calibration(Finding):
-    """Predicted probabilities against what happened, in bins.
-
-    `mean` (n_bins,): Mean predicted probability of the bin; empty bins are left out.
-    `frequency`, `low`, `high` (n_bins,): How often it happened, with a 95 % interval (Wilson 1927).
-        A row that is a test row of several splits counts once in it.
-    `share` (n_bins,): Share of the predictions in the bin.
-    `error`: Expected calibration error: the mean over predictions of the distance between bin's
-        mean and frequency, by split.
-    """
-
-    mean: Floats
-    frequency: Floats
-    low: Floats
-    high: Floats
-    share: Floats
-    error: Estimate
 
 
 def calibrate(
@@ -79,25 +58,6 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _QUANTILE / (1 + z2 / n) * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-
-
-@dataclass(frozen=True)
-class Ranking(Finding):
-    """How well the second class's probability ranks rows, averaged over splits.
-
-    `place` (n_places,): False-positive rates, and recalls.
-    `true_positive` (n_places,): Mean true-positive rate at each false-positive rate.
-    `precision` (n_places,): Mean precision at each recall.
-    `area`, `average_precision`: Area under the ROC curve, ties counting half; average precision.
-    `prevalence`: Share of the second class: the precision of guessing.
-    """
-
-    place: Floats
-    true_positive: Floats
-    precision: Floats
-    area: Estimate
-    average_precision: Estimate
-    prevalence: float
 
 
 def rank(scores: Sequence[Floats], truths: Sequence[Integers], test_to_train: float) -> Ranking:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import Pipeline
 
-from crossfade._findings import Finding, as_json
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
-from crossfade.comparison.calibration import Calibration, Ranking, calibrate, rank
-from crossfade.comparison.effects import Bar, Probes, jackknife, make_probes, weights
+from crossfade.comparison.calibration import calibrate, rank
+from crossfade.comparison.effects import Probes, jackknife, make_probes, weights
 from crossfade.comparison.models import ModelFamily
 from crossfade.comparison.plane import (
     agreement,
@@ -28,11 +26,12 @@ from crossfade.comparison.plane import (
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.evaluation.splits import Split, repeated_splits
+from crossfade.evidence.details import Details, View, Weights
 from crossfade.processes import map_in_order
 from crossfade.table.preparation import WithWords
 from crossfade.table.schema import Schema
 
-__all__ = ["Details", "Subject", "count_steps", "find_details", "keeps_posteriors"]
+__all__ = ["Subject", "count_steps", "find_details", "keeps_posteriors"]
 
 #: Directions of words among which the view is looked for.
 _WORD_DIRECTIONS: Final = 50
@@ -49,112 +48,6 @@ _SHOWN_ROWS: Final = 400
 
 #: Splits that the two ends and the best model are fitted on once more.
 _MOST_SPLITS: Final = 20
-
-
-@dataclass(frozen=True)
-class View(Finding):
-    """A model family's posterior over two discriminant directions, along the path.
-
-    `points` (n_shown, 2): Rows of the sample.
-    `codes` (n_shown,), int64: Their classes.
-    `low`, `high` (2,): Ends of the part that holds nearly all rows.
-    `surfaces` (n_path, 6, n_classes): See :func:`~crossfade.comparison.plane.posterior_surface`.
-    `agreement` (n_path,): Share of rows at whose place the view shows the class that the model
-        decides for.
-    """
-
-    points: Floats
-    codes: Integers
-    low: Floats
-    high: Floats
-    surfaces: Floats
-    agreement: Floats
-
-
-@dataclass(frozen=True)
-class WeightInterval(Finding):
-    """Weights with 95 % intervals, each of shape (n_bars, n_scores)."""
-
-    value: Floats
-    standard_error: Floats
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, value: Floats, error: Floats, half: float) -> WeightInterval:
-        """Return the interval of `half` standard errors to either side."""
-        return cls(value, error, value - half * error, value + half * error)
-
-
-@dataclass(frozen=True)
-class Weights(Finding):
-    """What each column is worth along the path, and at its ends with uncertainty.
-
-    `path` (n_path, n_bars, n_scores): Log-odds a standard deviation (or a change of category) at
-        each λ; one score for two classes, else one per class. The first is the generative end, the
-        last the discriminative.
-    `generative_error`, `discriminative_error`, `change_error` (n_bars, n_scores): Standard errors
-        of the two ends and of their difference (delete-d jackknife).
-    `half`: How many of them a 95 % interval takes to either side.
-    """
-
-    bars: tuple[Bar, ...]
-    path: Floats
-    generative_error: Floats
-    discriminative_error: Floats
-    change_error: Floats
-    half: float
-
-    @property
-    def generative(self) -> WeightInterval:
-        """The generative end."""
-        return WeightInterval.of(self.path[0], self.generative_error, self.half)
-
-    @property
-    def discriminative(self) -> WeightInterval:
-        """The discriminative end."""
-        return WeightInterval.of(self.path[-1], self.discriminative_error, self.half)
-
-    @property
-    def change(self) -> WeightInterval:
-        """The discriminative end less the generative."""
-        return WeightInterval.of(self.path[-1] - self.path[0], self.change_error, self.half)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the weights, with the ends' intervals, ready for strict JSON."""
-        names = ("bars", "path", "generative", "discriminative", "change")
-        return {name: as_json(getattr(self, name)) for name in names}
-
-
-@dataclass(frozen=True)
-class Details(Finding):
-    """What a comparison's page shows besides the table.
-
-    `n_rows`: Rows that all of it was computed on; fewer than the table has where that is large.
-    `n_splits`: Splits for calibration, ranking and standard errors.
-    `family`, `assumption`: The family whose λ is moved, and what its generative end believes of the
-        columns.
-    `tradeoffs`: The λ of `view` and `weights`, falling.
-    `path`: The out-of-fold losses along the path on all rows, as ``tradeoff_path_`` has them.
-    `chosen`: The λ chosen there.
-    `method`: Where its losses came from.
-    `calibration`, `ranking`: By model; the second for two classes only.
-    `notes`: What could not be computed, and why.
-    """
-
-    n_rows: int = field(metadata={"key": "rows"})
-    n_splits: int = field(metadata={"key": "splits"})
-    family: str | None
-    assumption: str | None
-    tradeoffs: tuple[float, ...]
-    path: Mapping[str, NDArray[np.float64]] | None
-    chosen: float | None
-    method: str | None
-    view: View | None
-    weights: Weights | None
-    calibration: Mapping[str, Calibration]
-    ranking: Mapping[str, Ranking]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -9,33 +9,18 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
+from crossfade.evidence.details import Bar
 from crossfade.table.decoding import decoded_table, table_library
 from crossfade.table.schema import Schema
 
-__all__ = ["Bar", "Probes", "jackknife", "make_probes", "weights"]
+__all__ = ["Probes", "jackknife", "make_probes", "weights"]
 
 #: Columns that are probed; of wider tables those that separate the classes most.
 _MOST_COLUMNS = 40
 
 #: Categories of a column that are probed, besides the most frequent one.
 _MOST_LEVELS = 5
-
-
-@dataclass(frozen=True)
-class Bar(Finding):
-    """One weight's place.
-
-    `column`: Number of the column.
-    `level`: The category, or the second value of a boolean column, whose weight it is; None for a
-        column of numbers.
-    `against`: The category that it is compared with.
-    """
-
-    column: int
-    level: str | None
-    against: str | None
 
 
 @dataclass(frozen=True)

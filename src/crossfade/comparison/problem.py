@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from crossfade._checks import check_number
-from crossfade.comparison.results import DataSummary
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
+from crossfade.evidence.comparison import DataSummary
 
 __all__ = ["ComparisonTask", "check_settings", "read_problem"]
 

@@ -2,181 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from crossfade._findings import Finding, as_json
-from crossfade._optional import import_optional, versions
-from crossfade._typing import Floats
-from crossfade.comparison.details import Details
-from crossfade.comparison.verdict import verdict
+from crossfade._optional import import_optional
 from crossfade.errors import MissingExtraError
-from crossfade.evaluation.crossing import Crossing
-from crossfade.evaluation.result import LearningCurve
-from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate
-from crossfade.report.numbers import figure
+from crossfade.evaluation.scores import METRIC_LABELS, METRICS
+from crossfade.evidence.comparison import Comparison, ModelResult
+from crossfade.evidence.numbers import figure
 
-__all__ = [
-    "ComparisonResult",
-    "DataSummary",
-    "EndsResult",
-    "ModelResult",
-    "Status",
-    "TradeoffChoice",
-]
-
-
-@dataclass(frozen=True)
-class DataSummary(Finding):
-    """The data a comparison was made on.
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        Rows with a label, and columns other than the target.
-    n_dropped : int
-        Rows left out because their label is missing.
-    classes : tuple of str
-        Class labels as text, in sorted order of the labels.
-    class_counts : tuple of int
-        Rows of each class.
-    column_names : tuple of str
-        Columns of the table.
-    column_kinds : tuple of {"continuous", "count", "boolean", "categorical"}
-        What each of them was taken for.
-    column_missing : tuple of int
-        Missing cells of each of them.
-    density_report : tuple of dict
-        The density that naive Bayes gives each of them, and why, as its ``density_report_`` has
-        them; empty before a run.
-    """
-
-    n_rows: int
-    n_columns: int
-    n_dropped: int
-    classes: tuple[str, ...]
-    class_counts: tuple[int, ...]
-    column_names: tuple[str, ...]
-    column_kinds: tuple[str, ...]
-    column_missing: tuple[int, ...]
-    density_report: tuple[Mapping[str, str], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields under their names."""
-        return {
-            "rows": self.n_rows,
-            "columns": self.n_columns,
-            "rows_dropped": self.n_dropped,
-            "classes": list(self.classes),
-            "class_counts": list(self.class_counts),
-            "column_kinds": dict(zip(self.column_names, self.column_kinds, strict=True)),
-            "column_densities": [one["density"] for one in self.density_report],
-            "density_reasons": [one["reason"] for one in self.density_report],
-            "densities_by": [one["by"] for one in self.density_report],
-            "missing_cells": list(self.column_missing),
-        }
-
-
-@dataclass(frozen=True)
-class TradeoffChoice(Finding):
-    """The tradeoff that an automatic choice arrived at.
-
-    Attributes
-    ----------
-    median, smallest, largest : float
-        Over the splits.
-    """
-
-    median: float
-    smallest: float
-    largest: float
-
-
-@dataclass(frozen=True)
-class ModelResult(Finding):
-    """One model's row of the table.
-
-    Attributes
-    ----------
-    name : str
-        Name in the comparison.
-    family : str or None
-        What it shares with the models that differ from it in their tradeoff only.
-    tradeoff : float, "auto" or None
-        The tradeoff asked for; None for a model without one.
-    n_splits : int
-        Splits that it was fitted on, the first ones.
-    scores : mapping of str to ndarray of shape (n_splits,)
-        ``log_loss``, ``brier`` and ``error`` by split; empty if the model failed.
-    estimates : mapping of str to Estimate
-        Their means with standard errors; a metric that the model does not have is left out. Where
-        the best model has other splits, the mean is that one's plus the paired difference, so that
-        means can be compared.
-    differences : mapping of str to Estimate
-        This model minus the best one, paired over the splits that both have; empty for the best.
-    fit_seconds : float or None
-        Wall-clock time of a fit, the median over splits.
-    chosen : TradeoffChoice or None
-        What an automatic tradeoff chose.
-    failure : str or None
-        Why the model could not be fitted.
-    guesses : bool
-        Whether it does not look at the columns (scikit-learn's DummyClassifier).
-    """
-
-    name: str
-    family: str | None
-    tradeoff: float | str | None
-    n_splits: int = 0
-    scores: Mapping[str, Floats] = field(default_factory=dict)
-    estimates: Mapping[str, Estimate] = field(default_factory=dict)
-    differences: Mapping[str, Estimate] = field(default_factory=dict)
-    fit_seconds: float | None = None
-    chosen: TradeoffChoice | None = None
-    failure: str | None = None
-    guesses: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the scores of single splits."""
-        return {
-            "name": self.name,
-            "family": self.family,
-            "tradeoff": self.tradeoff,
-            "splits": self.n_splits,
-            **{metric: as_json(self.estimates.get(metric)) for metric in METRICS},
-            "fit_seconds": self.fit_seconds,
-            "difference_to_best": {m: as_json(self.differences.get(m)) for m in METRICS},
-            "chosen_tradeoff": as_json(self.chosen),
-            "failure": self.failure,
-        }
-
-
-@dataclass(frozen=True)
-class EndsResult(Finding):
-    """The two ends of the best family: the generative and the discriminative fit.
-
-    Attributes
-    ----------
-    family : str
-        The family's label.
-    difference : mapping of str to Estimate
-        Discriminative minus generative, by metric, at all training rows.
-    crossing : mapping of str to Crossing
-        Where the discriminative fit overtakes the generative one, by metric.
-    generative, discriminative : str
-        The names of the two in the curve.
-    """
-
-    family: str
-    generative: str
-    discriminative: str
-    difference: Mapping[str, Estimate] = field(metadata={"key": "discriminative_minus_generative"})
-    crossing: Mapping[str, Crossing]
+__all__ = ["ComparisonResult", "Status"]
 
 
 @dataclass(frozen=True, repr=False)
-class ComparisonResult(Finding):
+class ComparisonResult(Comparison):
     """What :func:`crossfade.compare` found; it makes these, you read them.
 
     Parameters
@@ -223,36 +63,6 @@ class ComparisonResult(Finding):
     ['normal']
     """
 
-    models: tuple[ModelResult, ...]
-    best: str
-    criterion: str
-    data: DataSummary
-    n_splits: int
-    n_splits_asked: int
-    ended: str
-    n_train: int
-    n_test: int
-    random_state: int
-    curve: LearningCurve | None
-    ends: EndsResult | None
-    doubling: Mapping[str, Estimate]
-    details: Details | None
-    notes: tuple[str, ...]
-    seconds: float
-
-    @property
-    def complete(self) -> bool:
-        """Whether neither Ctrl-C nor a time limit ended it."""
-        return self.ended in ("all splits", "settled")
-
-    def __getitem__(self, name: str) -> ModelResult:
-        """Return the result of the model with this name."""
-        for model in self.models:
-            if model.name == name:
-                return model
-        known = ", ".join(repr(model.name) for model in self.models)
-        raise KeyError(f"no model named {name!r} was compared; there are {known}")
-
     def __repr__(self) -> str:
         label = METRIC_LABELS[self.criterion]
         score = self[self.best].estimates[self.criterion]
@@ -272,11 +82,6 @@ class ComparisonResult(Finding):
         generative and discriminative does, the third what more labelled rows promise.
         """
         return " ".join(self.verdict_sentences)
-
-    @property
-    def verdict_sentences(self) -> tuple[str, ...]:
-        """The three sentences of :meth:`verdict`, one by one."""
-        return verdict(self)
 
     def frame(self) -> Any:
         """Return the table as a polars DataFrame, a row a model.
@@ -348,7 +153,7 @@ class ComparisonResult(Finding):
         """
         from crossfade.report.page import draw
 
-        return draw(self.to_dict(), chart)
+        return draw(self, chart)
 
     def to_html(self) -> str:
         """Return the whole finding as one self-contained HTML page.
@@ -362,13 +167,13 @@ class ComparisonResult(Finding):
         """
         from crossfade.report.page import render_page
 
-        return render_page(self.to_dict())
+        return render_page(self)
 
     def to_markdown(self) -> str:
         """Return verdict and table as Markdown."""
         from crossfade.report.markdown import to_markdown
 
-        return to_markdown(self.to_dict())
+        return to_markdown(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Return what notebooks show: the page, in a frame of its own."""
@@ -379,56 +184,6 @@ class ComparisonResult(Finding):
             return bundle | {"text/html": in_frame(self.to_html())}
         except MissingExtraError:
             return bundle
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every number of the table and the verdict, ready for strict JSON.
-
-        Returns
-        -------
-        dict
-            Nested dictionaries, lists, text, numbers and None; no NaN and no infinity.
-        """
-        found: dict[str, Any] = as_json(
-            {
-                "data": self.data,
-                "splits": {
-                    "finished": self.n_splits,
-                    "asked": self.n_splits_asked,
-                    "ended": self.ended,
-                    "train_rows": self.n_train,
-                    "test_rows": self.n_test,
-                    "random_state": self.random_state,
-                    "complete": self.complete,
-                },
-                "criterion": self.criterion,
-                "best": self.best,
-                "models": self.models,
-                "ends": self.ends,
-                "curve": self._curve_dict(),
-                "doubling_the_rows": self.doubling,
-                "details": self.details,
-                "notes": self.notes,
-                "verdict": self.verdict_sentences,
-                "seconds": self.seconds,
-                "versions": versions(),
-            }
-        )
-        return found
-
-    def _curve_dict(self) -> dict[str, Any] | None:
-        """Return the curve with the ends of 95 % intervals."""
-        if self.curve is None:
-            return None
-        bands = {metric: self.curve.summary(metric) for metric in METRICS}
-        return self.curve.to_dict() | {
-            "interval": {
-                name: {
-                    metric: [[at.low, at.high] for at in summary[name]]
-                    for metric, summary in bands.items()
-                }
-                for name in self.curve.models
-            }
-        }
 
 
 @dataclass(frozen=True)

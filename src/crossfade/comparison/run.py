@@ -13,7 +13,6 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.blocks import MANY_ROWS
 from crossfade.comparison.details import (
-    Details,
     Subject,
     count_steps,
     find_details,
@@ -33,6 +32,7 @@ from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.scores import METRICS
 from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, row_tracers
+from crossfade.evidence.details import Details
 from crossfade.processes import work_as_chosen
 
 __all__ = ["Run", "Settings"]

@@ -12,24 +12,17 @@ from sklearn.dummy import DummyClassifier
 
 from crossfade._typing import Floats, Progress
 from crossfade.choice import Reason, by_type, report_of
-from crossfade.comparison.details import (
-    Details,
-)
 from crossfade.comparison.models import ModelFamily, families, model_notes, tradeoff_parameter
 from crossfade.comparison.problem import ComparisonTask
-from crossfade.comparison.results import (
-    ComparisonResult,
-    EndsResult,
-    ModelResult,
-    Status,
-    TradeoffChoice,
-)
+from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.errors import DataError
 from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
 from crossfade.evaluation.evaluation import Evaluation, Evaluator
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
 from crossfade.evaluation.splits import Split
+from crossfade.evidence.comparison import ColumnDensity, EndsResult, ModelResult, TradeoffChoice
+from crossfade.evidence.details import Details
 
 __all__ = ["Settings", "Standings", "lambda_of", "n_chosen"]
 
@@ -149,11 +142,12 @@ class Standings:
             for name in group.members
         }
         report = self.report or self._report_of_kinds()
+        densities = tuple(ColumnDensity(**one) for one in report)
         return ComparisonResult(
             models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
             best=best,
             criterion=self.criterion,
-            data=replace(self.problem.data, density_report=report),
+            data=replace(self.problem.data, densities=densities),
             n_splits=len(self.results[best]),
             n_splits_asked=len(self.splits),
             ended=self.ended,

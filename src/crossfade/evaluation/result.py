@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from crossfade._findings import Finding
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
 from crossfade.errors import DataError
@@ -28,7 +29,7 @@ def check_metric(metric: str) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class LearningCurve:
+class LearningCurve(Finding):
     """Scores of models on nested training sets, over random splits; a run makes these.
 
     Parameters
@@ -62,6 +63,13 @@ class LearningCurve:
     >>> [round(at.mean, 3) for at in curve.summary()["generative"]][-1]
     0.069
     """
+
+    KEYS: ClassVar = {
+        "sizes": "sizes",
+        "mean": "_means",
+        "splits": "n_splits",
+        "interval": "_intervals",
+    }
 
     models: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -167,15 +175,19 @@ class LearningCurve:
             )
         return self.scores[name]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return sizes and mean scores by model and metric."""
+    @property
+    def _means(self) -> dict[str, dict[str, Floats]]:
         return {
-            "sizes": list(self.sizes),
-            "mean": {
-                name: {metric: values.mean(axis=0).tolist() for metric, values in scores.items()}
-                for name, scores in self.scores.items()
-            },
-            "splits": self.n_splits,
+            name: {metric: values.mean(axis=0) for metric, values in scores.items()}
+            for name, scores in self.scores.items()
+        }
+
+    @property
+    def _intervals(self) -> dict[str, dict[str, list[tuple[float, float]]]]:
+        bands = {metric: self.summary(metric) for metric in METRICS}
+        return {
+            name: {m: [(at.low, at.high) for at in bands[m][name]] for m in METRICS}
+            for name in self.models
         }
 
     def plot(self, metric: str = "error", *, crossings: bool = True) -> Any:

@@ -1,10 +1,11 @@
-"""The charts of a comparison, made from its plain data."""
+"""The charts of a comparison, made from its records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,9 @@ from crossfade.charts.probabilities import rate_curves, reliability
 from crossfade.charts.scores import model_differences, path_losses
 from crossfade.charts.theme import LIGHT, Colours, labels, shown
 from crossfade.charts.tradeoff import posterior_view, weight_ends, weight_path
+from crossfade.evaluation.scores import Estimate
+from crossfade.evidence.comparison import Comparison, DataSummary
+from crossfade.evidence.details import Weights
 from crossfade.report.surfaces import boundary_lines, posterior_cells
 
 __all__ = ["CHARTS", "METRICS", "Figures", "bar_names"]
@@ -29,110 +33,98 @@ _MOST_BARS: Final = 15
 class Figures:
     """Every chart of a comparison, by name; None where the data have nothing to draw.
 
-    `content`: As ``ComparisonResult.to_dict`` returns it.
     `slider`, `chooser`: CSS selectors of the inputs that move λ and choose a class; charts bring
         their own where there are none.
     """
 
-    content: Mapping[str, Any]
+    result: Comparison
     colours: Colours = LIGHT
     slider: str | None = None
     chooser: str | None = None
 
     @cached_property
-    def details(self) -> Mapping[str, Any]:
-        return self.content["details"] or {}
-
-    @cached_property
     def classes(self) -> list[str]:
-        return labels(self.content["data"]["classes"])
+        return labels(self.result.data.classes)
 
     @cached_property
     def models(self) -> dict[str, str]:
         """Labels of the models by name."""
-        names = [model["name"] for model in self.content["models"]]
-        ends = self.content["ends"] or {}
-        names += [ends[end] for end in ("generative", "discriminative") if end in ends]
-        names = list(dict.fromkeys(names))
+        names = list(dict.fromkeys([*(model.name for model in self.result.models), *self.roles]))
         return dict(zip(names, labels(names), strict=True))
 
     @property
     def label(self) -> str:
         """Name of the criterion."""
-        return METRICS[self.content["criterion"]]
+        return METRICS[self.result.criterion]
 
-    def role(self, name: str) -> str:
-        """Return what a model is to the reader: an end of the family, or just the best."""
-        ends = self.content["ends"] or {}
-        for end in ("generative", "discriminative"):
-            if ends.get(end) == name:
-                return end
-        return "best"
+    @cached_property
+    def roles(self) -> dict[str, str]:
+        """What the two ends of the family are to the reader, by name; any other is the best."""
+        ends = self.result.ends
+        if ends is None:
+            return {}
+        return {ends.generative: "generative", ends.discriminative: "discriminative"}
 
-    def _in_order(self, names: Sequence[str]) -> list[str]:
-        order = ["generative", "discriminative", "best"]
-        return sorted(names, key=lambda name: order.index(self.role(name)))
+    def _in_order(self, names: Iterable[str]) -> list[str]:
+        order = list(self.roles)
+        return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
     # -- scores ----------------------------------------------------------------------------------
 
     def differences(self) -> Any:
         """Each model against the best one."""
-        criterion = self.content["criterion"]
         rows = []
-        for model in self.content["models"]:
-            gap = model["difference_to_best"][criterion]
-            row = {"model": self.models[model["name"]]}
-            if model["name"] == self.content["best"]:
+        for model in self.result.models:
+            gap = model.differences.get(self.result.criterion)
+            row: dict[str, Any] = {"model": self.models[model.name]}
+            if model.name == self.result.best:
                 rows.append(row | {"mean": 0.0, "low": 0.0, "high": 0.0, "verdict": "best"})
             elif gap is not None:
-                told = "cannot be told apart" if gap["low"] <= 1e-12 else "worse"
-                ends = {key: gap[key] for key in ("mean", "low", "high")}
-                rows.append(row | ends | {"verdict": told})
+                told = "worse" if gap.excludes_zero else "cannot be told apart"
+                rows.append(row | _band(gap) | {"verdict": told})
         return model_differences(rows, self.label, self.colours) if len(rows) > 1 else None
 
     def learning(self) -> Any:
         """Scores against training rows."""
-        curve, criterion = self.content["curve"], self.content["criterion"]
-        if curve is None or len(curve["sizes"]) < 2:
+        curve = self.result.curve
+        if curve is None or len(curve.sizes) < 2:
             return None
-        names = self._in_order(list(curve["mean"]))
-        rows = []
-        for name in names:
-            band = curve["interval"][name][criterion]
-            for size, mean, (low, high) in zip(
-                curve["sizes"], curve["mean"][name][criterion], band, strict=True
-            ):
-                if mean is not None:
-                    numbers = {"size": size, "mean": mean, "low": low, "high": high}
-                    rows.append({"model": self.models[name]} | numbers)
+        names = self._in_order(curve.models)
+        summary = curve.summary(self.result.criterion)
+        rows = [
+            {"model": self.models[name], "size": size} | _band(at)
+            for name in names
+            for size, at in zip(curve.sizes, summary[name], strict=True)
+            if isfinite(at.mean)
+        ]
         chart = learning_curves(
             rows,
             [self.models[name] for name in names],
             self.label,
             crossings=self._crossings(),
             beyond=self._beyond(rows),
-            roles=[self.role(name) for name in names],
+            roles=self._legend(names)[1],
             colours=self.colours,
         )
         return chart.properties(width="container")
 
     def _crossings(self) -> list[dict[str, float | None]]:
-        ends = self.content["ends"]
-        found = ends and ends["crossing"].get(self.content["criterion"])
-        if not found or found["size"] is None:
+        ends = self.result.ends
+        found = ends and ends.crossing.get(self.result.criterion)
+        if not found or found.size is None:
             return []
-        low = found["low"] if found["low"] is not None else found["smallest"]
-        high = found["high"] if found["high"] is not None else found["largest"]
-        return [{"size": found["size"], "low": low, "high": high}]
+        low = found.smallest if found.low is None else found.low
+        high = found.largest if found.high is None else found.high
+        return [{"size": found.size, "low": low, "high": high}]
 
     def _beyond(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return the best model's curve continued to twice the rows, at its present slope."""
-        gain = self.content["doubling_the_rows"].get(self.content["criterion"])
-        own = [row for row in rows if row["model"] == self.models[self.content["best"]]]
+        gain = self.result.doubling.get(self.result.criterion)
+        own = [row for row in rows if row["model"] == self.models[self.result.best]]
         if gain is None or not own:
             return []
         last = own[-1]
-        ahead = {"size": 2 * last["size"], "mean": last["mean"] + gain["mean"]}
+        ahead = {"size": 2 * last["size"], "mean": last["mean"] + gain.mean}
         return [{key: last[key] for key in ("model", "size", "mean")}, dict(last) | ahead]
 
     # -- λ ---------------------------------------------------------------------------------------
@@ -140,21 +132,27 @@ class Figures:
     @cached_property
     def places(self) -> list[str]:
         """The λ of each place on the slider, as text."""
-        return [f"{tradeoff:g}" for tradeoff in self.details.get("tradeoffs", ())]
+        return [f"{tradeoff:g}" for tradeoff in self.tradeoffs]
+
+    @property
+    def tradeoffs(self) -> tuple[float, ...]:
+        """The λ of each place on the slider, falling."""
+        return self.result.details.tradeoffs if self.result.details else ()
 
     @cached_property
     def start(self) -> int:
         """The place that the slider starts at: the one nearest to the chosen λ."""
-        chosen = self.details.get("chosen")
-        if chosen is None or not self.places:
+        details = self.result.details
+        if details is None or details.chosen is None or not details.tradeoffs:
             return 0
-        return int(np.argmin(np.abs(np.array(self.details["tradeoffs"]) - chosen)))
+        return int(np.argmin(np.abs(np.array(details.tradeoffs) - details.chosen)))
 
     def losses(self, metric: str) -> Any:
         """One loss along the path."""
-        path = self.details.get("path")
-        if not path or all(value is None for value in path[metric]):
+        details = self.result.details
+        if not details or not details.path or not np.isfinite(details.path[metric]).any():
             return None
+        path = {key: column.tolist() for key, column in details.path.items()}
         tradeoffs = sorted(set(path["tradeoff"]), reverse=True)
         n = len(path["tradeoff"])
         penalties = path.get("l2", [1.0] * n)
@@ -181,7 +179,7 @@ class Figures:
                 path[metric],
                 strict=True,
             )
-            if loss is not None
+            if isfinite(loss)
         ]
         return path_losses(
             rows,
@@ -191,28 +189,26 @@ class Figures:
                 (name, 1 + hues.index(penalty) if len(kinds) > 1 else 0, int(variant))
                 for (variant, penalty), name in named.items()
             ],
-            _place(self.details["chosen"], tradeoffs),
+            _place(details.chosen, tradeoffs),
             METRICS[metric],
             self.colours,
-            (self.slider, [_place(at, tradeoffs) or 0.0 for at in self.details["tradeoffs"]]),
+            (self.slider, [_place(at, tradeoffs) or 0.0 for at in self.tradeoffs]),
         )
 
     def view(self) -> Any:
         """The posterior over a plane."""
-        view = self.details.get("view")
-        if view is None:
+        view = self.result.details and self.result.details.view
+        if not view:
             return None
-        low, high = np.array(view["low"]), np.array(view["high"])
-        surfaces = np.array(view["surfaces"])
         second = "second discriminant direction"
         if len(self.classes) == 2:
             second = "direction of largest spread left over"
         return posterior_view(
-            posterior_cells(surfaces, low, high),
-            boundary_lines(surfaces, low, high),
+            posterior_cells(view.surfaces, view.low, view.high),
+            boundary_lines(view.surfaces, view.low, view.high),
             [
                 {"x": x, "y": y, "label": self.classes[code]}
-                for (x, y), code in zip(view["points"], view["codes"], strict=True)
+                for (x, y), code in zip(view.points.tolist(), view.codes.tolist(), strict=True)
             ],
             self.classes,
             titles=("first discriminant direction", second),
@@ -224,12 +220,11 @@ class Figures:
 
     def weights_now(self) -> Any:
         """The weights at the slider's λ."""
-        weights = self.details.get("weights")
-        if weights is None:
+        weights = self.result.details and self.result.details.weights
+        if not weights:
             return None
-        path = np.array(weights["path"])
-        shown = self.bars
-        names = self._bar_labels(shown)
+        path = weights.path
+        shown, names = self._bars(weights)
         rows = [
             {"name": name, "score": score, "w": path[:, bar, score].tolist()}
             for name, bar in zip(names, shown, strict=True)
@@ -250,18 +245,19 @@ class Figures:
 
     def weights_at_ends(self) -> Any:
         """The weights of the two ends, with intervals."""
-        weights = self.details.get("weights")
-        if weights is None:
+        weights = self.result.details and self.result.details.weights
+        if not weights:
             return None
-        shown = self.bars
-        names = self._bar_labels(shown)
-        n_scores = len(weights["change"]["value"][0])
+        shown, names = self._bars(weights)
+        n_scores = weights.path.shape[2]
+        ends = {"generative": weights.generative, "discriminative": weights.discriminative}
         rows = [
             {"name": name, "score": score, "end": end}
-            | {key: weights[end][key][bar][score] for key in ("value", "low", "high")}
+            | {"value": of.value[at], "low": of.low[at], "high": of.high[at]}
             for name, bar in zip(names, shown, strict=True)
             for score in range(n_scores)
-            for end in ("generative", "discriminative")
+            for end, of in ends.items()
+            for at in [(bar, score)]
         ]
         return weight_ends(
             rows,
@@ -276,33 +272,30 @@ class Figures:
     def weight_title(self) -> str:
         """What a weight is, in a few words."""
         if len(self.classes) == 2:
-            first, second = labels(self.content["data"]["classes"], 24)
+            first, second = labels(self.result.data.classes, 24)
             return f"log-odds of {second} against {first}"
         return "log-probability against the mean of all classes"
 
-    @cached_property
-    def bars(self) -> list[int]:
-        """The weights that are drawn, in the table's order: the largest on the path."""
-        path = np.abs(np.array(self.details["weights"]["path"])).max(axis=(0, 2))
-        return sorted(np.argsort(-path, kind="stable")[:_MOST_BARS].tolist())
-
-    def _bar_labels(self, shown: Sequence[int]) -> list[str]:
-        names = bar_names(self.content)
-        return labels([names[bar] for bar in shown], 36)
+    def _bars(self, weights: Weights) -> tuple[list[int], list[str]]:
+        """Return the weights that are drawn, in the table's order, and a label for each."""
+        largest = np.abs(weights.path).max(axis=(0, 2))
+        bars = sorted(np.argsort(-largest, kind="stable")[:_MOST_BARS].tolist())
+        names = bar_names(self.result.data, weights)
+        return bars, labels([names[bar] for bar in bars], 36)
 
     # -- probabilities ---------------------------------------------------------------------------
 
     def reliability(self) -> Any:
         """Whether probabilities agree with observed frequencies."""
-        found = self.details.get("calibration")
+        found = self.result.details and self.result.details.calibration
         if not found:
             return None
-        names = self._in_order(list(found))
+        names = self._in_order(found)
         keys = ("mean", "frequency", "low", "high", "share")
         rows = [
             {"model": self.models[name]} | dict(zip(keys, numbers, strict=True))
             for name in names
-            for numbers in zip(*(found[name][key] for key in keys), strict=True)
+            for numbers in zip(*(getattr(found[name], key) for key in keys), strict=True)
         ]
         return reliability(rows, *self._legend(names), self.colours)
 
@@ -313,35 +306,32 @@ class Figures:
 
     def precision_recall(self) -> Any:
         """Precision against recall."""
-        found = self.details.get("ranking") or {}
-        base = next(iter(found.values()))["prevalence"] if found else 0.0
-        return self._rates(
-            "precision", "Precision and recall", ("recall", "precision"), (base,) * 2
-        )
+        return self._rates("precision", "Precision and recall", ("recall", "precision"), None)
 
     def _rates(
-        self, key: str, title: str, titles: tuple[str, str], guessing: tuple[float, float]
+        self, key: str, title: str, titles: tuple[str, str], guessing: tuple[float, float] | None
     ) -> Any:
-        found = self.details.get("ranking")
+        found = self.result.details and self.result.details.ranking
         if not found:
             return None
-        names = self._in_order(list(found))
+        names = self._in_order(found)
         rows = [
             {"model": self.models[name], "x": x, "y": y}
             for name in names
-            for x, y in zip(found[name]["place"], found[name][key], strict=True)
+            for x, y in zip(found[name].place, getattr(found[name], key), strict=True)
         ]
         return rate_curves(
             rows,
             *self._legend(names),
             title=title,
             titles=titles,
-            guessing=guessing,
+            guessing=guessing or (found[names[0]].prevalence,) * 2,
             colours=self.colours,
         )
 
     def _legend(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        return [self.models[name] for name in names], [self.role(name) for name in names]
+        roles = [self.roles.get(name, "best") for name in names]
+        return [self.models[name] for name in names], roles
 
 
 #: Every chart by its name.
@@ -358,14 +348,19 @@ CHARTS: Final[dict[str, Callable[[Figures], Any]]] = {
 }
 
 
-def bar_names(content: Mapping[str, Any]) -> list[str]:
+def bar_names(data: DataSummary, weights: Weights) -> list[str]:
     """Return a name for each weight: its column's, with the category where it is one."""
-    columns = list(content["data"]["column_kinds"])
     names = []
-    for bar in content["details"]["weights"]["bars"]:
-        name = columns[bar["column"]]
-        names.append(name if bar["level"] is None else f"{shown(name)} = {shown(bar['level'])}")
+    for bar in weights.bars:
+        name = data.column_names[bar.column]
+        names.append(name if bar.level is None else f"{shown(name)} = {shown(bar.level)}")
     return names
+
+
+def _band(found: Estimate) -> dict[str, float | None]:
+    """Return mean and interval as a chart's row has them, None for what is not known."""
+    numbers = {"mean": found.mean, "low": found.low, "high": found.high}
+    return {key: value if isfinite(value) else None for key, value in numbers.items()}
 
 
 def _place(value: float | None, falling: Sequence[float]) -> float | None:

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from crossfade.report.view import sections
+from crossfade.evidence.comparison import Comparison
+from crossfade.report.view import Around, ModelRow, model_table
 
 __all__ = ["to_markdown"]
 
 
-def to_markdown(content: Mapping[str, Any]) -> str:
+def to_markdown(result: Comparison) -> str:
     """Return verdict and table of a comparison as Markdown."""
-    page = sections(content)
-    models = page["models"]
-    lines = [f"{number}. {escaped(text)}" for number, text in enumerate(page["verdict"], start=1)]
+    models = model_table(result)
+    said = enumerate(result.verdict_sentences, start=1)
+    lines = [f"{number}. {escaped(text)}" for number, text in said]
     headings = ["model", "λ", "log-loss ↓", "Brier score ↓", "error % ↓"]
-    headings += [f"{models['label']} above the best, 95 % interval", "splits"]
-    headings.append(f"fit, {models['unit']} ↓")
+    headings += [f"{models.label} above the best, 95 % interval", "splits"]
+    headings.append(f"fit, {models.unit} ↓")
     lines += ["", _row(headings), _row(["---"] + ["---:"] * (len(headings) - 1))]
-    for row in models["rows"]:
-        name = escaped(row["full_name"])
-        cells = [f"**{name}**" if row["best"] else name]
-        cells.append(row["tradeoff"].text if row["tradeoff"] else "")
-        cells += [_plus(score) for score in row["scores"].values()]
+    for row in models.rows:
+        name = escaped(row.full_name)
+        cells = [f"**{name}**" if row.best else name]
+        cells.append(row.tradeoff.text if row.tradeoff else "")
+        cells += [_plus(score) for score in row.scores.values()]
         cells.append(_gap(row))
-        cells.append(row["splits"].text)
-        cells.append(row["seconds"].text if row["seconds"] else "")
+        cells.append(row.splits.text)
+        cells.append(row.seconds.text if row.seconds else "")
         lines.append(_row(cells))
     lines += [
         "",
         "≈ cannot be told apart from the best: the interval of the difference contains 0.",
     ]
-    lines += ["", *(f"- {escaped(note)}" for note in page["notes"])]
+    lines += ["", *(f"- {escaped(note)}" for note in result.notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -47,18 +45,20 @@ def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _plus(found: Mapping[str, Any] | None) -> str:
-    if not found:
+def _plus(found: Around | None) -> str:
+    if found is None:
         return ""
-    error = found["standard_error"]
-    return f"{found['mean'].text} ± {error.text}" if error else found["mean"].text
+    error = found.standard_error
+    return f"{found.mean.text} ± {error.text}" if error else found.mean.text
 
 
-def _gap(row: Mapping[str, Any]) -> str:
-    if row["failure"] is not None:
-        return f"failed: {escaped(row['failure'])}"
-    if row["gap"] is None:
-        return "the best" if row["best"] else ""
-    gap = row["gap"]
-    interval = f"{gap['mean'].text} ({gap['low'].text} to {gap['high'].text})"
-    return f"≈ {interval}" if row["tied"] else interval
+def _gap(row: ModelRow) -> str:
+    if row.failure is not None:
+        return f"failed: {escaped(row.failure)}"
+    if row.gap is None:
+        return "the best" if row.best else ""
+    gap = row.gap
+    if gap.low is None or gap.high is None:
+        return gap.mean.text
+    interval = f"{gap.mean.text} ({gap.low.text} to {gap.high.text})"
+    return f"≈ {interval}" if row.tied else interval

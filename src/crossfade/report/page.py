@@ -14,13 +14,20 @@ from typing import Any
 from crossfade._optional import import_optional
 from crossfade.charts.theme import DARK, LIGHT, STYLE_SHEET, Colours, altair, themed
 from crossfade.errors import DataError
+from crossfade.evidence.comparison import Comparison, TableOrigin
 from crossfade.report.figures import CHARTS, Figures
-from crossfade.report.view import models_so_far, sections
+from crossfade.report.view import FILTERS, model_table, sections
 
 __all__ = ["check_installed", "draw", "in_frame", "render_message", "render_page"]
 
 
-def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None = None) -> str:
+def render_page(
+    result: Comparison,
+    table: TableOrigin | None = None,
+    *,
+    command: str | None = None,
+    controls: Mapping[str, Any] | None = None,
+) -> str:
     """Return a comparison as one self-contained HTML page.
 
     Nothing on it is fetched from elsewhere: styles, charts and the libraries that draw them are
@@ -29,13 +36,13 @@ def render_page(content: Mapping[str, Any], controls: Mapping[str, Any] | None =
     """
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    figures = Figures(content, STYLE_SHEET, slider="#tradeoff", chooser="#score")
+    figures = Figures(result, STYLE_SHEET, slider="#tradeoff", chooser="#score")
     specs = {name: _specification(chart) for name, chart in _drawn(figures)}
     return (
         _environment()
         .get_template("page.html")
         .render(
-            sections(content) | _look(),
+            sections(result, table, command) | _look(),
             start=figures.start,
             places=figures.places,
             specs=specs,
@@ -50,10 +57,10 @@ def render_message(
     heading: str,
     text: str,
     progress: tuple[int, int] | None = None,
-    so_far: Mapping[str, Any] | None = None,
+    so_far: Comparison | None = None,
 ) -> str:
     """Return a page that says something, with the table of a comparison under way if given."""
-    models = None if so_far is None else models_so_far(so_far)
+    models = None if so_far is None else model_table(so_far)
     page: str = (
         _environment()
         .get_template("message.html")
@@ -70,13 +77,13 @@ def in_frame(page: str) -> str:
     )
 
 
-def draw(content: Mapping[str, Any], name: str, colours: Colours = LIGHT) -> Any:
+def draw(result: Comparison, name: str, colours: Colours = LIGHT) -> Any:
     """Return one chart of a comparison."""
     if name not in CHARTS:
         raise DataError(f"chart: expected one of {', '.join(CHARTS)}, got {name!r}; name another")
-    chart = CHARTS[name](Figures(content, colours))
+    chart = CHARTS[name](Figures(result, colours))
     if chart is None:
-        possible = ", ".join(known for known, _ in _drawn(Figures(content, colours)))
+        possible = ", ".join(known for known, _ in _drawn(Figures(result, colours)))
         raise DataError(
             f"chart: expected one that this comparison has data for, got {name!r}; "
             f"there are {possible or 'none'}"
@@ -129,10 +136,12 @@ def _script() -> str:
 @cache
 def _environment() -> Any:
     jinja2 = import_optional("jinja2", "the page")
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=jinja2.FunctionLoader(_text),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters |= FILTERS
+    return found

@@ -1,17 +1,22 @@
-"""What the page says, section by section, from a comparison's plain data."""
+"""What the page and its Markdown say, from a comparison's records."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from math import inf, isfinite
 from typing import Any, Final, NamedTuple
 
-from crossfade.charts.theme import shown
-from crossfade.choice import Reason
-from crossfade.report.figures import METRICS, bar_names
-from crossfade.report.numbers import decimals
+import numpy as np
 
-__all__ = ["Number", "models_so_far", "sections"]
+from crossfade.charts.theme import shown
+from crossfade.evaluation.scores import Estimate
+from crossfade.evidence.comparison import Comparison, DataSummary, ModelResult, TableOrigin
+from crossfade.evidence.details import WeightInterval
+from crossfade.evidence.numbers import decimals
+from crossfade.report.figures import METRICS, bar_names
+
+__all__ = ["FILTERS", "Around", "Number", "model_table", "sections"]
 
 
 class Number(NamedTuple):
@@ -21,20 +26,75 @@ class Number(NamedTuple):
     value: float | int
 
 
-#: How a column came to its density where its kind alone decided.
-_REASONS: Final = {
-    "continuous": "numbers unlike counts",
-    "count": "whole numbers from 0, like counts",
-    "boolean": "yes or no, or 0 and 1 alone",
-    "categorical": "text or categories",
-}
+class Around(NamedTuple):
+    """A mean and what surrounds it, which one split alone does not tell."""
+
+    mean: Number
+    standard_error: Number | None
+    low: Number | None
+    high: Number | None
+
+
+class ModelRow(NamedTuple):
+    """A row of the table of models; `family` is the heading that begins above it."""
+
+    family: str | None
+    inside: bool
+    name: str
+    full_name: str
+    tradeoff: Number | None
+    best: bool
+    tied: bool
+    scores: dict[str, Around | None]
+    lowest: set[str]
+    gap: Around | None
+    splits: Number
+    seconds: Number | None
+    failure: str | None
+
+
+class ModelTable(NamedTuple):
+    """The table of models; `unit` is that of fit times, `label` names the criterion."""
+
+    rows: list[ModelRow]
+    unit: str
+    label: str
+
+
+class Move(NamedTuple):
+    """A weight that moves with λ by more than chance explains."""
+
+    name: str
+    of_class: str | None
+    generative: Number
+    discriminative: Number
+    change: Number
+    low: Number
+    high: Number
+
+
+class Moves(NamedTuple):
+    """The columns whose weights move most, among how many that move and that were looked at."""
+
+    named: list[Move]
+    moved: int
+    probed: int
+
+
+class ColumnRow(NamedTuple):
+    """A column's row in the table of columns."""
+
+    name: str
+    density: str
+    reason: str
+    missing: int
+
 
 _DENSITIES: Final = {
     "gaussian": "Gaussian",
     "johnson_su": "Johnson's S_U",
     "poisson": "Poisson",
     "bernoulli": "Bernoulli",
-    "categorical": "categorical",
 }
 
 #: Columns and classes that are listed.
@@ -45,40 +105,37 @@ _MOST_CLASSES: Final = 30
 _MOST_MOVES: Final = 3
 
 
-def sections(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page's template fills in."""
-    data = content["data"]
+def sections(
+    result: Comparison, table: TableOrigin | None = None, command: str | None = None
+) -> dict[str, Any]:
+    """Return what the page's template reads, besides the charts."""
+    data, details = result.data, result.details
+    source = re.split(r"[/\\]", table.name)[-1] if table else ""
     return {
-        "title": shown(_title(content), 80),
-        "summary": {
-            "rows": _count(data["rows"]),
-            "columns": _count(data["columns"]),
-            "classes": f"{len(data['classes']):,}",
-            "target": shown(content["target"]) if "target" in content else None,
-            "splits": _count(content["splits"]["finished"]),
-            "train": _count(content["splits"]["train_rows"]),
-            "test": _count(content["splits"]["test_rows"]),
-        },
-        "complete": content["splits"]["complete"],
-        "verdict": content["verdict"],
-        "models": models_so_far(content),
-        "curve": _curve(content),
-        "tradeoff": _tradeoff(content),
-        "calibration": _calibration(content),
-        "weights": _weights(content),
-        "data": _data(content),
-        "made": _made(content),
-        "notes": [*content.get("opening_notes", ()), *content["notes"]],
+        "result": result,
+        "data": data,
+        "details": details,
+        "table": table,
+        "command": command,
+        "title": shown(source or "Comparison of models", 80),
+        "criterion": METRICS[result.criterion],
+        "classes": [shown(name) for name in data.classes],
+        "crossing": result.ends and result.ends.crossing[result.criterion],
+        "models": model_table(result),
+        "moves": _moves(result),
+        # The evidence on a table of many rows is that of a sample.
+        "sample": details.n_rows if details and details.n_rows < data.n_rows else None,
+        "columns": _columns(data)[:_MOST_COLUMNS],
+        "more_columns": max(0, len(data.column_missing) - _MOST_COLUMNS),
+        "class_rows": _class_rows(data)[:_MOST_CLASSES],
+        "more_classes": max(0, len(data.classes) - _MOST_CLASSES),
+        "dropped": data.n_dropped + (table.n_dropped if table else 0),
+        "notes": [*(table.notes if table else ()), *result.notes],
     }
 
 
-def _title(content: Mapping[str, Any]) -> str:
-    source = content.get("source")
-    return re.split(r"[/\\]", source)[-1] if source else "Comparison of models"
-
-
-def _count(value: int) -> Number:
-    return Number(f"{value:,}", value)
+def _count(value: float) -> Number:
+    return Number(f"{value:,.0f}", value)
 
 
 def _rounded(value: float, pattern: str) -> Number:
@@ -89,257 +146,132 @@ def _percent(value: float, places: int = 1) -> Number:
     return Number(f"{100 * value:.{places}f} %", value)
 
 
-def _around(found: Mapping[str, float], scale: float = 1.0, places: int | None = None) -> Any:
+def _around(found: Estimate, scale: float = 1.0, places: int | None = None) -> Around:
     """Return mean, standard error and ends of an interval as numbers of like precision."""
     if places is None:
-        places = decimals(found["standard_error"])
+        places = decimals(found.standard_error)
 
-    def number(key: str) -> Number | None:
-        if found[key] is None:  # one split has no spread
-            return None
-        text = f"{scale * found[key]:.{places}f}"
-        return Number(text.lstrip("-") if float(text) == 0 else text, found[key])
+    def number(value: float) -> Number:
+        text = f"{scale * value:.{places}f}"
+        return Number(text.lstrip("-") if float(text) == 0 else text, value)
 
-    return {key: number(key) for key in ("mean", "standard_error", "low", "high")}
+    around = (found.standard_error, found.low, found.high)
+    return Around(number(found.mean), *(number(v) if isfinite(v) else None for v in around))
+
+
+#: What templates put numbers into words with.
+FILTERS: Final = {
+    "count": _count,
+    "rounded": _rounded,
+    "percent": _percent,
+    "around": _around,
+    "shown": shown,
+}
 
 
 # -- models --------------------------------------------------------------------------------------
 
 
-def models_so_far(content: Mapping[str, Any]) -> dict[str, Any]:
+def model_table(result: Comparison) -> ModelTable:
     """Return the table of models, also of a comparison under way."""
-    criterion = content["criterion"]
-    fits = [m["fit_seconds"] for m in content["models"] if m["fit_seconds"]]
+    fits = [model.fit_seconds for model in result.models if model.fit_seconds]
     unit, scale, pattern = ("ms", 1e3, ".1f") if max(fits, default=0.0) < 1 else ("s", 1.0, ".2f")
+    means = [{m: found.mean for m, found in model.estimates.items()} for model in result.models]
+    lowest = {metric: min(found.get(metric, inf) for found in means) for metric in METRICS}
     rows, family = [], None
-    for model in content["models"]:
-        gap, seconds = model["difference_to_best"][criterion], model["fit_seconds"]
-        starts = model["family"] is not None and model["family"] != family
-        family = model["family"]
+    for model in result.models:
+        gap, seconds = model.differences.get(result.criterion), model.fit_seconds
+        found = model.estimates
+        starts = model.family is not None and model.family != family
+        family = model.family
         rows.append(
-            {
-                "family": shown(family) if starts else None,
-                "inside": family is not None,
-                "name": shown(_short(model)),
-                "full_name": shown(model["name"], 300),
-                "tradeoff": _lambda(model),
-                "best": model["name"] == content["best"],
-                "tied": gap is not None and gap["low"] <= 1e-12,
-                "scores": {metric: _score(content, model, metric) for metric in METRICS},
-                "gap": gap and _around(gap, *((100.0, 1) if criterion == "error" else ())),
-                "splits": _count(model["splits"]),
-                "seconds": seconds and Number(format(scale * seconds, pattern), seconds),
-                "failure": model["failure"],
-            }
+            ModelRow(
+                family=shown(family or "") if starts else None,
+                inside=family is not None,
+                name=shown(_short(model)),
+                full_name=shown(model.name, 300),
+                tradeoff=_lambda(model),
+                best=model.name == result.best,
+                tied=gap is not None and not gap.excludes_zero,
+                scores={
+                    metric: _score(model.estimates.get(metric), metric, 3) for metric in METRICS
+                },
+                lowest={metric for metric in found if found[metric].mean == lowest[metric]},
+                gap=_score(gap, result.criterion, None),
+                splits=_count(model.n_splits),
+                seconds=Number(format(scale * seconds, pattern), seconds) if seconds else None,
+                failure=model.failure,
+            )
         )
-    return {"rows": rows, "unit": unit, "label": METRICS[criterion]}
+    return ModelTable(rows, unit, METRICS[result.criterion])
 
 
-def _score(content: Mapping[str, Any], model: Mapping[str, Any], metric: str) -> Any:
-    if model[metric] is None:
+def _score(found: Estimate | None, metric: str, places: int | None) -> Around | None:
+    """Return a score, or a difference of two; errors are shown in per cent."""
+    if found is None:
         return None
-    lowest = min(m[metric]["mean"] for m in content["models"] if m[metric])
-    scale, places = (100.0, 1) if metric == "error" else (1.0, 3)
-    return _around(model[metric], scale, places) | {"lowest": model[metric]["mean"] == lowest}
+    return _around(found, 100.0, 1) if metric == "error" else _around(found, 1.0, places)
 
 
-def _short(model: Mapping[str, Any]) -> str:
+def _short(model: ModelResult) -> str:
     """Return a model's name without its family's."""
-    family = model["family"]
-    return (family and model["name"].removeprefix(family).strip()) or model["name"]
+    return (model.family and model.name.removeprefix(model.family).strip()) or model.name
 
 
-def _lambda(model: Mapping[str, Any]) -> Number | None:
-    chosen = model["chosen_tradeoff"]
-    value = chosen["median"] if chosen else model["tradeoff"]
+def _lambda(model: ModelResult) -> Number | None:
+    value = model.chosen.median if model.chosen else model.tradeoff
     return _rounded(value, ".2g") if isinstance(value, (int, float)) else None
-
-
-# -- learning curves -----------------------------------------------------------------------------
-
-
-def _curve(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    if content["curve"] is None:
-        return None
-    ends = content["ends"]
-    return {
-        "label": METRICS[content["criterion"]],
-        "splits": _count(content["curve"]["splits"]),
-        "crossing": ends and _crossing(ends["crossing"][content["criterion"]]),
-    }
-
-
-def _crossing(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the crossing, with the largest or smallest size tried where it was not seen."""
-    return {
-        "status": found["status"],
-        "size": None if found["size"] is None else Number(f"{found['size']:,.0f}", found["size"]),
-        "low": found["low"] and Number(f"{found['low']:,.0f}", found["low"]),
-        "high": found["high"] and Number(f"{found['high']:,.0f}", found["high"]),
-        "smallest": _count(found["smallest"]),
-        "largest": _count(found["largest"]),
-    }
-
-
-# -- λ -------------------------------------------------------------------------------------------
-
-
-def _tradeoff(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    details = content["details"]
-    if not details or not details["tradeoffs"]:
-        return None
-    view = details["view"]
-    return {
-        "family": shown(details["family"]),
-        "chosen": None if details["chosen"] is None else _rounded(details["chosen"], ".2g"),
-        "method": details["method"],
-        "pooled": len(set((details["path"] or {}).get("l2", ()))) > 1,
-        "agreement": None
-        if view is None
-        else (_percent(min(view["agreement"]), 0), _percent(max(view["agreement"]), 0)),
-        "points": None if view is None else f"{len(view['points']):,}",
-        "sample": _sample(content),
-        "classes": [shown(name) for name in content["data"]["classes"]],
-    }
-
-
-def _sample(content: Mapping[str, Any]) -> Number | None:
-    """Return how many rows the evidence was computed on, None where those are all."""
-    rows = content["details"]["rows"]
-    return _count(rows) if rows < content["data"]["rows"] else None
-
-
-# -- calibration ---------------------------------------------------------------------------------
-
-
-def _calibration(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    details = content["details"]
-    if not details or not details["calibration"]:
-        return None
-    classes = content["data"]["classes"]
-    ranking = details["ranking"]
-    rows = [
-        {
-            "name": shown(name),
-            "best": name == content["best"],
-            "error": _around(found["error"]),
-            "area": name in ranking and _around(ranking[name]["area"]),
-            "precision": name in ranking and _around(ranking[name]["average_precision"]),
-        }
-        for name, found in details["calibration"].items()
-    ]
-    return {
-        "rows": rows,
-        "positive": shown(classes[1]) if len(classes) == 2 else None,
-        "splits": _count(details["splits"]),
-        "sample": _sample(content),
-    }
 
 
 # -- weights -------------------------------------------------------------------------------------
 
 
-def _weights(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    details = content["details"]
-    if not details or details["weights"] is None:
+def _moves(result: Comparison) -> Moves | None:
+    weights = result.details and result.details.weights
+    if not weights:
         return None
-    weights, classes = details["weights"], content["data"]["classes"]
-    names = bar_names(content)
-    change = weights["change"]
-    moves = []
-    for bar, scores in enumerate(change["value"]):
-        for score, value in enumerate(scores):
-            low, high = change["low"][bar][score], change["high"][bar][score]
-            if low > 0 or high < 0:
-                moves.append((abs(value), bar, score))
-    moves.sort(key=lambda move: (-move[0], move[1], move[2]))
-    named: dict[int, tuple[int, int]] = {}
-    for _, bar, score in moves:
-        column = weights["bars"][bar]["column"]
-        named.setdefault(column, (bar, score))
-    return {
-        "classes": [shown(name) for name in classes],
-        "two": len(classes) == 2,
-        "independent": details["assumption"] == "independent",
-        "moved": f"{len(named):,}",
-        "probed": f"{len({bar['column'] for bar in weights['bars']}):,}",
-        "moves": [
-            {
-                "name": shown(names[bar]),
-                "class": None if len(classes) == 2 else shown(classes[score]),
-                **{
-                    key: Number(
-                        f"{weights[key]['value'][bar][score]:.2f}",
-                        weights[key]["value"][bar][score],
-                    )
-                    for key in ("generative", "discriminative", "change")
-                },
-                "low": _rounded(change["low"][bar][score], ".2f"),
-                "high": _rounded(change["high"][bar][score], ".2f"),
-                "shrinks": abs(weights["discriminative"]["value"][bar][score])
-                < abs(weights["generative"]["value"][bar][score]),
-            }
-            for bar, score in list(named.values())[:_MOST_MOVES]
+    names, classes, change = bar_names(result.data, weights), result.data.classes, weights.change
+    sure = (change.low > 0) | (change.high < 0)
+    order = np.argsort(-np.abs(change.value), axis=None, kind="stable")
+    places = (np.unravel_index(at, sure.shape) for at in order if sure.flat[at])
+    named: dict[int, tuple[Any, ...]] = {}
+    for bar, score in places:
+        named.setdefault(weights.bars[bar].column, (bar, score))
+
+    def number(found: WeightInterval, at: tuple[Any, ...]) -> Number:
+        return _rounded(found.value[at], ".2f")
+
+    return Moves(
+        [
+            Move(
+                shown(names[at[0]]),
+                None if len(classes) == 2 else shown(classes[at[1]]),
+                number(weights.generative, at),
+                number(weights.discriminative, at),
+                number(change, at),
+                _rounded(change.low[at], ".2f"),
+                _rounded(change.high[at], ".2f"),
+            )
+            for at in list(named.values())[:_MOST_MOVES]
         ],
-    }
+        len(named),
+        len({bar.column for bar in weights.bars}),
+    )
 
 
-# -- data and making -----------------------------------------------------------------------------
+# -- data ----------------------------------------------------------------------------------------
 
 
-def _data(content: Mapping[str, Any]) -> dict[str, Any]:
-    data = content["data"]
-    columns = [
-        {
-            "name": shown(name, 120),
-            "kind": kind,
-            "density": _DENSITIES.get(density, density),
-            "reason": reason
-            if by != Reason.TYPE.value
-            else _by_type(kind, missing == data["rows"]),
-            "missing": _count(missing),
-            "share": f"{missing / data['rows']:.1%}" if missing else None,
-        }
-        for (name, kind), density, reason, by, missing in zip(
-            data["column_kinds"].items(),
-            data["column_densities"],
-            data["density_reasons"],
-            data["densities_by"],
-            data["missing_cells"],
-            strict=True,
+def _columns(data: DataSummary) -> list[ColumnRow]:
+    return [
+        ColumnRow(shown(name, 120), _DENSITIES.get(one.density, one.density), one.reason, missing)
+        for name, one, missing in zip(
+            data.column_names, data.densities, data.column_missing, strict=True
         )
     ]
-    classes = sorted(
-        zip(data["classes"], data["class_counts"], strict=True), key=lambda pair: -pair[1]
-    )
-    return {
-        "columns": columns[:_MOST_COLUMNS],
-        "more_columns": max(0, len(columns) - _MOST_COLUMNS),
-        "classes": [
-            {
-                "name": shown(name, 120),
-                "count": _count(count),
-                "share": f"{count / data['rows']:.1%}",
-            }
-            for name, count in classes[:_MOST_CLASSES]
-        ],
-        "more_classes": max(0, len(classes) - _MOST_CLASSES),
-        "dropped": f"{data['rows_dropped'] + content.get('rows_without_target', 0):,}",
-        "missing": f"{sum(data['missing_cells']):,}",
-    }
 
 
-def _by_type(kind: str, empty: bool) -> str:
-    """Return why a column of this kind has its density, where that alone decided."""
-    return "no cell with a value" if empty and kind == "continuous" else _REASONS[kind]
-
-
-def _made(content: Mapping[str, Any]) -> dict[str, Any]:
-    splits = content["splits"]
-    return {
-        "versions": content["versions"],
-        "seed": _count(splits["random_state"]),
-        "seconds": _rounded(content["seconds"], ".1f"),
-        "criterion": METRICS[content["criterion"]],
-        "command": content.get("command"),
-    }
+def _class_rows(data: DataSummary) -> Sequence[tuple[str, int]]:
+    """Return classes and their rows, the commonest first."""
+    pairs = zip(data.classes, data.class_counts, strict=True)
+    return [(shown(name, 120), n) for name, n in sorted(pairs, key=lambda pair: -pair[1])]

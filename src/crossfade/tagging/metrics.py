@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
+from crossfade._findings import Finding
 from crossfade.errors import DataError
 
 __all__ = ["TagCounts", "TaggingReport", "chunks", "evaluate_tags"]
@@ -22,7 +23,7 @@ _CLOSED, _OPENING = ("O", "E", "S"), ("B", "S")
 
 
 @dataclass(frozen=True)
-class TagCounts:
+class TagCounts(Finding):
     """How often a tag, or a type of chunk, was there, was found, and both.
 
     Attributes
@@ -30,6 +31,8 @@ class TagCounts:
     name : str
     true, found, right : int
     """
+
+    KEYS: ClassVar = {k: k for k in ("name", "true", "found", "right", "precision", "recall", "f1")}
 
     name: str
     true: int
@@ -53,7 +56,7 @@ class TagCounts:
 
 
 @dataclass(frozen=True)
-class TaggingReport:
+class TaggingReport(Finding):
     """Accuracy, and counts by tag and by type of chunk.
 
     Attributes
@@ -67,6 +70,8 @@ class TaggingReport:
         All types together.
     """
 
+    KEYS: ClassVar = {k: k for k in ("n_tokens", "accuracy", "tags", "chunks", "chunks_overall")}
+
     n_tokens: int
     n_right: int
     tags: tuple[TagCounts, ...]
@@ -78,33 +83,11 @@ class TaggingReport:
         """Share of tokens tagged right."""
         return self.n_right / self.n_tokens if self.n_tokens else float("nan")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every number, ready for JSON."""
-        return {
-            "n_tokens": self.n_tokens,
-            "accuracy": self.accuracy if self.n_tokens else None,
-            "tags": [_row(counts) for counts in self.tags],
-            "chunks": None if self.chunks is None else [_row(counts) for counts in self.chunks],
-            "chunks_overall": None if self.chunks_overall is None else _row(self.chunks_overall),
-        }
-
     def __str__(self) -> str:
         lines = [f"accuracy {self.accuracy:.2%} ({self.n_right} of {self.n_tokens} tokens)"]
         if self.chunks is not None and self.chunks_overall is not None:
             lines += ["", *_table("chunk", (*self.chunks, self.chunks_overall))]
         return "\n".join([*lines, "", *_table("tag", self.tags)])
-
-
-def _row(counts: TagCounts) -> dict[str, Any]:
-    return {
-        "name": counts.name,
-        "true": counts.true,
-        "found": counts.found,
-        "right": counts.right,
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "f1": counts.f1,
-    }
 
 
 def _table(heading: str, rows: Sequence[TagCounts]) -> list[str]:

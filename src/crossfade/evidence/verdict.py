@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crossfade.evaluation.crossing import Crossing
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
-from crossfade.report.numbers import figure, quantity
+from crossfade.evidence.numbers import figure, quantity
 
 if TYPE_CHECKING:
-    from crossfade.comparison.results import ComparisonResult, EndsResult, ModelResult
-    from crossfade.evaluation.crossing import Crossing
+    from crossfade.evidence.comparison import Comparison, EndsResult, ModelResult
 
 __all__ = ["verdict"]
 
 
-def verdict(result: ComparisonResult) -> tuple[str, ...]:
+def verdict(result: Comparison) -> tuple[str, ...]:
     """Return the sentences; see :meth:`ComparisonResult.verdict`."""
     return (_which_model(result), _which_end(result), _more_labels(result))
 
@@ -37,7 +37,7 @@ def _listed(names: list[str], at_most: int = 3) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
-def _which_model(result: ComparisonResult) -> str:
+def _which_model(result: Comparison) -> str:
     best = result[result.best]
     label = METRIC_LABELS[result.criterion]
     score = f"{label} {_score(best, result.criterion)}"
@@ -70,13 +70,13 @@ def _which_model(result: ComparisonResult) -> str:
     return f"{text}.{_by_how_much(result)}"
 
 
-def _beaten(result: ComparisonResult) -> bool:
+def _beaten(result: Comparison) -> bool:
     """Return whether a model without a tradeoff is the best, others having one."""
     with_tradeoff = [m for m in result.models if m.tradeoff is not None and m.estimates]
     return result[result.best].tradeoff is None and bool(with_tradeoff)
 
 
-def _by_how_much(result: ComparisonResult) -> str:
+def _by_how_much(result: Comparison) -> str:
     """Return a sentence on the distance from a reference that wins to the best of the others."""
     gaps = [
         (model.differences[result.criterion], model.name)
@@ -92,7 +92,7 @@ def _by_how_much(result: ComparisonResult) -> str:
     return f" The best model with a tradeoff, {name}, is higher by {amount}: no clear difference."
 
 
-def _which_end(result: ComparisonResult) -> str:
+def _which_end(result: Comparison) -> str:
     ends = result.ends
     if ends is None:
         return f"Generative and discriminative fits were not compared, because {_why_not(result)}."
@@ -117,7 +117,7 @@ def _which_end(result: ComparisonResult) -> str:
     return f"{text}; {_crossing(ends.crossing[result.criterion])}{_choice(result, ends)}."
 
 
-def _why_not(result: ComparisonResult) -> str:
+def _why_not(result: Comparison) -> str:
     """Return why there are no ends."""
     if result.complete and result.curve is None:
         return "the time was over before the learning curve was finished"
@@ -146,7 +146,7 @@ def _crossing(crossing: Crossing) -> str:
     )
 
 
-def _choice(result: ComparisonResult, ends: EndsResult) -> str:
+def _choice(result: Comparison, ends: EndsResult) -> str:
     for model in result.models:
         if model.family == ends.family and model.chosen is not None:
             chosen = model.chosen.median
@@ -154,7 +154,7 @@ def _choice(result: ComparisonResult, ends: EndsResult) -> str:
     return ""
 
 
-def _more_labels(result: ComparisonResult) -> str:
+def _more_labels(result: Comparison) -> str:
     gain = result.doubling.get(result.criterion)
     if gain is None:
         return "Whether more labelled rows would help was not estimated."

@@ -1,0 +1,1 @@
+"""What a comparison found, as records: made in `comparison`, shown in `report`."""
