@@ -655,3 +655,22 @@ def test_hostile_tables_from_fit_to_export(tmp_path, kind, capsys):
     assert "Traceback" not in err
     # Nothing that a terminal would obey, and no line that is not ours.
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", out.replace("\n", "") + err.replace("\n", ""))
+
+
+def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys):
+    path = tmp_path / "pool.skops"
+    assert run("fit", table, "-t", "default", "-m", "pool:nb,forest", "-o", path) == 0
+    assert "pool, logarithmic, of " in capsys.readouterr().out
+    about = load_model(path).about
+    assert set(about["training"]["pool"]["weights"]) == {"nb", "forest"}
+    assert run("predict", path, table, "-o", tmp_path / "p.csv") == 0
+    found = pl.read_csv(tmp_path / "p.csv")
+    assert_frame_equal(found, expected(path, pl.read_csv(table)))
+    assert run("explain", path, table, "-r", 1, "--json", tmp_path / "why.json") == 0
+    why = json.loads((tmp_path / "why.json").read_text())
+    odds = np.log(why["probabilities"][why["prediction"]] / why["probabilities"][why["against"]])
+    assert why["log_odds"] == pytest.approx(odds, abs=1e-9)
+    assert set(why["members"]) <= {"nb", "forest"}
+    capsys.readouterr()
+    assert run("fit", table, "-t", "default", "-m", "pool", "--tradeoff", 1, "-o", path) == 1
+    assert "--tradeoff: expected none with --model pool" in capsys.readouterr().err

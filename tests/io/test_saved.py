@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 import skops.io
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Univariate
@@ -150,10 +150,10 @@ def test_a_type_of_ones_own_must_be_named(tmp_path):
 
 def test_classifiers_of_columns_must_be_named(tmp_path):
     X, y = numbers()
-    model = EntropicNaiveBayes(DecisionTreeClassifier(max_depth=2, random_state=0)).fit(X, y)
-    with pytest.raises(DataError, match=r"got sklearn\.tree\._classes\.DecisionTreeClassifier"):
+    model = EntropicNaiveBayes(GaussianNB()).fit(X, y)
+    with pytest.raises(DataError, match=r"got sklearn\.naive_bayes\.GaussianNB"):
         save_model(model, tmp_path / "own.skops")
-    trusted = ["sklearn.tree._classes.DecisionTreeClassifier", "sklearn.tree._tree.Tree"]
+    trusted = ["sklearn.naive_bayes.GaussianNB"]
     saved = saved_and_loaded(model, tmp_path, trusted=trusted)
     np.testing.assert_array_equal(saved.estimator.predict_proba(X), model.predict_proba(X))
     with pytest.raises(DataError, match="expected only types"):
@@ -428,7 +428,7 @@ def test_no_file_a_folder_and_no_model(tmp_path):
         load_model(tmp_path / "none.skops")
     with pytest.raises(DataError, match="got a folder"):
         load_model(tmp_path)
-    for thing in (NaiveBayes(), DecisionTreeClassifier().fit(*numbers()), 3):
+    for thing in (NaiveBayes(), GaussianNB().fit(*numbers()), 3):
         with pytest.raises(DataError, match="expected a fitted classifier of Crossfade's"):
             save_model(thing, tmp_path / "x.skops")
 

@@ -30,6 +30,7 @@ from crossfade import (
     LeftOutWarning,
     NaiveBayes,
     PooledClassifier,
+    explain,
 )
 from crossfade.io import load_model, save_model
 from crossfade.pools.weights import Evidence, Weighing, cross_fitted, pooled, weigh
@@ -417,3 +418,144 @@ def test_a_pool_of_no_weight_says_the_class_shares():
     none = Weighing("logarithmic", np.zeros(2))
     shares = np.log([0.2, 0.8])
     np.testing.assert_allclose(pooled(none, np.zeros((2, 3, 2)), shares), np.tile(shares, (3, 1)))
+
+
+# -- explanations ----------------------------------------------------------------------------------
+
+
+def mixed(n=150, seed=0):
+    """Return a table with a number, a category, missing cells and two columns that interact."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "a": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "b": rng.normal(size=n),
+            "kind": rng.choice(["x", "y", "z"], size=n),
+        }
+    )
+    odds = table["a"].fillna(0) * table["b"] + (table["kind"] == "x")
+    return table, np.where(odds + rng.logistic(size=n) > 0, "yes", "no")
+
+
+@pytest.mark.parametrize("pooling", ["logarithmic", "linear"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_columns_and_members_add_up_to_the_pool_s_log_odds(pooling, k):
+    table, y = mixed()
+    y = y if k == 2 else np.where(table["kind"] == "z", "other", y)
+    members = ["nb", ("lda", GaussianDiscriminant("shared", tradeoff=1)), "boosting"]
+    members = members if k > 2 else members[::2]
+    pool = PooledClassifier(members, pooling=pooling, cv=3).fit(table, y)
+    found = explain(pool, table[:6])
+    expected = pool.predict_log_proba(table[:6])
+    scores = found.scores - np.logaddexp.reduce(found.scores, axis=1)[:, None]
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
+    if pooling == "logarithmic" and len(pool.member_names_) > 1:
+        added = np.log(pool.class_prior_) + sum(found.members.values())
+        added -= np.logaddexp.reduce(added, axis=1)[:, None]
+        np.testing.assert_allclose(added, expected, atol=1e-9)
+
+
+def test_a_member_of_ours_explains_itself():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:], y[50:]
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    pools = [
+        PooledClassifier([("nb", FrozenEstimator(model))], pseudo_count=1e-12).fit(X, y),
+        PooledClassifier([("nb", model)], cv="prefit", pseudo_count=1e-12).fit(X, y),
+    ]
+    for pool in pools:
+        columns = explain(pool, X[:5]).log_odds(2)[1]
+        expected = pool.weights_["nb"] * explain(model, X[:5]).log_odds(2)[1]
+        np.testing.assert_allclose(columns, expected, rtol=1e-6)
+
+
+class Product(ClassifierMixin, BaseEstimator):
+    """A known posterior: log-odds x0 + 2 x1 x2 - 3 x3."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        X = np.asarray(X, dtype=float)
+        p = 1 / (1 + np.exp(-(X[:, 0] + 2 * X[:, 1] * X[:, 2] - 3 * X[:, 3])))
+        return np.column_stack([1 - p, p])
+
+
+def test_shapley_values_are_those_of_the_definition():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = (rng.random(60) < Product().fit(X, [0, 1]).predict_proba(X)[:, 1]).astype(int)
+    pool = PooledClassifier([("f", Product())], pseudo_count=1e-9).fit(X, y)
+    columns = explain(pool, X[:3]).log_odds(1)[1] / pool.weights_["f"]
+    b = pool.background_
+    assert not (b[:, None] == X).all(axis=2).any()  # none is a row of the table
+    # By hand: the value of a set of columns is the mean over the background of the others.
+    for x, found in zip(X[:3], columns, strict=True):
+        mean = b.mean(axis=0)
+        both = 2 * (x[1] * x[2] - (b[:, 1] * b[:, 2]).mean())
+        one = 2 * (x[1] * mean[2] - (b[:, 1] * b[:, 2]).mean())
+        other = 2 * (x[2] * mean[1] - (b[:, 1] * b[:, 2]).mean())
+        expected = [
+            x[0] - mean[0], (one + both - other) / 2, (other + both - one) / 2,
+            -3 * (x[3] - mean[3]),
+        ]  # fmt: skip
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_default_pool_is_kept_in_a_file(tmp_path, k):
+    pytest.importorskip("skops")
+    table, y = mixed()
+    y = y if k == 2 else np.where(table["kind"] == "z", "other", y)
+    pool = PooledClassifier(pooling="linear", cv=2).fit(table, y)
+    save_model(pool, tmp_path / "pool.skops")
+    loaded = load_model(tmp_path / "pool.skops").estimator
+    np.testing.assert_array_equal(loaded.predict_proba(table), pool.predict_proba(table))
+
+
+def spoilt_forest(pool):
+    tree = pool.estimators_[0][-1].estimators_[0].tree_
+    _, arguments, state = tree.__reduce__()
+    nodes = state["nodes"].copy()
+    yield "left_child", len(nodes) + 5, nodes, tree, arguments, state
+    yield "left_child", 0, nodes, tree, arguments, state  # an endless loop
+    yield "feature", 10**6, nodes, tree, arguments, state
+    yield "feature", -7, nodes, tree, arguments, state
+
+
+def test_a_forest_with_nodes_out_of_bounds_is_refused_before_it_predicts(tmp_path):
+    pytest.importorskip("skops")
+    table, y = mixed()
+    for number in range(4):
+        pool = PooledClassifier(["forest"], cv=2).fit(table, y)
+        what, value, nodes, tree, arguments, state = list(spoilt_forest(pool))[number]
+        nodes[what][0] = value
+        spoilt = type(tree)(*arguments)
+        spoilt.__setstate__(state | {"nodes": nodes})
+        pool.estimators_[0][-1].estimators_[0].tree_ = spoilt
+        save_model(pool, tmp_path / "pool.skops")
+        with pytest.raises(DataError, match=r"a tree (has a node|asks for a column) out of its"):
+            load_model(tmp_path / "pool.skops")
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [("left", 10**6), ("right", 0), ("feature_idx", 99), ("bitset_idx", 10**6)],
+)
+def test_a_boosting_with_nodes_out_of_bounds_is_refused_too(tmp_path, what, value):
+    pytest.importorskip("skops")
+    table, y = mixed(400)
+    table["kind"] = np.where(y == "yes", table["kind"], "w")  # worth a split
+    pool = PooledClassifier(["boosting"], cv=2).fit(table, y)
+    predictor = pool.estimators_[0].model_._predictors[0][0]
+    nodes = predictor.nodes.copy()
+    inner = nodes["is_leaf"] == 0
+    nodes[what][inner & ((what != "bitset_idx") | (nodes["is_categorical"] == 1))] = value
+    predictor.nodes = nodes
+    save_model(pool, tmp_path / "pool.skops")
+    with pytest.raises(DataError, match=r"out of its bounds|does not fit its columns"):
+        load_model(tmp_path / "pool.skops")

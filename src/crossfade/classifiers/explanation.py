@@ -38,6 +38,8 @@ class Explanation:
     words : mapping of str to (tuple of str, ndarray)
         Of a column of free text its words, and what each occurrence in these rows adds: for every
         class a sparse array of shape (n_samples, n_words). They sum to the column's contributions.
+    members : mapping of str to ndarray of shape (n_samples, n_classes)
+        Of a logarithmic pool what each member adds to the log of the class shares.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Explanation:
     baseline: Floats
     contributions: Floats
     words: Mapping[str, tuple[tuple[str, ...], Any]] = field(default_factory=dict)
+    members: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def scores(self) -> Floats:
@@ -150,6 +153,7 @@ def explain(model: Any, X: Any) -> Explanation:
     Pipelines: what the prepared columns add (one for each category of a text column) is summed for
     the column that they come from. :class:`~crossfade.EntropicNaiveBayes`: a classifier adds log
     L_t(k) - log π(k), split evenly if it sees several columns.
+    :class:`~crossfade.PooledClassifier`: see its ``explain``.
 
     Parameters
     ----------
@@ -187,6 +191,9 @@ def explain(model: Any, X: Any) -> Explanation:
         return _of_tradeoff(model, X)
     if isinstance(model, EntropicNaiveBayes):
         return _of_entropic(model, X)
+    if hasattr(model, "explain"):
+        found: Explanation = model.explain(X)
+        return found
     raise DataError(
         "model: expected a classifier of Crossfade's, or a pipeline that ends in one, got "
         f"{type(model).__name__}"

@@ -78,6 +78,9 @@ def explain(
         ],
         "log_odds": float(baseline[0] + contributions[0].sum()),
     }
+    added = {name: each[0, first] - each[0, second] for name, each in explanation.members.items()}
+    if added:
+        content["members"] = {name: float(value) for name, value in added.items()}
     _print(content, posterior[first], posterior[second], data, console())
     for note in rows.notes():
         say(f"note: {note}", stderr=True)
@@ -151,6 +154,8 @@ def _print(content: dict[str, Any], p: float, q: float, data: str, out: Console)
             word = Text(f"  {shortened(plain(each['word']), 22)}", style="dim")
             table.add_row(word, "", f"{added:+.3f}", _bar(added, largest))
     table.add_section()
+    for name, value in content.get("members", {}).items():
+        table.add_row(Text(f"in all, by {name}", style="dim"), "", f"{value:+.3f}", "")
     table.add_row(Text("log-odds", style="bold"), "", f"{content['log_odds']:+.3f}", "")
     out.print(table)
     out.print()

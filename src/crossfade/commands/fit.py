@@ -34,7 +34,8 @@ def fit(
             "--model",
             "-m",
             help="best (of Crossfade's own, by held-out log-loss as crossfade compare finds it), "
-            "or naive-bayes, gaussian-shared, gaussian-full.",
+            "or naive-bayes, gaussian-shared, gaussian-full; or pool, several weighted by "
+            "held-out log-loss (pool:nb,forest: of these; nb, shared, full, forest, boosting).",
         ),
     ] = "best",
     tradeoff: Annotated[
@@ -79,7 +80,7 @@ def fit(
     training: dict[str, Any] = table.to_dict() | {"rows": len(table.y)}
     lines = list(table.notes)
     if model == "best":
-        _refuse_tradeoff(tradeoff)
+        _refuse_tradeoff(tradeoff, "best")
         _refuse_unknown(handle_unknown, "best")
         with live_progress(table.name) as progress:
             label, estimator, comparison, verdict = _best(table, problem, splits, seed, progress)
@@ -88,6 +89,8 @@ def fit(
     else:
         from crossfade.comparison.models import choose_model
 
+        if model.partition(":")[0] == "pool":
+            _refuse_tradeoff(tradeoff, model)
         label, estimator = choose_model(model, _number(tradeoff))
         if handle_unknown is not None:
             if "handle_unknown" not in estimator.get_params(deep=False):
@@ -99,6 +102,14 @@ def fit(
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
+    how = f"λ={chosen:g}" if chosen is not None else _weights(estimator)
+    if chosen is None:
+        training["pool"] = {
+            "pooling": estimator.pooling_,
+            "weights": estimator.weights_,
+            "losses": estimator.pool_losses_,
+            "member_losses": estimator.member_losses_,
+        }
     terminal = console()
     for line in lines:
         terminal.print(plain(line), soft_wrap=True)
@@ -112,7 +123,7 @@ def fit(
     )
     terminal.print(
         plain(
-            f"{label}, λ={chosen:g}, fitted to {len(table.y):,} rows of {len(about['columns']):,} "
+            f"{label}, {how}, fitted to {len(table.y):,} rows of {len(about['columns']):,} "
             f"columns, {len(about['classes'])} classes; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
         ),
@@ -120,13 +131,21 @@ def fit(
     )
 
 
-def _refuse_tradeoff(tradeoff: str | None) -> None:
+def _weights(pool: Any) -> str:
+    """Return what a pool is made of and, out of fold, how good it is."""
+    used = ", ".join(f"{name} {w:.2f}" for name, w in pool.weights_.items() if w > 0.0)
+    loss = pool.pool_losses_.get("log_loss")
+    told = "" if loss is None else f" (log-loss {loss:.3f} on rows left out)"
+    return f"{pool.pooling_}, of {used or 'no member'}{told}"
+
+
+def _refuse_tradeoff(tradeoff: str | None, model: str) -> None:
     from crossfade.errors import DataError
 
     if tradeoff is not None:
         raise DataError(
-            f"--tradeoff: expected none with --model best, which chooses it, got {tradeoff}; name "
-            "a model as well, for example --model naive-bayes"
+            f"--tradeoff: expected none with --model {model}, which chooses it, got {tradeoff}; "
+            "name a model as well, for example --model naive-bayes"
         )
 
 

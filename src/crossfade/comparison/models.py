@@ -15,6 +15,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
+from crossfade.pools import PooledClassifier
+from crossfade.pools.members import MEMBERS
 from crossfade.table.preparation import Preparation, WithWords
 from crossfade.tradeoff.path import MOST_JOINT_COLUMNS, most_searched
 
@@ -265,13 +267,19 @@ def _imported(path: str) -> Any:
 
 
 def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, Any]:
-    """Return one of Crossfade's own models, unfitted, with its name."""
+    """Return one of Crossfade's own models, unfitted, with its name.
+
+    A pool, too: "pool", the default one, or "pool:nb,forest", one of these members.
+    """
     models = own_models()
+    kind, colon, members = name.partition(":")
+    if kind.strip().lower() == "pool" and tradeoff is None:
+        return "pool", PooledClassifier(_member_names(members) if colon else "default")
     found = choose_models([name])
     if not found.keys() & models.keys():
         raise DataError(
             f"model: expected one of Crossfade's own models, got {name!r}, which is scikit-learn's "
-            "and only a reference; choose from naive-bayes, gaussian-shared, gaussian-full"
+            "and only a reference; choose from naive-bayes, gaussian-shared, gaussian-full, pool"
         )
     if len(found) > 1:
         found = {n: model for n, model in found.items() if n.endswith(" auto")}
@@ -285,6 +293,13 @@ def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, A
         family = next(family for family in families(models) if label in family.members)
         label, model = family.label, family.at(tradeoff)
     return label, model
+
+
+def _member_names(text: str) -> list[str]:
+    """Return the names of members as the pool has them; it refuses others itself."""
+    short = {long: name for name, long in _ALIASES.items() if name in MEMBERS}
+    given = [name.strip() for name in text.split(",")]
+    return [short.get(_ALIASES.get(name.lower(), name), name) for name in given]
 
 
 @dataclass(frozen=True)

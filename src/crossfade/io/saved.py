@@ -27,7 +27,7 @@ from crossfade._optional import import_optional, versions
 from crossfade.errors import DataError
 from crossfade.files import write_whole
 from crossfade.io.reading import opened
-from crossfade.io.trust import TRUSTED, check_types
+from crossfade.io.trust import TRUSTED, check_trees, check_types
 from crossfade.table.schema import Schema
 
 __all__ = ["SavedModel", "load_model", "save_model", "table_schema"]
@@ -221,6 +221,7 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
             agrees = columns == about["columns"] and estimator.classes_.tolist() == about["classes"]
             agrees = agrees and about.get("sha256", digest) == digest
             if agrees:
+                check_trees(estimator)
                 _try_out(estimator, found)
     except Exception as error:  # whatever damaged data make of the building
         text = " ".join(str(error).split())[:200]

@@ -49,6 +49,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
             categorical_features=categorical, random_state=self.random_state
         )
         self.model_ = model.fit(self._coded(matrix), y, sample_weight)
+        # Predictions need none, and files are the safer without.
+        vars(self.model_).pop("_feature_subsample_rng", None)
         self.classes_ = self.model_.classes_
         return self
 

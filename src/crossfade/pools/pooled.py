@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade._checks import check_number, show
+from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
+from crossfade.classifiers.explanation import Explanation
 from crossfade.errors import DataError, LeftOutWarning
+from crossfade.pools.explanation import explain_pool, shuffled_cells
+from crossfade.pools.fitting import (
+    LabelledTable,
+    fold_of,
+    on_own_folds,
+    out_of_fold,
+    splits_of,
+    whole_fit,
+)
 from crossfade.pools.members import (
     checked_pairs,
     chooses_on_folds,
     default_names,
     fit_argument,
-    fit_member,
     is_fitted_already,
     probabilities,
     with_probabilities,
@@ -39,6 +47,7 @@ from crossfade.pools.weights import (
     weigh,
 )
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
+from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.folds import folds
@@ -108,6 +117,9 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         Members that could not be fitted, and why.
     estimators_ : list of classifier
         The members of positive weight, fitted to all rows; their names are ``member_names_``.
+    background_ : ndarray of shape (n_background, n_features) or None
+        Up to twenty rows of cells drawn from each column on its own, so that none is a row of the
+        table; over these, explanations average columns. None where there are words.
     schema_ : Schema
         Names, kinds and categories of the columns.
     n_features_in_ : int
@@ -284,7 +296,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
-    ) -> _Data:
+    ) -> LabelledTable:
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -300,13 +312,15 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
         matrix, schema = read_features(self, X, reset=True, sample_weight=given)
         check_finite(matrix, schema.names)
+        self._table_library = table_library(X)
+        self.background_ = shuffled_cells(matrix, schema, self.random_state)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         rows = LabelledRows(matrix, codes, given, self.classes_.size)
         self.class_prior_ = rows.class_weights / rows.class_weights.sum()
-        splits = None if parts is None else _splits_of(parts, n, kept)
-        return _Data(X, self.classes_[codes], rows, numbers, splits)
+        splits = None if parts is None else splits_of(parts, n, kept)
+        return LabelledTable(X, self.classes_[codes], rows, numbers, splits)
 
-    def _members(self, data: _Data) -> list[tuple[str, Any]]:
+    def _members(self, data: LabelledTable) -> list[tuple[str, Any]]:
         given = self.estimators
         if isinstance(given, str) and given == "default":
             given = default_names(self.schema_)
@@ -322,7 +336,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
             found.append((name, with_probabilities(name, one, frozen)))
         return found
 
-    def _splits(self, data: _Data) -> list[tuple[Integers | None, Integers, Integers]]:
+    def _splits(self, data: LabelledTable) -> list[tuple[Integers | None, Integers, Integers]]:
         """Return training rows (None where nothing is fitted), held-out rows and their folds."""
         if isinstance(self.cv, str):
             # Fitted members have seen none of these rows, so that all can be scored.
@@ -335,19 +349,19 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
             parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
         return [(train, held, np.full(held.size, k)) for k, (train, held) in enumerate(parts)]
 
-    def _evidence(self, data: _Data, pairs: Sequence[tuple[str, Any]]) -> Any:
+    def _evidence(self, data: LabelledTable, pairs: Sequence[tuple[str, Any]]) -> Any:
         """Fit every member to every fold; return what makes the evidence of some of them."""
         splits = self._splits(data)
-        fold = _fold_of(splits, data.rows.n_samples)
+        fold = fold_of(splits, data.rows.n_samples)
         own = [pair for pair in pairs if fold is not None and chooses_on_folds(pair[1])]
-        once = self._parallel(_on_own_folds, [(*pair, data, fold) for pair in own])
+        once = self._parallel(on_own_folds, [(*pair, data, fold) for pair in own])
         # Own members that choose a tradeoff: one fit to all rows, which scores these very folds.
         self._whole = {name: found for (name, _), found in zip(own, once, strict=True) if found}
         rest = [pair for pair in pairs if pair[0] not in self._whole]
         tasks = [
             (*pair, data, self.classes_, train, held) for pair in rest for train, held, _ in splits
         ]
-        each = iter(self._parallel(_out_of_fold, tasks))
+        each = iter(self._parallel(out_of_fold, tasks))
         parts: dict[str, list[Floats]] = {name: [] for name, _ in pairs}
         for name, _ in pairs:
             for train, held, _ in splits:
@@ -382,13 +396,13 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         found: list[Any] = Parallel(n_jobs=self.n_jobs)(delayed(function)(*task) for task in tasks)
         return found
 
-    def _refitted(self, data: _Data, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
+    def _refitted(self, data: LabelledTable, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
         """Return members fitted to all rows, None (and a reason) where one cannot be."""
         known = {name: model for name, (model, _) in self._whole.items()}
         if isinstance(self.cv, str):
             known = dict(pairs)
         new = [(*pair, data) for pair in pairs if pair[0] not in known]
-        fits = self._parallel(_whole_fit, new)
+        fits = self._parallel(whole_fit, new)
         known |= {name: model for (name, *_), model in zip(new, fits, strict=True)}
         found = [known[name] for name, _ in pairs]
         self._n_rows = data.n_rows(None)
@@ -423,7 +437,8 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
 
     # -- predicting ------------------------------------------------------------------------------
 
-    def _scores(self, X: Any) -> Floats:
+    def _member_scores(self, X: Any) -> Floats:
+        """Return the members' log-probabilities, drawn in, (n_members, n_rows, n_classes)."""
         check_is_fitted(self)
         matrix, _ = read_features(self, X, reset=False)
         check_finite(matrix, self.schema_.names)
@@ -431,7 +446,35 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         for g, model in enumerate(self.estimators_):
             posterior = probabilities(model, X, self.classes_)
             scores[g] = drawn_in(posterior, self._n_rows, self.class_prior_, self.pseudo_count)
-        return pooled(self._weighing, scores, np.log(self.class_prior_))
+        return scores
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return pooled(self._weighing, self._member_scores(X), np.log(self.class_prior_))
+
+    def explain(self, X: Any) -> Explanation:
+        """Return what members and columns add to the log-odds, as :func:`crossfade.explain`.
+
+        A member's log-odds against the class shares are multiplied with its weight and add up. A
+        column adds its part of each: a member of Crossfade's says its own, exactly; those of
+        others are Shapley values over ten orders of the columns (Štrumbelj and Kononenko 2014),
+        columns that come later averaged over ``background_``. So are all of a linear pool.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        Explanation
+            Its scores are the pool's log-posterior up to a term common to the classes.
+
+        Raises
+        ------
+        DataError
+            If other members read free text or a sparse table.
+        """
+        return explain_pool(self, X)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the pool's posterior, shape (n_samples, n_classes)."""
@@ -488,95 +531,5 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-@dataclass(frozen=True)
-class _Data:
-    """A table with labels, as it came and as rows."""
-
-    X: Any
-    labels: NDArray[Any]
-    rows: LabelledRows
-    groups: Integers | None
-    splits: list[tuple[Integers, Integers]] | None
-
-    def n_rows(self, index: Integers | None) -> float:
-        """Return the rows at these positions (all if None), by weight."""
-        weights = self.rows.weights
-        if weights is None:
-            return float(self.rows.n_samples if index is None else index.size)
-        return float((weights if index is None else weights[index]).sum())
-
-
-def _splits_of(parts: Sequence[Any], n: int, kept: Integers) -> list[tuple[Integers, Integers]]:
-    """Return a user's splits of n rows as positions among those that are kept."""
-    place = np.full(n, -1)
-    place[kept] = np.arange(kept.size)
-    try:
-        found = [(place[train], place[test]) for train, test in parts]
-    except (TypeError, ValueError, IndexError) as error:
-        raise DataError(
-            f"cv: expected pairs of positions of rows, train and test, got others ({error}); 5 is "
-            "the default"
-        ) from None
-    return [(train[train >= 0], test[test >= 0]) for train, test in found]
-
-
 def _is_pair(one: Any) -> bool:
     return isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)
-
-
-def _fold_of(splits: Sequence[tuple[Any, Integers, Integers]], n: int) -> Integers | None:
-    """Return each row's fold (-1: never held out), None where splits are no folds."""
-    fold = np.full(n, -1)
-    for train, held, numbers in splits:
-        if train is None or (fold[held] >= 0).any() or len(np.union1d(train, held)) < n:
-            return None
-        if len(train) + len(held) != n:
-            return None
-        fold[held] = numbers
-    return fold
-
-
-def _on_own_folds(name: str, estimator: Any, data: _Data, fold: Integers) -> Any:
-    """Return a member fitted to all rows and its probabilities on folds, or why there are none.
-
-    None where it has to be fitted to each fold.
-    """
-    model, weights = clone(estimator), data.rows.weights
-    try:
-        scores = model.fit_out_of_fold(data.X, data.labels, weights, data.groups, fold)
-    except Warning:  # an error by the user's own wish
-        raise
-    except Exception as error:  # whatever a member makes of all rows
-        return None, _in_words(error)
-    return None if scores is None else (model, np.exp(scores))
-
-
-def _out_of_fold(
-    name: str, estimator: Any, data: _Data, classes: Any, train: Any, held: Integers
-) -> Any:
-    """Return held-out probabilities, or in words why there are none."""
-    with warnings.catch_warnings():
-        # What a fit warns of is told by the fit to all rows.
-        warnings.simplefilter("ignore")
-        try:
-            model = estimator
-            if train is not None:
-                weights, groups = data.rows.weights, data.groups
-                model = fit_member(name, estimator, data.X, data.labels, weights, groups, train)
-            return probabilities(model, data.X, classes, held)
-        except Exception as error:  # whatever a member makes of some rows
-            return _in_words(error)
-
-
-def _whole_fit(name: str, estimator: Any, data: _Data) -> Any:
-    """Return a member fitted to all rows, or in words why there is none."""
-    try:
-        return fit_member(name, estimator, data.X, data.labels, data.rows.weights, data.groups)
-    except Warning:  # an error by the user's own wish
-        raise
-    except Exception as error:  # whatever a member makes of all rows
-        return _in_words(error)
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {show(str(error), 200)}"
