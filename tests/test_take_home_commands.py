@@ -672,5 +672,5 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys):
     assert why["log_odds"] == pytest.approx(odds, abs=1e-9)
     assert set(why["members"]) <= {"nb", "forest"}
     capsys.readouterr()
-    assert run("fit", table, "-t", "default", "-m", "pool", "--tradeoff", 1, "-o", path) == 1
+    assert run("fit", table, "-t", "default", "-m", "pool", "--tradeoff", 1, "-o", path) == 2
     assert "--tradeoff: expected none with --model pool" in capsys.readouterr().err

@@ -17,11 +17,11 @@ from crossfade.errors import DataError
 from crossfade.pools.members import fit_member, probabilities
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["LabelledTable", "fold_of", "on_own_folds", "out_of_fold", "splits_of", "whole_fit"]
+__all__ = ["PoolRows", "fold_of", "on_own_folds", "out_of_fold", "splits_of", "whole_fit"]
 
 
 @dataclass(frozen=True)
-class LabelledTable:
+class PoolRows:
     """A table with labels, as it came and as rows."""
 
     X: Any
@@ -64,7 +64,7 @@ def fold_of(splits: Sequence[tuple[Any, Integers, Integers]], n: int) -> Integer
     return fold
 
 
-def on_own_folds(name: str, estimator: Any, data: LabelledTable, fold: Integers) -> Any:
+def on_own_folds(name: str, estimator: Any, data: PoolRows, fold: Integers) -> Any:
     """Return a member fitted to all rows and its probabilities on folds, or why there are none.
 
     None where it has to be fitted to each fold.
@@ -80,7 +80,7 @@ def on_own_folds(name: str, estimator: Any, data: LabelledTable, fold: Integers)
 
 
 def out_of_fold(
-    name: str, estimator: Any, data: LabelledTable, classes: Any, train: Any, held: Integers
+    name: str, estimator: Any, data: PoolRows, classes: Any, train: Any, held: Integers
 ) -> Any:
     """Return held-out probabilities, or in words why there are none."""
     with warnings.catch_warnings():
@@ -96,7 +96,7 @@ def out_of_fold(
             return _in_words(error)
 
 
-def whole_fit(name: str, estimator: Any, data: LabelledTable) -> Any:
+def whole_fit(name: str, estimator: Any, data: PoolRows) -> Any:
     """Return a member fitted to all rows, or in words why there is none."""
     try:
         return fit_member(name, estimator, data.X, data.labels, data.rows.weights, data.groups)

@@ -21,7 +21,7 @@ from crossfade.classifiers.explanation import Explanation
 from crossfade.errors import DataError, LeftOutWarning
 from crossfade.pools.explanation import explain_pool, shuffled_cells
 from crossfade.pools.fitting import (
-    LabelledTable,
+    PoolRows,
     fold_of,
     on_own_folds,
     out_of_fold,
@@ -296,7 +296,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
-    ) -> LabelledTable:
+    ) -> PoolRows:
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -318,9 +318,9 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         rows = LabelledRows(matrix, codes, given, self.classes_.size)
         self.class_prior_ = rows.class_weights / rows.class_weights.sum()
         splits = None if parts is None else splits_of(parts, n, kept)
-        return LabelledTable(X, self.classes_[codes], rows, numbers, splits)
+        return PoolRows(X, self.classes_[codes], rows, numbers, splits)
 
-    def _members(self, data: LabelledTable) -> list[tuple[str, Any]]:
+    def _members(self, data: PoolRows) -> list[tuple[str, Any]]:
         given = self.estimators
         if isinstance(given, str) and given == "default":
             given = default_names(self.schema_)
@@ -336,7 +336,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
             found.append((name, with_probabilities(name, one, frozen)))
         return found
 
-    def _splits(self, data: LabelledTable) -> list[tuple[Integers | None, Integers, Integers]]:
+    def _splits(self, data: PoolRows) -> list[tuple[Integers | None, Integers, Integers]]:
         """Return training rows (None where nothing is fitted), held-out rows and their folds."""
         if isinstance(self.cv, str):
             # Fitted members have seen none of these rows, so that all can be scored.
@@ -349,7 +349,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
             parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
         return [(train, held, np.full(held.size, k)) for k, (train, held) in enumerate(parts)]
 
-    def _evidence(self, data: LabelledTable, pairs: Sequence[tuple[str, Any]]) -> Any:
+    def _evidence(self, data: PoolRows, pairs: Sequence[tuple[str, Any]]) -> Any:
         """Fit every member to every fold; return what makes the evidence of some of them."""
         splits = self._splits(data)
         fold = fold_of(splits, data.rows.n_samples)
@@ -396,7 +396,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         found: list[Any] = Parallel(n_jobs=self.n_jobs)(delayed(function)(*task) for task in tasks)
         return found
 
-    def _refitted(self, data: LabelledTable, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
+    def _refitted(self, data: PoolRows, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
         """Return members fitted to all rows, None (and a reason) where one cannot be."""
         known = {name: model for name, (model, _) in self._whole.items()}
         if isinstance(self.cv, str):
