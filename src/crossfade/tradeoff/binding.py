@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
@@ -45,15 +44,18 @@ def summarise(
         density = density.informed(rows.X, rows.weights)
         begun = density.begin(reference_rows(rows.X), scales=scales)
 
-    def block(span: slice) -> Any:
-        return begun.summary(
-            rows.block(span), rows.codes[span], rows.block_weights(span), rows.n_classes
-        )
-
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
     if density.reads_words:
         block_rows = WORD_ROWS
-    return begun, block_sum(block, rows.n_samples, block_rows=block_rows)
+
+    def of_part(part: LabelledRows) -> Any:
+        def block(span: slice) -> Any:
+            codes, weights = part.codes[span], part.block_weights(span)
+            return begun.summary(part.block(span), codes, weights, part.n_classes)
+
+        return block_sum(block, part.n_samples, block_rows=block_rows)
+
+    return begun, rows.total(of_part)
 
 
 def compact(density: Density, rows: LabelledRows) -> tuple[Density, LabelledRows]:
@@ -70,14 +72,15 @@ def bind(density: Density, rows: LabelledRows) -> Bound:
 
 def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
     """Return whether a cell is missing: by the counts where they are exact, else by a look."""
-    if isinstance(rows.X, MixedRows):
-        return has_missing_cells(rows.X.numbers)
-    if counts is not None and rows.weights is None:
+    if counts is not None and rows.weights is None and not isinstance(rows.X, MixedRows):
         return bool((counts < rows.class_weights[:, None]).any())
-    return has_missing_cells(rows.X)
+    return rows.total(lambda part: 1.0 * has_missing_cells(part.X)) > 0.0
 
 
-def has_missing_cells(X: NDArray[Any]) -> bool:
+def has_missing_cells(X: Any) -> bool:
+    """Return whether any number is NaN; cells of words are never missing."""
+    X = X.numbers if isinstance(X, MixedRows) else X
+
     def block(rows: slice) -> float:
         flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
         return float(np.isnan(flat @ flat))

@@ -6,15 +6,16 @@ statistics standardised to T̃ = (T - mean)/scale.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.blocks import for_each_block
+from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import any_missing, with_unseen_factors
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -24,6 +25,8 @@ __all__ = ["AtTheta", "BoundRows", "KeptStatistics", "by_factor"]
 #: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
 #: which costs less than to read them.
 _KEPT_DOUBLES = 8_388_608
+
+Sums = TypeVar("Sums")
 
 
 class KeptStatistics:
@@ -36,6 +39,8 @@ class KeptStatistics:
     def whole(self) -> Floats | None:
         """The statistics, shape (n_samples, n_free); None where they are many."""
         n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
+        if self._rows.is_part:
+            return None
         if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
             return None
         kept = np.empty((self._rows.n_samples, n_free))
@@ -110,6 +115,15 @@ class BoundRows:
     def over(self, rows: LabelledRows) -> Self:
         """Return the same with other rows; the sums stay those of the bound density."""
         return replace(self, rows=rows, kept=KeptStatistics(rows, self.density))
+
+    def sum(self, block: Callable[[Self, slice], Sums], block_rows: int) -> Sums:
+        """Return the sum over all rows of what `block` makes of a block of a part of them."""
+
+        def of_part(rows: LabelledRows) -> Sums:
+            own = self if rows is self.rows else self.over(rows)
+            return block_sum(lambda span: block(own, span), rows.n_samples, block_rows=block_rows)
+
+        return self.rows.total(of_part)
 
     # -- what follows from the bound density -----------------------------------------------------
 

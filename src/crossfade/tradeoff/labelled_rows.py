@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
+from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import softmax, two_classes
 from crossfade.table.documents import block_of
 
@@ -17,6 +19,8 @@ __all__ = ["WORD_ROWS", "LabelledRows", "log_normalise", "normalise_differences"
 
 #: Rows of counts of words that are read at once: what they sum to is as wide as the vocabulary.
 WORD_ROWS = 1 << 15
+
+Sums = TypeVar("Sums")
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class LabelledRows:
     `codes` (n_samples,): Class of each row, 0 … n_classes-1.
     `weights` (n_samples,) or None: Row weights, None for all one.
     `has_missing`: Whether any cell is NaN.
+    `is_part`: Whether they are read for one pass only, and are a part of all rows.
     """
 
     X: Any
@@ -34,6 +39,7 @@ class LabelledRows:
     weights: Floats | None
     n_classes: int
     has_missing: bool = False
+    is_part: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -52,6 +58,14 @@ class LabelledRows:
     def block_weights(self, rows: slice | Integers) -> Floats | None:
         """Return one block's weights, None for all one."""
         return None if self.weights is None else self.weights[rows]
+
+    def total(self, function: Callable[[LabelledRows], Sums]) -> Sums:
+        """Return the sum of a function over all parts of the rows: these here are one part."""
+        return function(self)
+
+    def sampled(self, share: float) -> LabelledRows:
+        """Return a share of the rows, evenly spread."""
+        return self.take(sample_rows(self.n_samples, share))
 
     def take(self, index: Integers) -> LabelledRows:
         """Return the rows at these positions."""

@@ -28,7 +28,6 @@ import scipy.linalg
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density
-from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
 from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -186,7 +185,7 @@ class TradeoffObjective:
 
     def without_rows(self) -> Self:
         """Return the same objective without the rows: at λ = 1 it is a function of their sums."""
-        none = self.rows.take(np.zeros(0, dtype=np.int64))
+        none = self.rows.sampled(0.0).take(np.zeros(0, dtype=np.int64))
         return replace(self.with_tradeoff(1.0), passes=self.passes.over(none))
 
     def _attainable(self, tradeoff: float) -> float:
@@ -199,10 +198,9 @@ class TradeoffObjective:
 
     def sampled(self, share: float) -> Self:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
-        index = sample_rows(self.rows.n_samples, share)
-        rows = self.rows.take(index)
+        rows = self.rows.sampled(share)
         up = self.passes.total / max(float(rows.class_weights.sum()), 1e-300)
-        weights = np.full(index.size, up) if rows.weights is None else rows.weights * up
+        weights = np.full(rows.n_samples, up) if rows.weights is None else rows.weights * up
         rows = replace(rows, weights=weights)
         density, m = self.density, self.density.n_factors
 
@@ -216,7 +214,7 @@ class TradeoffObjective:
                 counts -= member.T @ mask
             return density.weighted_sums(X, member), counts
 
-        sums, counts = block_sum(block, index.size)
+        sums, counts = block_sum(block, rows.n_samples)
         bound = replace(self.bound, counts=counts, sums=sums)
         passes = replace(RowPasses.of(rows, bound), n_tied=self.passes.n_tied, is_sample=True)
         return replace(self, passes=passes)

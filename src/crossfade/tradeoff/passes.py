@@ -7,14 +7,14 @@ it, with coefficients that :meth:`RowPasses.row_coefficients` derives from a par
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
-from crossfade.blocks import block_sum, for_each_block, workspace
-from crossfade.optim.newton import sample_rows
+from crossfade.blocks import for_each_block, workspace
 from crossfade.rowwise import logistic_pass, standardise_rows
 from crossfade.tradeoff.bound_rows import BoundRows, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
@@ -221,12 +221,12 @@ class RowPasses(BoundRows):
         two_whole = self.n_classes == 2 and not self.has_missing
         two_whole = two_whole and (self._standardisation[0] or self.kept.whole is not None)
 
-        def block(rows: slice) -> tuple[float, Floats, Floats, Floats]:
+        def block(own: RowPasses, rows: slice) -> tuple[float, Floats, Floats, Floats]:
             if two_whole:
-                return self._two_class_block(rows, eta[0], float(offset[0]))
-            carrier, missing, scores = self.block_scores(rows, eta, offset, difference)
+                return own._two_class_block(rows, eta[0], float(offset[0]))
+            carrier, missing, scores = own.block_scores(rows, eta, offset, difference)
             log_sum, posterior = normalise_differences(scores)
-            weights = self.rows.block_weights(rows)
+            weights = own.rows.block_weights(rows)
             if missing is not None and last_absent is not None:
                 # The last class's own term was left out of the differences.
                 log_sum = log_sum + missing @ last_absent
@@ -242,9 +242,9 @@ class RowPasses(BoundRows):
             )
             if missing is not None:
                 lost = posterior.T @ missing
-            return value, *self.block_sums(carrier, missing, posterior), lost
+            return value, *own.block_sums(carrier, missing, posterior), lost
 
-        value, sums, mass, lost = block_sum(block, self.rows.n_samples, block_rows=self.block_rows)
+        value, sums, mass, lost = self.sum(block, self.block_rows)
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
         weights_last = self.split(theta)[0][-1]
         value += float(self.split(theta)[1][-1]) * self.total
@@ -283,30 +283,28 @@ class RowPasses(BoundRows):
         """
         k, p = self.n_classes, self.n_free
         eta, offset, absent = self.row_coefficients(theta)
-        n_rows = self.rows.n_samples
-        index = None
+        n_rows, some = self.rows.n_samples, self
         if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
-            index = sample_rows(n_rows, share)
-            n_rows = index.size
+            some = self.over(replace(self.rows.sampled(share), is_part=True))
+        sampled = some is not self
         extra = 0 if absent is None else self.density.n_factors
         width = p + extra + 1
         pairs = np.triu_indices(k, 1)
         n_pairs = pairs[0].size
         # What stands for all rows is wrong in its second digit: single precision is enough for it.
-        dtype = np.float64 if index is None and not self.is_sample else np.float32
+        dtype = np.float32 if sampled or self.is_sample else np.float64
 
-        def block(span: slice) -> tuple[Floats, Floats, float]:
+        def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, float]:
             grams = np.empty((n_pairs, width, width))
             lost = np.zeros((k, extra))
-            rows = span if index is None else index[span]
             if absent is None:
-                carrier = self._carried(rows)
+                carrier = own._carried(rows)
                 scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), k))
                 scores += offset
-                posterior, weights = log_normalise(scores)[1], self.rows.block_weights(rows)
-                _, origin, inverse = self._standardisation
+                posterior, weights = log_normalise(scores)[1], own.rows.block_weights(rows)
+                _, origin, inverse = own._standardisation
             else:
-                carrier, posterior, weights = self.design(rows, eta, offset, absent)
+                carrier, posterior, weights = own.design(rows, eta, offset, absent)
                 origin, inverse = np.zeros(width), np.ones(width)
                 w = posterior if weights is None else posterior * weights[:, None]
                 lost += w.T @ carrier[:, p : p + extra]
@@ -329,8 +327,8 @@ class RowPasses(BoundRows):
                 grams[number] = scaled.T @ scaled
             return grams, lost, float(carrier.shape[0] if weights is None else weights.sum())
 
-        grams, lost, seen = block_sum(block, n_rows, block_rows=self.block_rows)
-        if index is not None:
+        grams, lost, seen = some.sum(block, self.block_rows)
+        if sampled:
             scale_up = self.total / max(seen, 1e-300)
             grams, lost = grams * scale_up, lost * scale_up
         grams *= weight
@@ -422,51 +420,53 @@ class RowCurvature:
         self._passes = passes
         self._at = passes.row_coefficients(theta)
         shape = passes.rows.n_samples, passes.n_classes
-        self._kept = np.empty(shape) if shape[0] * shape[1] <= _KEPT_POSTERIORS else None
+        few = shape[0] * shape[1] <= _KEPT_POSTERIORS and not passes.rows.is_part
+        self._kept = np.empty(shape) if few else None
         n_missing = 0 if self._at[2] is None else passes.density.n_factors
         self.lost = np.zeros((passes.n_classes, n_missing))
         if self._kept is None and not n_missing:
             return
-        kept = self._kept
+        kept, none = self._kept, np.zeros_like(self.lost)
+        posterior_of = self._posterior
 
-        def block(rows: slice) -> Floats:
-            _, missing, posterior = self._posterior(rows)
+        def block(own: RowPasses, rows: slice) -> Floats:
+            _, missing, posterior = posterior_of(own, rows)
             if kept is not None:
                 kept[rows] = posterior
             if missing is None:
-                return np.zeros_like(self.lost)
-            weights = passes.rows.block_weights(rows)
+                return none.copy()
+            weights = own.rows.block_weights(rows)
             return (posterior if weights is None else posterior * weights[:, None]).T @ missing
 
-        self.lost = block_sum(block, shape[0], block_rows=passes.block_rows)
+        self.lost = passes.sum(block, passes.block_rows)
 
-    def _posterior(self, rows: slice) -> tuple[Floats, Floats | None, Floats]:
+    def _posterior(self, own: RowPasses, rows: slice) -> tuple[Floats, Floats | None, Floats]:
         """Return a block's statistics, missing factors and posteriors."""
-        carrier, missing, scores = self._passes.block_scores(rows, *self._at)
+        carrier, missing, scores = own.block_scores(rows, *self._at)
         return carrier, missing, log_normalise(scores)[1]
 
-    def _block(self, rows: slice) -> tuple[Any, Floats | None, Floats]:
+    def _block(self, own: RowPasses, rows: slice) -> tuple[Any, Floats | None, Floats]:
         """Return the same, the posteriors kept where they can be."""
         if self._kept is None:
-            return self._posterior(rows)
-        carrier, missing = self._passes.block_carrier(rows, missing=self._at[2] is not None)
+            return self._posterior(own, rows)
+        carrier, missing = own.block_carrier(rows, missing=self._at[2] is not None)
         return carrier, missing, self._kept[rows]
 
     def squares(self) -> Floats:
         """Return Σ w τ(1-τ) T̃² by class: the diagonal, but for missing factors."""
         passes = self._passes
 
-        def block(rows: slice) -> tuple[Floats, Floats, Floats]:
-            _, _, posterior = self._block(rows)
+        def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, Floats]:
+            _, _, posterior = self._block(own, rows)
             spread = posterior * (1.0 - posterior)
-            weights = passes.rows.block_weights(rows)
+            weights = own.rows.block_weights(rows)
             if weights is not None:
                 spread *= weights[:, None]
-            X, density = passes.rows.block(rows), passes.density
+            X, density = own.rows.block(rows), own.density
             sums = density.weighted_sums(X, spread)
             return density.square_sums(X, spread), sums, spread.sum(axis=0)
 
-        squares, sums, mass = block_sum(block, passes.rows.n_samples, block_rows=passes.block_rows)
+        squares, sums, mass = passes.sum(block, passes.block_rows)
         free, mean = passes.free, passes.free_mean
         centred = squares[:, free] - 2.0 * mean * sums[:, free] + mass[:, None] * mean**2
         return np.maximum(centred, 0.0) / passes.free_scale**2
@@ -483,18 +483,18 @@ class RowCurvature:
                 step * passes.free_mean, passes.free_factors, passes.density.n_factors
             )
 
-        def block(rows: slice) -> tuple[Floats, Floats, Floats]:
-            carrier, missing, posterior = self._block(rows)
-            change = passes.block_changes(carrier, step)
+        def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, Floats]:
+            carrier, missing, posterior = self._block(own, rows)
+            change = own.block_changes(carrier, step)
             change += step_offset
             if missing is not None and v_absent is not None:
                 change += missing @ v_absent.T
             change -= (posterior * change).sum(axis=1)[:, None]
             change *= posterior
-            weights = passes.rows.block_weights(rows)
+            weights = own.rows.block_weights(rows)
             if weights is not None:
                 change *= weights[:, None]
             lost = np.zeros_like(self.lost) if missing is None else change.T @ missing
-            return *passes.block_sums(carrier, missing, change), lost
+            return *own.block_sums(carrier, missing, change), lost
 
-        return block_sum(block, passes.rows.n_samples, block_rows=passes.block_rows)
+        return passes.sum(block, passes.block_rows)

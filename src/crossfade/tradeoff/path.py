@@ -15,6 +15,7 @@ from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.newton import ConjugateGradient, Dense, Sampled, factorise
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.passes import RowPasses
 from crossfade.tradeoff.preconditioner import LARGEST_CLASS, preconditioner
 
 __all__ = [
@@ -358,17 +359,23 @@ def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     """
     if objective.tradeoff > 0.0 or objective.l2 > 0.0:
         return False
-    scores = objective.passes.scores(theta)
-    if _all_on_their_side(objective, scores):
+    if not _on_another_side(objective, theta):
         return True
     if not is_dense(objective) or not objective.exact_labels:
         return False
     # The whole step, without a line search: the value no longer tells what is an improvement.
     gradient, H = objective.value_and_gradient(theta)[1], objective.curvature(theta)
     step = -scipy.linalg.cho_solve(factorise(H), gradient)
-    moved = objective.passes.scores(theta + step) - scores
-    runs_away = np.abs(moved - moved.mean(axis=1, keepdims=True)).max() > 0.05
-    return bool(runs_away) or _is_flat(objective, H)
+    before, after = (objective.passes.row_coefficients(at) for at in (theta, theta + step))
+
+    def run_away(own: RowPasses, rows: slice) -> float:
+        moved = own.block_scores(rows, *after)[2].copy()
+        moved -= own.block_scores(rows, *before)[2]
+        moved -= moved.mean(axis=1, keepdims=True)
+        return float(np.count_nonzero(np.abs(moved) > 0.05))
+
+    passes = objective.passes
+    return passes.sum(run_away, passes.block_rows) > 0.0 or _is_flat(objective, H)
 
 
 def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
@@ -383,10 +390,16 @@ def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
     return bool(scipy.linalg.eigvalsh(root.T @ H @ root).min() < 1e-9)
 
 
-def _all_on_their_side(objective: TradeoffObjective, scores: Floats) -> bool:
-    """Return whether every row's largest score is one of its own class's, by a clear margin."""
-    n, k = objective.rows.n_samples, objective.rows.n_classes
-    by_class = scores.reshape(n, k, -1).max(axis=2)
-    own = by_class[np.arange(n), objective.rows.codes]
-    by_class[np.arange(n), objective.rows.codes] = -np.inf
-    return bool((own - by_class.max(axis=1)).min() > 1e-6)
+def _on_another_side(objective: TradeoffObjective, theta: Floats) -> float:
+    """Return how many rows' largest score is not one of their own class's, by a clear margin."""
+    coefficients = objective.passes.row_coefficients(theta)
+
+    def others(own: RowPasses, rows: slice) -> float:
+        codes, k = own.rows.codes[rows], own.rows.n_classes
+        scores = own.block_scores(rows, *coefficients)[2]
+        by_class = scores.reshape(codes.size, k, -1).max(axis=2)
+        mine = by_class[np.arange(codes.size), codes]
+        by_class[np.arange(codes.size), codes] = -np.inf
+        return float(np.count_nonzero(mine - by_class.max(axis=1) <= 1e-6))
+
+    return objective.passes.sum(others, objective.passes.block_rows)

@@ -8,13 +8,15 @@ sample of the rows, or a diagonal where that would not fit in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats
-from crossfade.optim.newton import factorise, sample_rows
+from crossfade.optim.newton import factorise
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.passes import RowPasses
 
 __all__ = ["LARGEST_CLASS", "preconditioner"]
 
@@ -121,16 +123,13 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
 def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert the classes' mean curvature in (W_k, c_k) at λ = 0, from a sample of the rows."""
     k, p = objective.passes.n_classes, objective.passes.n_free
-    total, n = objective.n_rows, objective.rows.n_samples
-    index = sample_rows(n, min(1.0, _SAMPLE / n))
+    total, some = objective.n_rows, _some(objective)
     seen = 0.0
     eta, offset, absent = objective.passes.row_coefficients(theta)
     block = np.zeros((p + 1, p + 1))
-    size = max(64, 4_000_000 // (p + 1))
-    for first in range(0, index.size, size):
-        Z, posterior, weights = objective.passes.design(
-            index[first : first + size], eta, offset, absent
-        )
+    size, n = max(64, 4_000_000 // (p + 1)), some.rows.n_samples
+    for first in range(0, n, size):
+        Z, posterior, weights = some.design(slice(first, first + size), eta, offset, absent)
         seen += Z.shape[0] if weights is None else float(weights.sum())
         v = (posterior * (1.0 - posterior)).sum(axis=1) / k
         Z *= np.sqrt(v if weights is None else v * weights)[:, None]
@@ -211,23 +210,25 @@ class _Tied:
         return solved[0, self.objective.passes.tied]
 
 
+def _some(objective: TradeoffObjective) -> RowPasses:
+    """Return passes over the rows whose curvature stands for all rows'."""
+    rows = objective.rows.sampled(min(1.0, _SAMPLE / objective.rows.n_samples))
+    return objective.passes.over(replace(rows, is_part=True))
+
+
 def _class_blocks(objective: TradeoffObjective, theta: Floats) -> Floats:
     """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
     k, p, lam = objective.passes.n_classes, objective.passes.n_free, objective.tradeoff
     density, total, free = objective.density, objective.n_rows, objective.passes.free
-    n = objective.rows.n_samples
-    index = sample_rows(n, min(1.0, _SAMPLE / n))
-    seen = 0.0
+    some, seen = _some(objective), 0.0
     eta, offset, absent = objective.passes.row_coefficients(theta)
     blocks = np.zeros((k, p + 1, p + 1))
     natural = objective.passes.natural(theta)
     scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
     slope = ((density.mean(natural) - mean) / scale)[:, free] if lam > 0.0 else np.zeros((k, p))
     size = objective.passes.block_rows
-    for first in range(0, index.size if lam < 1.0 else 0, size):
-        Z, posterior, weights = objective.passes.design(
-            index[first : first + size], eta, offset, absent
-        )
+    for first in range(0, some.rows.n_samples if lam < 1.0 else 0, size):
+        Z, posterior, weights = some.design(slice(first, first + size), eta, offset, absent)
         seen += Z.shape[0] if weights is None else float(weights.sum())
         if absent is None:
             own, missing = Z, None
