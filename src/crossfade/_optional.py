@@ -21,6 +21,10 @@ EXTRAS: Final = {
     "jinja2": "report",
     "starlette": "explore",
     "uvicorn": "explore",
+    "dask": "dask",
+    "cloudpickle": "dask",
+    "distributed": "dask",
+    "pyarrow": "interchange",
     "skops": "models",
     "skl2onnx": "onnx",
 }

@@ -21,7 +21,8 @@ from contextlib import contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from functools import lru_cache
 from multiprocessing import current_process
-from threading import current_thread, local, main_thread
+from queue import Queue
+from threading import Condition, Event, Thread, current_thread, local, main_thread
 from typing import Any, TypeVar
 
 import joblib
@@ -32,12 +33,14 @@ from threadpoolctl import ThreadpoolController
 __all__ = [
     "BLOCK_ROWS",
     "MANY_ROWS",
+    "Together",
     "add_sums",
     "block_sum",
     "for_each_block",
     "is_nobodys_worker",
     "map_fits",
     "n_threads",
+    "read_ahead",
     "single_threaded_blas",
     "threads",
     "workspace",
@@ -288,3 +291,129 @@ def map_fits(
 
     for_each_block(work, len(items), block_rows=1)
     return results
+
+
+class Together:
+    """Sums that several fits ask for, taken in common passes over the rows.
+
+    A pass over rows that are not at hand takes longer than the sums themselves, so that fits which
+    go on at the same time wait for each other: once all of them have asked, one pass serves all.
+
+    `take`: Returns the sums of several functions, in one pass.
+    """
+
+    def __init__(self, take: Callable[[list[Any]], Sequence[Any]]) -> None:
+        self._take = take
+        self._changed = Condition()
+        self._asked: list[tuple[Any, list[Any]]] = []
+        self._fits = 0
+        self._stopped = False
+
+    def total(self, function: Callable[..., Sums]) -> Sums:
+        """Return the sum of a function, once every fit that goes on has asked for one."""
+        answer: list[Any] = []
+        with self._changed:
+            self._asked.append((function, answer))
+            self._serve()
+            self._changed.wait_for(lambda: bool(answer) or self._stopped)
+        if not answer:
+            raise RuntimeError("the fit was stopped")
+        sums, error = answer
+        if error is not None:
+            raise error
+        return sums
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return ``function(item)`` for every item, each on a thread of its own."""
+        if len(items) < 2 or self._fits:
+            return [function(item) for item in items]
+        results: list[Any] = [None] * len(items)
+        errors: list[BaseException] = []
+
+        def work(number: int, context: Context) -> None:
+            _inside.active = True  # whoever takes the pass has all threads for it
+            try:
+                results[number] = context.run(function, items[number])
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                with self._changed:
+                    self._fits -= 1
+                    self._serve()
+
+        fits = [
+            Thread(target=work, args=(number, copy_context()), daemon=True)
+            for number in range(len(items))
+        ]
+        self._fits = len(fits)
+        try:
+            with single_threaded_blas():
+                for fit in fits:
+                    fit.start()
+                for fit in fits:
+                    fit.join()
+        except BaseException:
+            with self._changed:
+                self._stopped = True
+                self._changed.notify_all()
+            raise
+        if errors:
+            raise errors[0]
+        return results
+
+    def _serve(self) -> None:
+        """Take the pass if nobody is left who could ask for more of it."""
+        if not self._asked or len(self._asked) < self._fits:
+            return
+        asked, self._asked = self._asked, []
+        before = getattr(_inside, "active", False)
+        _inside.active = False
+        try:
+            for (_, answer), sums in zip(asked, self._take([f for f, _ in asked]), strict=True):
+                answer.extend((sums, None))
+        except BaseException as error:
+            for _, answer in asked:
+                answer[:] = [None, error]
+        finally:
+            _inside.active = before
+        self._changed.notify_all()
+
+
+def read_ahead(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
+    """Yield the same items, the next ones of which are made meanwhile, on a thread.
+
+    Examples
+    --------
+    >>> from crossfade.blocks import read_ahead
+    >>> list(read_ahead(iter([1, 2, 3])))
+    [1, 2, 3]
+    """
+    made: Queue[tuple[Any, BaseException | None]] = Queue(depth)
+    enough, end = Event(), object()
+
+    def make() -> None:
+        try:
+            for item in items:
+                made.put((item, None))
+                if enough.is_set():
+                    return
+            made.put((end, None))
+        except BaseException as error:
+            made.put((end, error))
+
+    reader = Thread(target=make, daemon=True)
+    reader.start()
+    try:
+        while True:
+            item, error = made.get()
+            if error is not None:
+                raise error
+            if item is end:
+                return
+            yield item
+    finally:
+        enough.set()
+        while reader.is_alive():
+            while not made.empty():
+                made.get()
+            reader.join(0.01)

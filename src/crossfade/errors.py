@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning as _SklearnConvergenceWarning
 __all__ = [
     "AliasedColumnsWarning",
     "CellTypeError",
+    "ClusterError",
     "ConvergenceWarning",
     "CrossfadeWarning",
     "DataError",
@@ -23,6 +24,10 @@ __all__ = [
     "SeparationWarning",
     "TradeoffWarning",
 ]
+
+
+class ClusterError(RuntimeError):
+    """The cluster that holds the rows is gone, or lost them; nothing was fitted."""
 
 
 class DataError(ValueError):

@@ -184,10 +184,12 @@ def by_evidence(
     *,
     shared_variance: bool = False,
     like: Sequence[ColumnChoice] | None = None,
+    standing_for: int = 0,
 ) -> list[ColumnChoice]:
     """Return better choices for the columns whose type alone decided, where the rows tell.
 
     `like` are choices by more rows than these: the same columns are then put to the same test.
+    `standing_for` is the number of rows whose sample these are.
 
     Shapes: groups (n_samples,).
     """
@@ -205,7 +207,7 @@ def by_evidence(
     for j in () if shared_variance else tailed:
         if near_zero_variance(rows.X[:, j], rows.weights):
             found[j] = replace(found[j], reason=Reason.NEAR_ZERO_VARIANCE, one_variance=True)
-    if rows.n_samples > _TAIL_ROWS:
+    if max(rows.n_samples, standing_for) > _TAIL_ROWS:
         tailed = []
     if not few and not tailed:
         return found

@@ -28,14 +28,19 @@ from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.cluster import as_source, refuse_by_row
 from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
+from crossfade.table.read import check_same_columns
+from crossfade.table.source import RowSource
+from crossfade.table.survey import Encoder, survey
 from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.source_rows import SourceRows
 
 __all__ = ["Specification", "TradeoffClassifier"]
 
@@ -110,7 +115,7 @@ class TradeoffClassifier(FittedViews, ABC):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -192,6 +197,9 @@ class TradeoffClassifier(FittedViews, ABC):
             with self._renamed(rows, density):
                 fitted = fit_tradeoff(rows, density, float(self.tradeoff), options)
         self._set_fitted(replace(fitted, held_out=None))
+        if isinstance(rows, SourceRows):
+            rows.close()
+            self.n_passes_ = rows.n_passes
         return fitted.held_out
 
     def specify(self, columns: Columns, schema: Schema, classes: NDArray[Any]) -> Specification:
@@ -208,6 +216,10 @@ class TradeoffClassifier(FittedViews, ABC):
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
+        source = as_source(X, y)
+        if source is not None:
+            refuse_by_row(sample_weight=sample_weight, groups=groups)
+            return *self._read_source(source), None, None
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -235,6 +247,38 @@ class TradeoffClassifier(FittedViews, ABC):
             )
             rows = replace(rows, X=matrix)
         return rows, schema, choices, numbers, by_fold
+
+    def _read_source(
+        self, source: RowSource
+    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice]]:
+        """Return the rows of a source, their schema and the columns' densities."""
+        table = source.head().table
+        declared = self._declared_kinds(table)
+        found = survey(source, declared)
+        schema, self.classes_ = found.schema(source, declared), found.classes()
+        counts = found.counts(self.classes_)
+        every = np.arange(counts.size)
+        weights = counts.astype(np.float64)
+        by_class = check_weights(None, counts.size, self.class_weight, every, self.classes_)
+        if isinstance(self.class_weight, str):
+            by_class = check_weights(weights, counts.size, self.class_weight, every, self.classes_)
+            by_class = None if by_class is None else by_class / weights
+
+        def coded(by: Schema) -> LabelledRows:
+            parts = source.mapped(Encoder(by, self.classes_))
+            return SourceRows.of(parts, counts, by_class, draws=self.tradeoff != 1)
+
+        rows = coded(schema)
+        choices = self._choices(schema, rows)
+        better = kinds_of(choices, schema.kinds)
+        if better:
+            schema = survey(source, better).schema(source, better)
+            rows = coded(schema)
+        self._set_choices(choices)
+        self._cells = None
+        self.schema_, self._table_library = schema, table_library(table)
+        check_same_columns(self, table, reset=True)
+        return rows, schema, choices
 
     def _choice_by_fold(
         self,

@@ -217,7 +217,15 @@ default="auto"
         choices = by_type(schema.names, schema.kinds, given)
         if rows is None or not isinstance(self.tradeoff, str):
             return choices
-        return by_evidence(choices, rows, groups, shared_variance=self.shared_variance, like=like)
+        some = rows.at_hand
+        return by_evidence(
+            choices,
+            some,
+            groups,
+            shared_variance=self.shared_variance,
+            like=like,
+            standing_for=rows.n_samples,
+        )
 
     def _word_choice(self, schema: Schema) -> ColumnChoice:
         """Return the one density of a sparse table's columns."""

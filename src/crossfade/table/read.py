@@ -15,7 +15,7 @@ from crossfade.errors import DataError, DomainError
 from crossfade.table.columns import read_columns
 from crossfade.table.schema import Schema
 
-__all__ = ["check_cells", "check_finite", "check_large", "read_features"]
+__all__ = ["check_cells", "check_finite", "check_large", "check_same_columns", "read_features"]
 
 #: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e150, 1e-150
@@ -42,7 +42,7 @@ def read_features(
     if declared == "words":
         columns, declared = columns.counted(), None
     if not reset:
-        _check_same_columns(estimator, X)
+        check_same_columns(estimator, X)
         schema: Schema = estimator.schema_
         if extend:
             schema = schema.extended(columns)
@@ -58,20 +58,21 @@ def read_features(
                     f"{len(columns.names)} columns; check how the words were counted"
                 )
             estimator.schema_ = schema
-            _check_same_columns(estimator, X, reset=True)
+            check_same_columns(estimator, X, reset=True)
             return matrix, schema
         # Too large shows in the sums that follow, too small would vanish there without a word:
         # where the first rows leave it possible, all rows of the column are looked at.
         cells = np.asarray(matrix)
         few = np.flatnonzero(_largest(cells[:BLOCK_ROWS]) < _SMALLEST)
         _refuse_small(_largest(cells[:, few]), [schema.names[index] for index in few.tolist()])
-        _check_same_columns(estimator, X, reset=True)
+        check_same_columns(estimator, X, reset=True)
     if reset or extend:
         estimator.schema_ = schema
     return matrix, schema
 
 
-def _check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
+def check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
+    """Refuse other columns than those of fit, or note which they are."""
     if not hasattr(X, "shape"):
         X = np.asarray(X, dtype=object)
     try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
-from crossfade.densities.base import Bound, Density, reference_rows
+from crossfade.densities.base import Bound, Density
 from crossfade.table.documents import MixedRows
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 
@@ -41,8 +41,9 @@ def summarise(
     """Sum the rows by class in one pass."""
     begun = started
     if begun is None:
-        density = density.informed(rows.X, rows.weights)
-        begun = density.begin(reference_rows(rows.X), scales=scales)
+        some = rows.at_hand if density.fills_missing else rows
+        density = density.informed(some.X, some.weights)
+        begun = density.begin(rows.head(), scales=scales)
 
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
     if density.reads_words:
@@ -60,6 +61,8 @@ def summarise(
 
 def compact(density: Density, rows: LabelledRows) -> tuple[Density, LabelledRows]:
     """Return both with statistics that are equal in all rows as one: a smaller, equal problem."""
+    if not density.reads_words:
+        return density, rows
     density, X = density.informed(rows.X, rows.weights).compact(rows.X)
     return density, replace(rows, X=X)
 

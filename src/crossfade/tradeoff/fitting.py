@@ -32,7 +32,7 @@ from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generati
 from crossfade.tradeoff.out_of_fold import Refit
 from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
 from crossfade.tradeoff.scoring import Scorer
-from crossfade.tradeoff.selection import polish, select
+from crossfade.tradeoff.selection import Selection, polish, select
 
 __all__ = [
     "ByFold",
@@ -298,13 +298,14 @@ def choose_tradeoff(
     DomainError
         If the density does not take the rows' cells.
     """
+    everything, rows = rows, rows.at_hand
     objectives = []
     for density in densities:
         density, own = compact(density, rows)
         own, bound, _ = bound_rows(own, density)
         objectives.append(options.objective(own, bound))
     rows = replace(rows, has_missing=objectives[-1].rows.has_missing)
-    shift = options.prior_shift(rows.class_weights)
+    shift = options.prior_shift(everything.class_weights)
 
     def refit(variants: Sequence[Density]) -> Refit:
         # A fold's choice may leave nothing that variants differ in.
@@ -332,13 +333,15 @@ def choose_tradeoff(
         groups=groups,
         fold=fold,
     )
+    if everything.at_hand is not everything:
+        chosen = _on_all_rows(chosen, everything, densities, options)
     pool = polish(chosen)
     # What all classes have in common, the points at λ = 0 leave open.
     undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
     return Fitted(
         density=pool.density,
         optimum=pool.parameters,
-        class_weights=rows.class_weights,
+        class_weights=everything.class_weights,
         shift=shift,
         tradeoff=chosen.tradeoff,
         solution=pool.solution,
@@ -350,6 +353,36 @@ def choose_tradeoff(
         open=_left_open(pool.objective) if undetermined else None,
         held_out=chosen.held_out,
     )
+
+
+def _on_all_rows(
+    chosen: Selection, rows: LabelledRows, densities: Sequence[Density], options: FitOptions
+) -> Selection:
+    """Return a choice that a sample made with its members on all rows, to be fitted there."""
+    used = sorted({m.variant for m, w in zip(chosen.members, chosen.shares, strict=True) if w})
+
+    def bound(variant: int) -> TradeoffObjective:
+        own, found, _ = bound_rows(rows, densities[variant])
+        return options.objective(own, found)
+
+    on_all = dict(zip(used, rows.fits(bound, used), strict=True))
+    sample = chosen.members[0].objective.rows.n_samples
+    members = tuple(
+        replace(
+            member,
+            objective=on_all[member.variant]
+            .with_tradeoff(member.point.tradeoff)
+            .with_penalty(member.point.l2),
+        )
+        if share
+        else member
+        for member, share in zip(chosen.members, chosen.shares, strict=True)
+    )
+    method = (
+        f"{chosen.method}; chosen on {sample:,} rows of all {rows.n_samples:,}, drawn evenly, and "
+        "fitted to all"
+    )
+    return replace(chosen, members=members, method=method, held_out=None)
 
 
 def add_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import map_fits
+from crossfade.densities.base import reference_rows
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import softmax, two_classes
 from crossfade.table.documents import block_of
@@ -21,6 +23,8 @@ __all__ = ["WORD_ROWS", "LabelledRows", "log_normalise", "normalise_differences"
 WORD_ROWS = 1 << 15
 
 Sums = TypeVar("Sums")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,22 @@ class LabelledRows:
         """Return one block's weights, None for all one."""
         return None if self.weights is None else self.weights[rows]
 
+    @property
+    def at_hand(self) -> LabelledRows:
+        """Return rows that can be looked at one by one: all of them."""
+        return self
+
+    def head(self) -> Any:
+        """Return a few rows that tell where columns lie, roughly."""
+        return reference_rows(self.X)
+
     def total(self, function: Callable[[LabelledRows], Sums]) -> Sums:
         """Return the sum of a function over all parts of the rows: these here are one part."""
         return function(self)
+
+    def fits(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return ``function(item)`` for every item, each of which sums over the rows."""
+        return map_fits(function, items, self.n_samples)
 
     def sampled(self, share: float) -> LabelledRows:
         """Return a share of the rows, evenly spread."""

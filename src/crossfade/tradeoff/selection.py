@@ -299,11 +299,13 @@ def polish(selection: Selection) -> Pool:
         tol = None if share == 1.0 else min(_POOLED / share, 3e-8)
         if member.objective.density.reads_words:
             tol = _OF_WORDS
-        solution = minimise(member.objective, member.point.solution.theta, tol=tol)
+        objective, start = member.objective, member.point.solution.theta
+        # A sample's optimum is no more than where to start from on all rows.
+        solution = minimise(objective, start, tol=tol, cold=objective.rows.is_part)
         return replace(member, point=replace(member.point, solution=solution))
 
-    n_rows = selection.members[0].objective.rows.n_samples
-    members = map_fits(exact, [int(g) for g in kept], n_rows)
+    rows = selection.members[int(kept[0])].objective.rows
+    members = rows.fits(exact, [int(g) for g in kept])
     weights = selection.shares[kept]
     first = min(range(len(members)), key=lambda g: members[g].variant)
     densities, found = zip(

@@ -1,0 +1,260 @@
+"""Dask collections as sources of rows: sums on the workers, added up in a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from crossfade._optional import import_optional
+from crossfade.blocks import threads
+from crossfade.errors import ClusterError, DataError
+from crossfade.table.source import (
+    Part,
+    RowSource,
+    first_rows,
+    names_of,
+    no_rows,
+    no_target,
+    rows_of,
+)
+
+__all__ = ["DaskSource", "as_source", "is_lazy", "refuse_by_row"]
+
+Result = TypeVar("Result")
+
+#: Results that are joined by one task.
+_FAN_IN = 8
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether a table is a Dask collection."""
+    return hasattr(X, "__dask_graph__")
+
+
+def as_source(X: Any, y: Any) -> RowSource | None:
+    """Return a source of rows with labels, None for tables in memory."""
+    if isinstance(X, RowSource):
+        return X.labelled(y)
+    if is_lazy(X):
+        return DaskSource(X, y)
+    if is_lazy(y):
+        raise DataError(
+            f"X: expected a Dask collection where y is one, got {type(X).__name__}; use y.compute()"
+        )
+    return None
+
+
+def refuse_by_row(**given: Any) -> None:
+    """Refuse what is given row by row beside rows that come in parts."""
+    for name, value in given.items():
+        if value is not None:
+            raise DataError(
+                f"{name}: expected none for rows that are read in parts, got "
+                f"{type(value).__name__}; leave it out, use class_weight, or fit to a table in "
+                "memory"
+            )
+
+
+class DaskSource(RowSource):
+    """The partitions of a Dask data frame or array.
+
+    Parameters
+    ----------
+    X : dask.dataframe.DataFrame or dask.array.Array of shape (n_rows, n_columns)
+    y : dask.dataframe.Series, dask.array.Array or str
+        Of the same partitions, or the name of a column of `X`; None for no labels.
+    """
+
+    def __init__(self, X: Any, y: Any = None) -> None:
+        self._dask = import_optional("dask", "Dask collections")
+        if isinstance(y, str):
+            if y not in list(getattr(X, "columns", ())):
+                raise no_target(y, list(getattr(X, "columns", ())))
+            X, y = X.drop(columns=[y]), X[y]
+        if y is not None and not is_lazy(y):
+            raise DataError(
+                f"y: expected a Dask collection where X is one, or the name of a column, got "
+                f"{type(y).__name__}; use dask.dataframe.from_pandas or dask.array.from_array"
+            )
+        self._collections = X, y
+        self._parts: list[Any] | None = None
+        self._lengths: list[int] = []
+
+    # -- partitions ------------------------------------------------------------------------------
+
+    def _started(self) -> list[Any]:
+        """Return the parts, kept by the workers from now on."""
+        if self._parts is not None:
+            return self._parts
+        X, y = self._collections
+        with _named_errors():
+            kept = self._dask.persist(*([_whole_rows(X)] if y is None else [_whole_rows(X), y]))
+            tables = _delayed(kept[0])
+            labels = [None] * len(tables) if y is None else _delayed(kept[1])
+            if len(labels) != len(tables):
+                raise DataError(
+                    f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
+                    "from the same collection as X, or repartition it"
+                )
+            lengths = [self._delay(_length)(t, lab) for t, lab in zip(tables, labels, strict=True)]
+            self._lengths = list(self._dask.compute(*lengths))
+        firsts = [sum(self._lengths[:number]) for number in range(len(tables))]
+        self.n_rows = sum(self._lengths)
+        self._parts = [
+            self._delay(Part)(table, label, first)
+            for table, label, first in zip(tables, labels, firsts, strict=True)
+        ]
+        head = self.head()
+        self.names, self.has_names = names_of(head.table)
+        return self._parts
+
+    def _delay(self, function: Any) -> Any:
+        return self._dask.delayed(function, pure=False, traverse=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        self._started()
+        return self._names
+
+    @names.setter
+    def names(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def head(self) -> Part:
+        parts = self._parts if self._parts is not None else self._started()
+        for part, length in zip(parts, self._lengths, strict=True):
+            if length:
+                with _named_errors():
+                    return self._delay(first_rows)(part).compute()
+        raise no_rows()
+
+    def reduce(
+        self,
+        function: Callable[[Part], Result],
+        join: Callable[[Result, Result], Result],
+        columns: Sequence[int] | None = None,
+    ) -> Result | None:
+        parts, self.n_passes = self._started(), self.n_passes + 1
+        del columns  # what workers hold is not read again
+        used = [part for part, n in zip(parts, self._lengths, strict=True) if n]
+        if not used:
+            return None
+        # One node of the graph holds the function: it goes to a worker once, and is computed again
+        # there if that worker dies.
+        code, joining = self._packed(function), self._packed(join)
+        level = [self._delay(_call)(code, part) for part in used]
+        while len(level) > 1:
+            level = [
+                self._delay(_join)(joining, level[first : first + _FAN_IN])
+                for first in range(0, len(level), _FAN_IN)
+            ]
+        with _named_errors():
+            return level[0].compute()
+
+    def _packed(self, function: Any) -> Any:
+        pickle = import_optional("cloudpickle", "Dask collections")
+        return self._delay(_constant)(pickle.dumps(function))
+
+    def mapped(self, function: Callable[[Part], Part]) -> RowSource:
+        return _Kept(self, function)
+
+    def close(self) -> None:
+        self._parts = None
+
+
+class _Kept(DaskSource):
+    """What a function makes of the parts of another source, kept by the workers."""
+
+    def __init__(self, source: DaskSource, function: Callable[[Part], Part]) -> None:
+        self._dask, self._source = source._dask, source
+        self.names, self.has_names = source.names, source.has_names
+        self.n_rows, self._lengths = source.n_rows, source._lengths
+        code = self._packed(function)
+        parts = [self._delay(_call)(code, part) for part in source._started()]
+        source.n_passes += 1
+        with _named_errors():
+            self._parts = list(self._dask.persist(*parts))
+
+    @property
+    def n_passes(self) -> int:  # type: ignore[override]
+        return self._source.n_passes
+
+    @n_passes.setter
+    def n_passes(self, number: int) -> None:
+        self._source.n_passes = number
+
+    def close(self) -> None:
+        self._parts = None
+        self._source.close()
+
+
+def _whole_rows(X: Any) -> Any:
+    """Return an array whose chunks are whole rows."""
+    return X.rechunk({1: -1}) if getattr(X, "ndim", 0) == 2 and hasattr(X, "rechunk") else X
+
+
+def _delayed(collection: Any) -> list[Any]:
+    found = collection.to_delayed()
+    return list(found.ravel()) if hasattr(found, "ravel") else list(found)
+
+
+def _length(table: Any, labels: Any) -> int:
+    n_rows = rows_of(table)
+    if labels is not None and rows_of(labels) != n_rows:
+        raise DataError(
+            f"y: expected {n_rows} labels in a partition, got {rows_of(labels)}; take y from the "
+            "same collection as X"
+        )
+    return n_rows
+
+
+def _constant(code: bytes) -> bytes:
+    return code
+
+
+def _call(code: bytes, part: Part) -> Any:
+    import cloudpickle
+
+    function = cloudpickle.loads(code)
+    # The workers' own threads take a part each.
+    with threads(1):
+        return function(part)
+
+
+def _join(code: bytes, results: list[Any]) -> Any:
+    import cloudpickle
+
+    join = cloudpickle.loads(code)
+    total = _fresh(results[0])
+    for result in results[1:]:
+        total = join(total, result)
+    return total
+
+
+def _fresh(result: Any) -> Any:
+    """Return a copy that may be added to: a worker may need what it holds once more."""
+    import copy
+
+    return copy.deepcopy(result)
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    """Turn what a lost cluster raises into one error that says so."""
+    try:
+        yield
+    except BaseException as error:
+        if not _is_of_cluster(error):
+            raise
+        raise ClusterError(
+            f"the cluster: expected the sums of all partitions, got {type(error).__name__} "
+            f"({' '.join(str(error).split())[:200]}); nothing was fitted: start the scheduler and "
+            "its workers, and fit again"
+        ) from error
+
+
+def _is_of_cluster(error: BaseException) -> bool:
+    named = type(error).__module__.partition(".")[0] == "distributed"
+    cancelled = type(error).__name__ in ("CancelledError", "FutureCancelledError")
+    return named or cancelled or isinstance(error, (OSError, TimeoutError))

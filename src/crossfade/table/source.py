@@ -1,0 +1,239 @@
+"""Rows that are not at hand as one table: sums of functions over their parts, and no more.
+
+A fit asks three things of its rows: what columns and classes there are, sums of functions over
+blocks, and an even sample. :class:`RowSource` answers all of them by one operation, a function of
+every part of the rows whose results are joined. Where the parts are (in memory, in files, on the
+workers of a cluster) is its own affair.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from crossfade._checks import show
+from crossfade.errors import DataError
+
+__all__ = [
+    "MemorySource",
+    "Part",
+    "PartedSource",
+    "RowSource",
+    "first_rows",
+    "names_of",
+    "no_rows",
+    "no_target",
+    "rows_of",
+    "split_labels",
+]
+
+#: Rows that tell where columns lie, roughly.
+_HEAD_ROWS = 64
+
+Result = TypeVar("Result")
+
+
+class Part(NamedTuple):
+    """Some consecutive rows.
+
+    `table` (n_rows, n_features): A table without labels, or what has been made of it.
+    `labels` (n_rows,): None where there are none.
+    `first`: How many rows come before them.
+    """
+
+    table: Any
+    labels: Any
+    first: int
+
+
+class RowSource(ABC):
+    """Rows that come in parts, any number of times.
+
+    `names`: Names of the columns besides the target; "x0", "x1", … where they have none.
+    `n_rows`: Number of rows, None where it is not known before the first pass.
+    `settled`: Kinds of columns that their type alone tells.
+    `n_passes`: How often the rows have been read so far.
+    `progress`: Called with the rows done, the rows in all (0: not known) and what is being done.
+    """
+
+    names: tuple[str, ...]
+    has_names: bool = True
+    n_rows: int | None = None
+    n_passes: int = 0
+    progress: Callable[[int, int, str], None] | None = None
+
+    @property
+    def settled(self) -> dict[int, str]:
+        return {}
+
+    @abstractmethod
+    def reduce(
+        self,
+        function: Callable[[Part], Result],
+        join: Callable[[Result, Result], Result],
+        columns: Sequence[int] | None = None,
+    ) -> Result | None:
+        """Return what `function` makes of every part, joined in order; None without rows.
+
+        Both must be picklable: they may be called elsewhere. Parts without rows are left out.
+        `columns` says which columns are needed, None for all.
+        """
+
+    @abstractmethod
+    def head(self) -> Part:
+        """Return a few of the first rows, without a pass."""
+
+    def labelled(self, y: Any) -> RowSource:
+        """Return the source with the column of this name as labels; None where it has them."""
+        if y is None:
+            return self
+        raise DataError(
+            f"y: expected none, since the source has its labels, got {show(y)}; leave it out"
+        )
+
+    def mapped(self, function: Callable[[Part], Part]) -> RowSource:
+        """Return the source of what a function makes of every part."""
+        return _Mapped(self, function)
+
+    def close(self) -> None:
+        """Let go of what was kept for further passes."""
+        self.progress = None
+
+
+class _Mapped(RowSource):
+    """The parts of another source, a function applied to each at every pass."""
+
+    def __init__(self, source: RowSource, function: Callable[[Part], Part]) -> None:
+        self._source, self._function = source, function
+        self.names, self.has_names, self.n_rows = source.names, source.has_names, source.n_rows
+
+    @property
+    def n_passes(self) -> int:  # type: ignore[override]
+        return self._source.n_passes
+
+    def reduce(
+        self,
+        function: Callable[[Part], Result],
+        join: Callable[[Result, Result], Result],
+        columns: Sequence[int] | None = None,
+    ) -> Result | None:
+        own = self._function
+        return self._source.reduce(lambda part: function(own(part)), join, columns)
+
+    def head(self) -> Part:
+        return self._function(self._source.head())
+
+    def close(self) -> None:
+        self._source.close()
+
+
+class PartedSource(RowSource):
+    """A source whose parts can be iterated here."""
+
+    @abstractmethod
+    def parts(self, columns: Sequence[int] | None) -> Any:
+        """Yield :class:`Part` after part."""
+
+    def reduce(
+        self,
+        function: Callable[[Part], Result],
+        join: Callable[[Result, Result], Result],
+        columns: Sequence[int] | None = None,
+    ) -> Result | None:
+        total: Result | None = None
+        self.n_passes += 1
+        for part in self.parts(columns):
+            n = rows_of(part.table)
+            if n:
+                found = function(part)
+                total = found if total is None else join(total, found)
+            if self.progress is not None:
+                self.progress(part.first + n, self.n_rows or 0, f"pass {self.n_passes}")
+        return total
+
+    def head(self) -> Part:
+        for part in self.parts(None):
+            if rows_of(part.table):
+                return first_rows(part)
+        raise no_rows()
+
+
+def first_rows(part: Part) -> Part:
+    """Return some rows of a part, spread evenly."""
+    n_rows = rows_of(part.table)
+    index = np.unique(np.linspace(0, n_rows - 1, _HEAD_ROWS).astype(np.int64))
+    labels = None if part.labels is None else _safe_indexing(part.labels, index)
+    return Part(_safe_indexing(part.table, index), labels, part.first)
+
+
+def no_rows() -> DataError:
+    """Return the error of a source without rows."""
+    return DataError("X: found 0 sample(s) while a minimum of 1 is required.; give some rows")
+
+
+class MemorySource(PartedSource):
+    """A table in memory, handed out some rows at a time: the numbers are those of any source.
+
+    Parameters
+    ----------
+    table : data frame or array of shape (n_rows, n_columns)
+        With the target among its columns, or without.
+    labels : array-like of shape (n_rows,) or str
+        The target, or the name of its column.
+    size : int, default=65,536
+        Rows of a part.
+    """
+
+    def __init__(self, table: Any, labels: Any = None, size: int = 1 << 16) -> None:
+        if isinstance(labels, str):
+            table, labels = split_labels(table, labels)
+        self.table, self.labels, self.size = table, labels, size
+        head = _safe_indexing(table, slice(0, 1))
+        self.n_rows = rows_of(table)
+        self.names, self.has_names = names_of(head)
+
+    def labelled(self, y: Any) -> RowSource:
+        return self if y is None else MemorySource(self.table, y, self.size)
+
+    def parts(self, columns: Sequence[int] | None) -> Any:
+        for first in range(0, self.n_rows or 0, self.size):
+            some = slice(first, first + self.size)
+            table = _safe_indexing(self.table, some)
+            labels = None if self.labels is None else _safe_indexing(self.labels, some)
+            yield Part(table, labels, first)
+
+
+def names_of(table: Any) -> tuple[tuple[str, ...], bool]:
+    """Return a table's column names, and whether it has any."""
+    from crossfade.table.columns import read_columns
+
+    columns = read_columns(table)
+    return columns.names, columns.has_names
+
+
+def rows_of(table: Any) -> int:
+    """Return the number of a table's rows."""
+    shape = getattr(table, "shape", None)
+    return int(shape[0]) if shape is not None else len(table)
+
+
+def split_labels(table: Any, target: str) -> tuple[Any, Any]:
+    """Return a data frame without the target, and the target."""
+    frame = nw.from_native(table, eager_only=True)
+    if target not in frame.columns:
+        raise no_target(target, frame.columns)
+    return frame.drop(target).to_native(), frame[target].to_native()
+
+
+def no_target(target: str, names: Sequence[str]) -> DataError:
+    """Return the error of a target that is no column."""
+    listed = ", ".join(show(name) for name in names[:8])
+    more = ", …" if len(names) > 8 else ""
+    return DataError(
+        f"y: expected the name of a column, got {show(target)}; the columns are {listed}{more}"
+    )

@@ -1,0 +1,347 @@
+"""What a fit must know of rows before it sums over them, found in one pass over their parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade._checks import show
+from crossfade.errors import DataError
+from crossfade.table.columns import Columns, read_columns, where
+from crossfade.table.documents import is_sparse
+from crossfade.table.kinds import (
+    Kind,
+    declared_kinds,
+    joined_cells,
+    kinds_of_cells,
+    seen_cells,
+)
+from crossfade.table.labels import encode_labels
+from crossfade.table.schema import Schema
+from crossfade.table.source import Part, RowSource, no_rows, rows_of
+from crossfade.table.text import is_identifier, is_text
+
+__all__ = ["SAMPLE_ROWS", "Drawing", "Encoder", "Survey", "drawn_rows", "survey"]
+
+#: Most rows of the sample on which λ, densities and the weights of a pool are chosen.
+SAMPLE_ROWS = 20_000
+
+#: Rows of the sample that a class has at least, if it has as many.
+_FEWEST_OF_A_CLASS = 10
+
+#: Most different texts of a column that are remembered.
+_MOST_TEXTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What columns hold and which labels there are.
+
+    `columns`: Numbers of the columns that were looked at.
+    `seen` (6, n_columns): What their kinds follow from, see :mod:`crossfade.table.kinds`.
+    `storage`: What the cells of each are.
+    `values`: The different values of columns of text, and of those declared categorical.
+    `cells`: Cells of each column that are not missing, where its values are remembered.
+    `labels`: How many rows each label has.
+    `lengths`: Rows of each part.
+    """
+
+    columns: tuple[int, ...]
+    seen: NDArray[np.float64]
+    storage: tuple[str, ...]
+    values: tuple[frozenset[Any] | None, ...]
+    cells: NDArray[np.float64]
+    labels: dict[Any, int]
+    dtype: Any
+    lengths: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return sum(self.lengths)
+
+    def joined(self, other: Survey) -> Survey:
+        """Return the same for the rows of both."""
+        if len(other.storage) != len(self.storage):
+            raise DataError(
+                f"X: expected {len(self.storage)} columns in every part of the rows, got "
+                f"{len(other.storage)}; select the same columns everywhere"
+            )
+        labels = dict(self.labels)
+        for label, count in other.labels.items():
+            labels[label] = labels.get(label, 0) + count
+        pairs = zip(self.values, other.values, strict=True)
+        return replace(
+            self,
+            seen=joined_cells(self.seen, other.seen),
+            storage=tuple(map(_joined_storage, self.storage, other.storage)),
+            values=tuple(a if b is None else b if a is None else a | b for a, b in pairs),
+            cells=self.cells + other.cells,
+            labels=labels,
+            dtype=self.dtype if self.dtype == other.dtype else _common(self.dtype, other.dtype),
+            lengths=self.lengths + other.lengths,
+        )
+
+    def classes(self, minimum: int = 2) -> NDArray[Any]:
+        """Return the different labels in order."""
+        labels = list(self.labels)
+        kinds = {isinstance(label, str) for label in labels}
+        if len(kinds) > 1:
+            text, number = (
+                next(one for one in labels if isinstance(one, str) == k) for k in (True, False)
+            )
+            raise DataError(
+                f"y: expected labels of one type in all parts of the rows, got {show(text)} and "
+                f"{show(number)}; make them all text or all numbers"
+            )
+        found = encode_labels(np.array(labels, dtype=self.dtype), minimum=1)[0]
+        if len(found) < minimum:
+            only = f"1 class ({show(found[0])} in all {self.n_rows} rows)"
+            raise DataError(
+                f"y: expected at least {minimum} classes, got {only}; add rows of another class "
+                "or choose another target"
+            )
+        return found
+
+    def counts(self, classes: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the rows of each class, shape (n_classes,)."""
+        return np.array([self.labels[label] for label in classes.tolist()], dtype=np.int64)
+
+    def schema(self, source: RowSource, declared: Any = None) -> Schema:
+        """Return the schema that a table of all rows would have."""
+        names, has_names = source.names, source.has_names
+        kinds: list[Any] = [source.settled.get(j) for j in range(len(names))]
+        categories: list[tuple[Any, ...] | None] = [None] * len(names)
+        given = declared_kinds(_named(names, has_names), declared)
+        found = kinds_of_cells(self.seen)
+        for place, j in enumerate(self.columns):
+            values, storage = self.values[place], self.storage[place]
+            called = where(names, has_names, j)
+            kind = given[j] or found[place]
+            if storage == "mixed":
+                raise DataError(
+                    f"{called}: expected cells of one type in all parts of the rows, got text and "
+                    "numbers; give the column one type"
+                )
+            if kind is None and storage == "category":
+                kind = _kind_of_words(values or frozenset(), float(self.cells[place]), called)
+            kinds[j] = kind or "continuous"
+            if kinds[j] == "text":
+                raise DataError(
+                    f"{called}: expected no free text in rows that are read in parts, got some; "
+                    "drop the column, or fit to a table in memory"
+                )
+            if kinds[j] == "categorical":
+                categories[j] = tuple(sorted(values or ()))
+            if kinds[j] == "boolean" and given[j] and not (values or set()) <= {0, 1}:
+                categories[j] = _two(sorted(values or ()), called)
+        return Schema(names, tuple(cast("list[Kind]", kinds)), tuple(categories), has_names)
+
+
+def _named(names: tuple[str, ...], has_names: bool) -> Columns:
+    return Columns(names, has_names, 0)
+
+
+def _joined_storage(one: str, other: str) -> str:
+    if one == "missing" or one == other:
+        return other
+    if other == "missing":
+        return one
+    return "mixed" if "category" in (one, other) or "mixed" in (one, other) else "float"
+
+
+def _common(one: Any, other: Any) -> Any:
+    return object if "O" in (one.kind, other.kind) else np.result_type(one, other)
+
+
+def _kind_of_words(values: frozenset[Any], n_cells: float, called: str) -> Kind:
+    texts = sorted(values, key=str)
+    if is_text(texts, n_cells):
+        return "text"
+    if is_identifier(texts, n_cells):
+        return "identifier"
+    return "categorical"
+
+
+def _two(values: list[Any], called: str) -> tuple[Any, ...]:
+    if len(values) > 2:
+        raise DataError(
+            f"{called}: expected at most two values in a column declared 'boolean', got "
+            f"{len(values)}; declare it 'categorical' or 'continuous'"
+        )
+    return tuple(values)
+
+
+@dataclass(frozen=True)
+class _Surveyor:
+    """Makes a :class:`Survey` of a part."""
+
+    names: tuple[str, ...]
+    has_names: bool
+    columns: tuple[int, ...]
+    declared: Any
+    labelled: bool
+
+    def __call__(self, part: Part) -> Survey:
+        if is_sparse(part.table):
+            raise DataError(
+                "X: expected dense parts of rows, got sparse ones; fit to a table in memory"
+            )
+        labels: dict[Any, int] = {}
+        dtype = np.dtype(object)
+        n_rows = rows_of(part.table)
+        if self.labelled:
+            found, codes = encode_labels(part.labels, minimum=1, n_samples=n_rows)
+            counts = np.bincount(codes, minlength=len(found))
+            labels, dtype = dict(zip(found.tolist(), counts.tolist(), strict=True)), found.dtype
+        if not self.columns:
+            none = np.zeros((6, 0))
+            return Survey((), none, (), (), none[0], labels, dtype, (n_rows,))
+        columns = read_columns(part.table)
+        kinds = declared_kinds(_named(self.names, self.has_names), self.declared)
+        own = [kinds[j] for j in self.columns]
+        seen = seen_cells(columns, np.array([kind is None for kind in own]), None)
+        values: list[frozenset[Any] | None] = []
+        storage, cells = [], np.zeros(len(own))
+        for place, kind in enumerate(own):
+            column = columns.columns[place]
+            storage.append("missing" if not column.has_cells() else column.storage)
+            if column.storage == "category" or kind in ("categorical", "boolean", "text"):
+                different, coded = column.factorised
+                if len(different) > _MOST_TEXTS:
+                    raise _too_many(column.where)
+                values.append(frozenset(different))
+                cells[place] = np.count_nonzero(coded >= 0)
+                if column.storage == "category":
+                    storage[-1] = "category"
+            else:
+                values.append(None)
+        return Survey(
+            self.columns,
+            seen,
+            tuple(storage),
+            tuple(values),
+            cells,
+            labels,
+            dtype,
+            (n_rows,),
+        )
+
+
+def _too_many(called: str) -> DataError:
+    return DataError(
+        f"{called}: expected at most {_MOST_TEXTS:,} different texts, got more; drop the column if "
+        "it is an identifier, or group its values"
+    )
+
+
+def _joined(one: Survey, other: Survey) -> Survey:
+    joined = one.joined(other)
+    for place, values in enumerate(joined.values):
+        if values is not None and len(values) > _MOST_TEXTS:
+            raise _too_many(f"X: column {joined.columns[place]}")
+    return joined
+
+
+def survey(source: RowSource, declared: Any = None, *, labelled: bool = True) -> Survey:
+    """Look at all rows once, at no more columns than kinds and labels need."""
+    kinds = declared_kinds(_named(source.names, source.has_names), declared)
+    settled = source.settled
+    looked = [
+        j
+        for j in range(len(source.names))
+        if j not in settled or kinds[j] in ("categorical", "boolean", "text")
+    ]
+    surveyor = _Surveyor(source.names, source.has_names, tuple(looked), declared, labelled)
+    found = source.reduce(surveyor, _joined, looked)
+    if found is None:
+        raise no_rows()
+    return found
+
+
+# -- rows as numbers, and a sample of them --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Makes numbers of a part: its matrix, and the class of each row in place of its label."""
+
+    schema: Schema
+    classes: NDArray[Any]
+
+    def __call__(self, part: Part) -> Part:
+        matrix = self.schema.encode(part.table)
+        _, codes = encode_labels(
+            part.labels, self.classes, minimum=1, n_samples=rows_of(part.table)
+        )
+        return Part(matrix, codes, part.first)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Rows of a sample: their keys, numbers and classes, piece by piece."""
+
+    pieces: tuple[tuple[NDArray[np.uint64], NDArray[Any], NDArray[np.int64]], ...]
+
+    def joined(self, other: _Drawn) -> _Drawn:
+        return _Drawn(self.pieces + other.pieces)
+
+
+def row_keys(first: int, n_rows: int) -> NDArray[np.uint64]:
+    """Return a number for each row that only its position tells (SplitMix64), shape (n_rows,)."""
+    z = np.arange(first + 1, first + n_rows + 1, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        z *= np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Draws the rows whose key is at most the limit of their class."""
+
+    limits: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, counts: NDArray[Any], size: int) -> Drawing:
+        """Return what draws `size` rows, evenly, but at least ten of each class with as many.
+
+        Shapes: counts (n_classes,), rows of each class.
+        """
+        total = float(counts.sum())
+        share = np.maximum(_enough(size, total), [_enough(_FEWEST_OF_A_CLASS, n) for n in counts])
+        most = float(np.iinfo(np.uint64).max)
+        return cls(np.minimum(share * most, most * (1 - 2.0**-52)).astype(np.uint64))
+
+    def __call__(self, part: Part) -> _Drawn:
+        n_rows = rows_of(part.table)
+        keys = row_keys(part.first, n_rows)
+        index = np.flatnonzero(keys <= self.limits[part.labels])
+        X = np.array(part.table[index], dtype=np.float64)
+        return _Drawn(((keys[index], X, part.labels[index]),))
+
+
+def _enough(size: int, total: float) -> float:
+    """Return the share of rows of which nearly never too few are drawn."""
+    return min(1.0, (size + 6.0 * np.sqrt(size)) / max(total, 1.0))
+
+
+def drawn_rows(drawn: _Drawn, size: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the rows of a sample and their classes, in the order in which they came."""
+    keys = np.concatenate([piece[0] for piece in drawn.pieces])
+    X = np.concatenate([piece[1] for piece in drawn.pieces])
+    codes = np.concatenate([piece[2] for piece in drawn.pieces])
+    if keys.size <= size:
+        return X, codes
+    # The smallest keys; of each class the smallest in any case.
+    order = np.argsort(keys, kind="stable")
+    place = np.empty(keys.size, dtype=np.int64)
+    place[order] = np.arange(keys.size)
+    for code in np.unique(codes):
+        own = order[codes[order] == code][:_FEWEST_OF_A_CLASS]
+        place[own] = -1
+    index = np.sort(np.argsort(place, kind="stable")[:size])
+    return X[index], codes[index]
