@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crossfade.crf.model import ConditionalRandomField as ConditionalRandomField
     from crossfade.errors import AliasedColumnsWarning as AliasedColumnsWarning
     from crossfade.errors import CellTypeError as CellTypeError
+    from crossfade.errors import ClusterError as ClusterError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
     from crossfade.errors import DataError as DataError
@@ -51,6 +52,7 @@ _HOMES = {
     "AliasedColumnsWarning": "crossfade.errors",
     "BinomialRegression": "crossfade.glm.estimators",
     "CellTypeError": "crossfade.errors",
+    "ClusterError": "crossfade.errors",
     "ComparisonResult": "crossfade.comparison.results",
     "ConditionalRandomField": "crossfade.crf.model",
     "ConvergenceWarning": "crossfade.errors",

@@ -275,7 +275,7 @@ class TradeoffClassifier(FittedViews, ABC):
             schema = survey(source, better).schema(source, better)
             rows = coded(schema)
         self._set_choices(choices)
-        self._cells = None
+        self.__dict__.pop("_cells", None)  # what batches would have to agree with is not known
         self.schema_, self._table_library = schema, table_library(table)
         check_same_columns(self, table, reset=True)
         return rows, schema, choices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -113,7 +114,7 @@ class DaskSource(RowSource):
         return self._dask.delayed(function, pure=False, traverse=False)
 
     @property
-    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def names(self) -> tuple[str, ...]:
         self._started()
         return self._names
 
@@ -153,8 +154,7 @@ class DaskSource(RowSource):
             return level[0].compute()
 
     def _packed(self, function: Any) -> Any:
-        pickle = import_optional("cloudpickle", "Dask collections")
-        return self._delay(_constant)(pickle.dumps(function))
+        return self._delay(_constant)(_pickle().dumps(function))
 
     def mapped(self, function: Callable[[Part], Part]) -> RowSource:
         return _Kept(self, function)
@@ -177,7 +177,7 @@ class _Kept(DaskSource):
             self._parts = list(self._dask.persist(*parts))
 
     @property
-    def n_passes(self) -> int:  # type: ignore[override]
+    def n_passes(self) -> int:
         return self._source.n_passes
 
     @n_passes.setter
@@ -209,34 +209,28 @@ def _length(table: Any, labels: Any) -> int:
     return n_rows
 
 
+def _pickle() -> Any:
+    return import_optional("cloudpickle", "Dask collections")
+
+
 def _constant(code: bytes) -> bytes:
     return code
 
 
 def _call(code: bytes, part: Part) -> Any:
-    import cloudpickle
-
-    function = cloudpickle.loads(code)
+    function = _pickle().loads(code)
     # The workers' own threads take a part each.
     with threads(1):
         return function(part)
 
 
 def _join(code: bytes, results: list[Any]) -> Any:
-    import cloudpickle
-
-    join = cloudpickle.loads(code)
-    total = _fresh(results[0])
+    join = _pickle().loads(code)
+    # What a worker holds may be needed once more: it is not added to.
+    total = copy.deepcopy(results[0])
     for result in results[1:]:
         total = join(total, result)
     return total
-
-
-def _fresh(result: Any) -> Any:
-    """Return a copy that may be added to: a worker may need what it holds once more."""
-    import copy
-
-    return copy.deepcopy(result)
 
 
 @contextmanager

@@ -138,7 +138,8 @@ class SourceRows(LabelledRows):
     @cached_property
     def class_weights(self) -> Floats:
         """Return the summed weight of each class, shape (n_classes,)."""
-        return self.counts * (1.0 if self.by_class is None else self.by_class)
+        counts = self.counts.astype(np.float64)
+        return counts if self.by_class is None else counts * self.by_class
 
     @property
     def at_hand(self) -> LabelledRows:
