@@ -67,14 +67,7 @@ Result = TypeVar("Result")
 
 
 def n_threads() -> int:
-    """Return how many threads a block sum may use.
-
-    Returns
-    -------
-    int
-        At least 1: the value set by :func:`threads`, else ``CROSSFADE_NUM_THREADS``, else the
-        number of usable cores.
-    """
+    """Return how many threads a block sum may use: as set, ``CROSSFADE_NUM_THREADS``, or all cores."""
     requested = _requested.get()
     if requested is not None:
         return requested
@@ -173,19 +166,10 @@ def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[
 
 
 def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[Any]:
-    """Return this thread's own array for a purpose, to be overwritten: what it holds is arbitrary.
+    """Return this thread's own C-ordered array for a purpose, to be overwritten within a block.
 
-    A block's large intermediate results go here. Memory that is freed and asked for again at every
-    block is handed back to the system in between, and clearing it anew costs more than using it.
-
-    `purpose`: Names the array; the next call with the same name on this thread returns the same
-        memory, C-ordered. It must not outlive the block.
-
-    Examples
-    --------
-    >>> from crossfade.blocks import workspace
-    >>> workspace("example", 2, 3).shape
-    (2, 3)
+    Memory freed and asked for again at every block would go back to the system in between, and
+    clearing it anew costs more than using it.
     """
     arrays: dict[tuple[str, type], NDArray[Any]] = _inside.__dict__.setdefault("arrays", {})
     size = math.prod(shape)

@@ -82,11 +82,10 @@ def lock(descriptor: int, *, wait: bool = False) -> bool:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a new file beside `path` that takes its place when the block ends without an error.
+    """Yield a new file that takes the place of `path` when the block ends without an error.
 
-    No reader ever sees half of it, and a run that is killed leaves what was there. A link keeps
-    pointing where it does, a device or a pipe is written to as it is, a file that is replaced keeps
-    its rights, and one that is read-only is refused.
+    A link keeps pointing where it does, a device or a pipe is written to as it is, a file that is
+    replaced keeps its rights, and one that is read-only is refused.
     """
     if is_stream(path):
         with named_errors(path), path.open("wb") as stream:

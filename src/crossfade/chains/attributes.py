@@ -47,12 +47,9 @@ Attribute = str | tuple[str, str] | int
 class EncodedSequences:
     """A corpus as integers: what a random field trains on and tags.
 
-    `attributes` (n_entries,): Numbers of the attributes, token after token. An attribute may occur
-        twice in a token.
-    `values` (n_entries,) or None: Their values; None when all are 1.
+    `attributes` (n_entries,): Of token after token; one may occur twice in a token.
+    `values` (n_entries,) or None where all are 1.
     `token_starts` (n_tokens + 1,): Where each token's entries begin.
-    `layout`: Where each sequence's tokens begin.
-    `encoder`: What the numbers mean.
     """
 
     attributes: NDArray[np.int32]

@@ -32,11 +32,7 @@ _BLOCK_NUMBERS = 65_536
 
 @dataclass(frozen=True)
 class Expectations:
-    """What :func:`expectations` gives: as ``ForwardBackward``, the marginals consumed.
-
-    `log_partition`, `transition_sums`, `initial_sums`, `final_sums`: As in ``ForwardBackward``.
-    `consumed`: The sum over blocks of what ``consume`` returned.
-    """
+    """What :func:`expectations` gives: as ``ForwardBackward``, and what ``consume`` gave, summed."""
 
     log_partition: Floats
     transition_sums: Floats
@@ -77,13 +73,9 @@ def expectations(
     transitions: bool = True,
     backward: bool = True,
 ) -> Expectations:
-    """Run ``forward_backward`` block by block, never holding all steps' potentials.
+    """Run ``forward_backward`` by blocks, on unchecked arguments; a NaN gives a NaN log-partition.
 
-    For fitting: a model computes a block's potentials, and sums what it needs from the block's
-    marginals, while both are in cache. Without `backward` there are log-partitions alone. Arguments
-    are not checked, and a NaN among the potentials shows as a NaN log-partition.
-
-    Shapes: marginals (n_steps, n_states).
+    Without `backward` there are log-partitions alone. Shapes: marginals (n_steps, n_states).
     """
     from crossfade.chains import kernels
 
@@ -141,11 +133,7 @@ def best_paths(
     log_transitions: Floats,
     log_final: Floats,
 ) -> tuple[Integers, Floats]:
-    """Run ``viterbi`` block by block, never holding all steps' potentials.
-
-    Arguments are those of :func:`expectations`, and are not checked; a NaN among the potentials
-    shows as a NaN score.
-    """
+    """Run ``viterbi`` by blocks, on unchecked arguments; a NaN potential gives a NaN score."""
     from crossfade.chains import kernels
 
     chain = kernels.make_chain(log_initial, log_transitions, log_final)

@@ -84,13 +84,7 @@ class Layout:
 
 
 def names_array(names: Iterable[Any]) -> NDArray[Any]:
-    """Return names (symbols, labels) as one row, each as it is.
-
-    NumPy would make one string of ``"1"`` and ``1`` and of ``"a"`` and ``"a\\0"``, and rows of
-    tuples; such names stay objects.
-
-    Shapes: → (n_names,).
-    """
+    """Return names (symbols, labels) as one row (n_names,), where NumPy would make "1" of 1."""
     given = list(names)
     if given:
         try:

@@ -337,11 +337,10 @@ def viterbi_block(
     arrivals: Floats,
     work: Floats,
 ) -> None:
-    """Write the best path and its score for each sequence; ties go to the lower state.
+    """Write each sequence's best path and score, ties to the lower state, without back-pointers.
 
-    No back-pointers: the one path's predecessors are those whose sums are the maxima kept in
-    ``arrivals`` (longest sequence, K), so that the forward loop is a maximum only, in vector
-    instructions.
+    The path's predecessors are those whose sums are the maxima in ``arrivals`` (longest sequence,
+    K), so that the forward loop is a maximum only, in vector instructions.
     """
     n_states = log_b.shape[1]
     log_transitions, log_transposed = chain.log_transitions, chain.log_transposed

@@ -100,11 +100,7 @@ def estimate_chain(
     stop: bool,
     previous: ChainParameters | None = None,
 ) -> ChainParameters:
-    """Return the chain of these counts, each cell smoothed by `alpha`.
-
-    Where a row has neither counts nor smoothing it keeps its previous value, or is even. What was
-    impossible before stays so.
-    """
+    """Return the chain of these counts, smoothed by `alpha`; what has no count keeps its value."""
     n_states = len(counts.initial)
     if previous is None:
         start = _shares(counts.initial[None] + alpha, None)[0]

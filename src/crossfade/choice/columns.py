@@ -83,11 +83,8 @@ class Reason(Enum):
 class ColumnChoice:
     """A column's density and why it has it.
 
-    `column`: Its name.
-    `one_variance`: Whether all classes share its variance, whatever the others do.
     `location`, `spread`: Where Johnson's S_U has its middle, and its unit.
-    `log_loss`: Out-of-fold log-loss of the column alone, in nats per row, by family.
-    `standard_error`: Of the difference between the default and the best of the others.
+    `log_loss`, `standard_error`: As in :class:`~crossfade.choice.evidence.ColumnEvidence`.
     """
 
     column: str

@@ -106,11 +106,8 @@ def _counted(x: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
 def near_zero_variance(x: Floats, weights: Floats | None) -> bool:
     """Return whether so few rows differ from the commonest value that classes share a variance.
 
-    Predictors of near-zero variance, as Kuhn & Johnson (2013, *Applied predictive modeling*) call
-    them, but by the number of rows. A constant column, or one without any cell, says nothing in any
-    case and is none.
-
-    Shapes: x (n_samples,); weights (n_samples,).
+    After Kuhn & Johnson (2013, *Applied predictive modeling*), but by the number of rows.
+    Shapes: x, weights (n_samples,).
     """
     different = 0.0
     for some in (slice(_LOOK), slice(None)):

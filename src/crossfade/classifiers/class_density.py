@@ -17,14 +17,7 @@ __all__ = ["ClassDensity"]
 class ClassDensity:
     """The fitted density of one class, a mixture of one or more components.
 
-    Attributes
-    ----------
-    density : Density
-        The bound family, shared by all classes.
-    natural : ndarray of shape (n_components, n_statistics)
-        This class's natural parameters.
-    shares : ndarray of shape (n_components,)
-        Shares of the components, 1 in all.
+    Shapes: natural (n_components, n_statistics); shares (n_components,), 1 in all.
     """
 
     density: Density

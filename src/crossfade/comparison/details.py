@@ -54,12 +54,9 @@ _MOST_SPLITS: Final = 20
 class Subject:
     """Of what the details are wanted.
 
-    `evaluator`: All rows.
-    `schema`: What their columns are.
     `best`: The best model's name, and itself, unfitted.
     `ends`: The family's generative and discriminative end, in this order; empty without a family.
-    `automatic`: The family's member that chose its λ, fitted on all rows; None where there is none.
-    `n_splits`, `n_train`, `random_state`: Of the comparison.
+    `automatic`: The family's member that chose its λ, fitted on all rows, or None.
     `posteriors`: Of the test rows of the comparison's first splits, by model, where they were kept.
     """
 

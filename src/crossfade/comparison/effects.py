@@ -27,10 +27,8 @@ _MOST_LEVELS = 5
 class Probes:
     """Pairs of rows that differ in one column.
 
-    `X`: The rows, in the user's own kind of table.
     `low`, `high` (n_bars,), int64: The rows of each pair.
-    `steps` (n_bars,): How many standard deviations of the column lie between them; 1 for
-        categories.
+    `steps` (n_bars,): Standard deviations of the column between them; 1 for categories.
     """
 
     X: Any

@@ -96,14 +96,10 @@ def own_models() -> dict[str, Any]:
 def affordable(
     models: Mapping[str, Any], kinds: Sequence[str], n_classes: int, *, sparse: bool = False
 ) -> tuple[dict[str, Any], str | None]:
-    """Leave out default models that would say nothing new of this table, or cost far too much.
+    """Leave out default models that say nothing new of this table, cannot read it or take too long.
 
-    Without a numeric column the Gaussian discriminants are naive Bayes. A full covariance at
-    tradeoff 0 has as many weights as there are products of two numeric columns; "auto" leaves such
-    tradeoffs out by the same rule.
-
-    Takes kinds: the columns' kinds; sparse: whether they are one sparse block. Of free text and
-    sparse tables it leaves out the models that do not read them.
+    Without a numeric column the Gaussian discriminants are naive Bayes; a full covariance at
+    tradeoff 0 has as many weights as there are products of two numeric columns.
     """
     if "text" in kinds or sparse:
         kept = {name: one for name, one in models.items() if not name.split(" Gaussian")[1:]}
@@ -304,12 +300,9 @@ def _member_names(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """Models of a comparison that differ in their tradeoff only.
+    """Models of a comparison that differ in `parameter`, their tradeoff; `model` is one of them.
 
     `label`: What the names of the members have in common, else the first member's name.
-    `members`: Names of the members that are compared.
-    `parameter`: Name of the tradeoff among the estimator's parameters, for ``set_params``.
-    `model`: One of them, unfitted.
     """
 
     label: str

@@ -85,10 +85,7 @@ def class_scores(model: Any, X: Any, columns: Integers, n_classes: int) -> Float
 
 
 def posterior_surface(plane: Floats, scores: Floats) -> Floats:
-    """Return the quadratic surface of a model's class scores over a view, by least squares.
-
-    What rows at one place of the view get on average. Log-posteriors of Gaussian classes are
-    quadratic in the columns, those of linear models linear.
+    """Return the least-squares quadratic surface of a model's class scores over a view.
 
     Shapes: plane (n_rows, 2); scores (n_rows, n_classes); → (6, n_classes).
     """

@@ -19,12 +19,7 @@ __all__ = ["ComparisonTask", "check_settings", "read_problem"]
 
 @dataclass(frozen=True)
 class ComparisonTask:
-    """A checked table with labels.
-
-    `table`: The rows that have a label.
-    `data`: Counts for the reader.
-    `notes`: What was done to the rows.
-    """
+    """A checked table with labels, counts of it for the reader, and what was done to its rows."""
 
     table: LabelledTable
     data: DataSummary

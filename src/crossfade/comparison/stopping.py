@@ -94,11 +94,7 @@ class TimeOver(KeyboardInterrupt):
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise a TimeOver inside the ``with`` block once the time is over.
-
-    In the midst of a fit where the system has a timer for that (in the main thread of Linux and
-    macOS); elsewhere whoever works inside looks at the clock between two fits.
-    """
+    """Raise a TimeOver inside the ``with`` block when the time is over, if the system has a timer."""
     import signal
 
     if seconds is None or not is_nobodys_worker() or not hasattr(signal, "setitimer"):

@@ -167,10 +167,9 @@ def expectation_block(
     direct: Floats,
     ends: Floats,
 ) -> float:
-    """Add expected counts over sequences ``first`` to ``last``; return their log-partitions' sum.
+    """Add expected counts of sequences (or variances, value² p (1 - p)); sum their log-partitions.
 
-    Expected transitions are ``outer * chain.transitions + direct``. With `variances`, variances of
-    a token's state counts, value² p (1 - p), are added instead of expectations.
+    Expected transitions are ``outer * chain.transitions + direct``.
     """
     n_states, longest = chain.start.shape[0], 0
     for s in range(first, last):

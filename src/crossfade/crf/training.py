@@ -34,12 +34,7 @@ _PERIOD = 10
 
 
 class Objective:
-    """F without its L1 term, as the solvers take it.
-
-    `observed` (n_weights,): How often each weight counts in the labelled corpus: θ · observed is
-        the score of y.
-    `n_evaluations`: Passes over the corpus so far.
-    """
+    """F without its L1 term; the score of y is θ · `observed`, the counts of the corpus."""
 
     def __init__(
         self, encoded: EncodedSequences, codes: Integers, layout: WeightLayout, l2: float
@@ -198,10 +193,8 @@ class Objective:
 class TrainingOptions:
     """How the objective is minimised.
 
-    `passes`: Stochastic passes before L-BFGS.
+    `passes`: Stochastic ones, before L-BFGS.
     `delta`: Least relative decrease of F over ten steps.
-    `max_iter`: Most L-BFGS steps.
-    `seed`: Of the order of sentences.
     `target`: L-BFGS stops when F is no larger; for comparisons at equal objective.
     """
 
@@ -214,11 +207,7 @@ class TrainingOptions:
 
 
 def train(objective: Objective, options: TrainingOptions) -> Solution:
-    """Minimise F: stochastic passes first, L-BFGS from there.
-
-    The passes bring F, in the time of some ten evaluations, to where L-BFGS alone comes in a
-    hundred; L-BFGS then converges to the optimum that does not depend on them.
-    """
+    """Minimise F: stochastic passes come near in the time of ten evaluations, L-BFGS does the rest."""
     decreases: list[float] = []
 
     def monitor(before: Iterate, after: Iterate) -> str | None:

@@ -30,10 +30,9 @@ _LEAST_RATIO = 1e-2
 
 
 class Words(Density):
-    """Parent of the densities of one document: a CSR matrix of counts takes the place of X.
+    """Parent of the densities of one document, a row of a CSR matrix of counts.
 
-    Its statistics are the counts themselves (or, binarised, which words occur), neither centred
-    nor scaled, so that λ = 0 is the logistic regression on the counts.
+    Its statistics are the counts, neither centred nor scaled: λ = 0 is logistic regression on them.
     """
 
     allows_missing = True

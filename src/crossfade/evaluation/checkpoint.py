@@ -69,11 +69,8 @@ class SplitRecord:
 class Checkpoint:
     """The finished splits of one run, in order, in a file that is this run's until it is closed.
 
-    The first line says which run it is: data, models, sizes and seed by a fingerprint. Each other
-    line is one split, numbered. A line that is not whole (the run was killed while it was written)
-    is cut off when the file is opened again.
-
-    `fingerprint`: What the file must agree with, by what it is called in messages.
+    Its first line is the fingerprint of data, models, sizes and seed; each other is one split,
+    numbered. A line that is not whole is cut off when the file is opened again.
     """
 
     def __init__(self, path: Path, fingerprint: Mapping[str, str]) -> None:

@@ -46,12 +46,10 @@ class _Column:
 
 
 class CompiledCurve:
-    """All nested fits of a model on one split, in one compiled loop.
+    """All nested fits of a model on one split, in one compiled loop, at tradeoff 0 or 1.
 
-    `matrix` (n_rows, n_features): Encoded rows of all splits, NaN where missing.
-    `codes` (n_rows,), int64: Classes.
-    `tradeoff`: 0 or 1.
-    `shares` (n_classes,) or (0,): Class prior where it is not the training rows' own.
+    Shapes: matrix (n_rows, n_features), NaN where missing; codes (n_rows,); shares (n_classes,) or
+    (0,), the class prior where it is not the training rows' own.
     """
 
     compiled = True
@@ -147,11 +145,7 @@ def compiled_curve(
     codes: Integers,
     n_classes: int,
 ) -> CompiledCurve | None:
-    """Return the compiled curve of a model, None for a model that has none.
-
-    It has one if its columns are independent and its tradeoff is 1, or 0 where no cell is missing,
-    and its decisions are those of the largest posterior.
-    """
+    """Return the compiled curve, None for a model without one: dependent columns, another λ, costs."""
     plain = (
         what.options.n_components == 1
         and what.tradeoff in (0.0, 1.0)

@@ -99,13 +99,9 @@ def _finite(value: float) -> float | None:
 def gain_per_doubling(
     scores: Floats, sizes: Sequence[int], test_to_train: float
 ) -> Estimate | None:
-    """Return how much the score changes when the training rows double, at the curve's end.
+    """Return what the slope over the last three sizes promises of twice the training rows.
 
-    The slope of a line through the last three sizes against log2 of the size, by split, then
-    averaged over splits (see :func:`crossfade.evaluation.scores.estimate`). Curves flatten, so a
-    straight continuation promises the most that can be hoped for.
-
-    Shapes: scores (n_splits, n_sizes).
+    Curves flatten, so that this is the most to hope for. Shapes: scores (n_splits, n_sizes).
     """
     if len(sizes) < 2:
         return None

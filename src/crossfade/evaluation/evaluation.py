@@ -30,10 +30,8 @@ class Evaluation:
     """What one fit came to.
 
     `scores`: ``log_loss``, ``brier``, ``error`` on the test rows (NaN without probabilities).
-    `seconds`: Wall-clock time of ``fit``.
-    `tradeoff`: The fitted model's tradeoff, None for a model without one.
-    `posterior` (n_test, n_classes) or None: Of the test rows; None for a model without
-        probabilities, and where it was not kept.
+    `tradeoff`: None for a model without one.
+    `posterior` (n_test, n_classes): None without probabilities, and where it was not kept.
     """
 
     scores: dict[str, float]
@@ -51,10 +49,9 @@ class Failure:
 
 @dataclass
 class Counts:
-    """What models said and where they failed.
+    """What models said and where they failed: in how many fits, and the first message.
 
-    `warnings`: (model name, warning class) → in how many fits it was raised, and the first message.
-    `failures`: Model name → how many fits failed, and the first reason.
+    Keys are (model name, warning class), and model names.
     """
 
     warnings: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
@@ -88,11 +85,8 @@ def _add(counts: dict[Any, tuple[int, str]], later: dict[Any, tuple[int, str]]) 
 class Evaluator:
     """Fits models on some rows of a table and scores them on others.
 
-    `X` (n_rows, n_columns): The table, in the form the models are to see.
-    `y` (n_rows,): Labels.
-    `classes` (n_classes,): The labels that occur, sorted.
-    `codes` (n_rows,): Position of each label in `classes`.
-    `counts`: Warnings and failures so far.
+    Shapes: X (n_rows, n_columns), in the form that models are to see; y, codes (n_rows,); classes
+    (n_classes,), sorted.
     """
 
     X: Any

@@ -52,13 +52,7 @@ class PowerLaw(Finding):
 
 
 def fit_power_law(sizes: Floats, means: Floats, weights: Floats) -> PowerLaw:
-    """Fit a + b m^-c with a, b ≥ 0 by weighted least squares.
-
-    For a given exponent the fit is linear with non-negative coefficients; the exponent is the best
-    of a grid from 0.05 to 2.
-
-    Shapes: sizes, means, weights (n_sizes,).
-    """
+    """Fit a + b m^-c, a, b ≥ 0, by weighted least squares, c from a grid. Shapes: (n_sizes,) all."""
     return _fit_all(sizes, means[None], weights)[0]
 
 

@@ -37,13 +37,7 @@ def check_models(models: Mapping[Any, Any]) -> None:
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """A checked table with labels.
-
-    `evaluator`: Holds the rows that have a label.
-    `columns`: The same rows, column by column.
-    `schema`: What each column is, decided once, on all rows.
-    `n_dropped`: Rows left out because they have no label.
-    """
+    """The labelled rows of a checked table, their columns, and how many rows have no label."""
 
     evaluator: Evaluator
     columns: Columns

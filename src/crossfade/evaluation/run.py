@@ -28,13 +28,7 @@ _BATCH_SECONDS = 0.5
 
 
 class CurveRun:
-    """One run under way.
-
-    `tracers`: By model name.
-    `sizes`: Ascending.
-    `evaluator`: Counts warnings and failures.
-    `progress`: Told (splits done, splits in all, what is being done).
-    """
+    """One run under way; `progress` is told (splits done, splits in all, what is being done)."""
 
     def __init__(
         self,
@@ -136,11 +130,7 @@ class CurveRun:
 def _trace_compiled(
     tracers: Mapping[str, Tracer], splits: Sequence[Split], sizes: Integers
 ) -> Iterator[list[dict[str, Floats]]]:
-    """Yield what tracers give on each split, in batches that are shared out to the threads.
-
-    A batch is all that Ctrl-C can lose, and the time between two reports: it is as many splits as
-    take about half a second.
-    """
+    """Yield what tracers give on each split, in batches of half a second: what Ctrl-C can lose."""
     size = n_threads()
     done = 0
     while done < len(splits):

@@ -48,13 +48,7 @@ _ROUNDING: Final = 1e-12
 
 @dataclass(frozen=True)
 class Estimate(Finding):
-    """A mean over splits with its uncertainty.
-
-    `mean`: Mean over the splits.
-    `standard_error`: Corrected resampled standard error (see :func:`estimate`).
-    `low`, `high`: Ends of the 95 % interval from Student's t with one degree of freedom less than
-        splits.
-    """
+    """A mean over splits, its corrected standard error (:func:`estimate`) and its 95 % interval."""
 
     mean: float
     standard_error: float

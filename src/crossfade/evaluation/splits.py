@@ -90,10 +90,7 @@ def _nested(rows_by_class: list[Integers], rng: np.random.Generator) -> Integers
 def repeated_splits(
     codes: Integers, *, n_splits: int, n_train: int, random_state: int
 ) -> Iterator[Split]:
-    """Yield independent stratified splits.
-
-    Split j depends on `random_state` and j only, so the first splits of a long run are those of a
-    short one.
+    """Yield independent stratified splits; split j depends on `random_state` and j only.
 
     Shapes: codes (n_rows,).
     """
@@ -118,11 +115,7 @@ def random_splits(
 
 
 def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ...]:
-    """Return training sizes for a learning curve, evenly spaced in their logarithm.
-
-    The smallest holds about five rows per class (fewer where there are few), the largest is all
-    training rows.
-    """
+    """Return training sizes, even in their logarithm, from about five rows per class to all rows."""
     smallest = min(5 * n_classes, max(n_classes, n_train // 4))
     sizes = np.rint(np.geomspace(smallest, n_train, n_sizes)).astype(int)
     return tuple(int(m) for m in np.unique(sizes))

@@ -46,11 +46,7 @@ class Tracer(Protocol):
 
 
 def row_tracers(models: Mapping[str, Any], table: LabelledTable, seed: int) -> dict[str, Tracer]:
-    """Return the fastest tracer that each model has.
-
-    What a column is (its kind and categories) is decided on all rows for models of this library;
-    other models see the rows they are fitted on and nothing else.
-    """
+    """Return the fastest tracer of each model; our own learn what columns are from all rows."""
     return {name: _row_tracer(name, model, table, seed) for name, model in models.items()}
 
 
@@ -76,9 +72,8 @@ def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Trace
 class FittedCurve:
     """Any scikit-learn estimator: a clone is fitted at every size.
 
-    `evaluator`: Or anything else with its ``evaluate``.
-    `seed`: Where a parameter ``random_state`` of the model is None, each fit gets a number made of
-        this one, the split and the size, so that the run can be repeated and continued.
+    `seed`: Where `random_state` is None, each fit gets a number made of this, split and size, so
+        that a run can be repeated and continued.
     """
 
     compiled = False
@@ -112,12 +107,7 @@ class FittedCurve:
 class NestedCurve:
     """A classifier at a given tradeoff: rows are read once, and each size builds on the one before.
 
-    At λ = 1 the sums of the rows that are new are added, else the solver starts at the optimum of
-    the size before.
-
     Shapes: matrix (n_rows, n_features).
-    `what`: What the model fits to these rows.
-    `evaluator`: Holds the labels, and counts warnings and failures.
     """
 
     compiled = False
@@ -182,11 +172,7 @@ class NestedCurve:
 
 
 class KnownEnd:
-    """A curve whose scores at the last size are known already.
-
-    `tracer`: Traces the sizes before.
-    `at_end` (n_splits, 3): Log-loss, Brier score and error at the last size.
-    """
+    """A curve with known scores at its last size: `at_end` (n_splits, 3), log-loss, Brier, error."""
 
     def __init__(self, tracer: Tracer, at_end: Floats) -> None:
         self._tracer, self._at_end = tracer, at_end

@@ -47,13 +47,11 @@ _DOUBTFUL = 1e-9
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of a regression. All arrays share their first axis; none is changed.
+    """Rows of a regression: X (n_rows, n_features) and, of shape (n_rows,), y and the rest.
 
-    `X` (n_rows, n_features).
-    `y` (n_rows,): Successes, counts or class codes.
-    `size` (n_rows,): Trials or exposure.
-    `weights` (n_rows,) or None: How often each row counts; all positive.
-    `offset` (n_rows,) or None: Added to the linear predictor.
+    `y`: Successes, counts or class codes.
+    `size`: Trials or exposure.
+    `weights`: How often each row counts, all positive, or None.
     """
 
     X: NDArray[Any]

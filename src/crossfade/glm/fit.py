@@ -223,11 +223,7 @@ def _look(problem: GlmProblem | MultinomialProblem, solved: Solved) -> _End:
 
 
 def _go_on(problem: Likelihood, solved: Solved, settings: FitSettings, proven: bool) -> Solved:
-    """Give a fit whose optimum is known to be finite the steps that are left to it.
-
-    Where its own weights do not prove that, it may have strayed to where the likelihood is flat
-    to rounding: it starts afresh, with the curvature of all rows.
-    """
+    """Give a fit with a finite optimum its remaining steps, afresh where it may have strayed."""
     left = settings.max_iter - len(solved.history)
     if (solved.solution.converged and proven) or left <= 0:
         return solved

@@ -66,9 +66,8 @@ _INTERCEPT = re.compile(r"`Intercept`|(?<![\w.'\"])Intercept(?![\w'\"])")
 
 @dataclass(frozen=True)
 class Terms:
-    """The right-hand side of a formula, for the table it was read with and for others.
+    """The right-hand side of a formula, with levels and centres as its first table had them.
 
-    `spec`: Levels, centres and the like, as the first table had them.
     `columns`: How each column is used: "plain", as a "factor", or in "arithmetic".
     """
 
@@ -110,20 +109,9 @@ class Terms:
 
 @dataclass(frozen=True)
 class Model:
-    """What a formula says of a table.
+    """What a formula says of a table: `response`, and `trials` and `offset` or None, all (n_rows,).
 
-    Attributes
-    ----------
-    response : ndarray of shape (n_rows,)
-        Labels, counts or successes.
-    trials : ndarray of shape (n_rows,) or None
-        Successes plus failures, where the response is ``cbind(successes, failures)``.
-    matrix : pandas.DataFrame
-        Columns of the right-hand side, without the constant.
-    intercept : bool
-    offset : ndarray of shape (n_rows,) or None
-        Sum of the ``offset()`` terms.
-    terms : Terms
+    `matrix`: The columns of the right-hand side, without the constant.
     """
 
     response: NDArray[Any]

@@ -107,11 +107,9 @@ class Likelihood(Protocol):
 
 
 class GlmProblem:
-    """Negative log-likelihood of a generalised linear model, as sums over blocks of rows.
+    """Negative log-likelihood of a generalised linear model plus ½ l2 Σ β_j², by blocks of rows.
 
-    `data`: The same rows.
-    `family`: With its link.
-    `l2`: Ridge: ½ l2 Σ β_j² over the columns in their own units, the intercept left free.
+    The columns are in their own units, the intercept is free.
     """
 
     def __init__(self, design: Design, data: Data, family: Family, l2: float = 0.0) -> None:
@@ -409,11 +407,7 @@ def relative_change(problem: Likelihood, theta: Floats, step: Floats) -> float:
 
 
 def root_of_inverse_information(problem: GlmProblem, theta: Floats, curvature: Floats) -> Floats:
-    """Return R with R Rᵀ the inverse of the curvature, from √W Z itself where digits are short.
-
-    What is made of the inverse is better made of R: a variance that is a small difference of large
-    ones keeps its digits.
-    """
+    """Return R with R Rᵀ the inverse of the curvature, from √W Z itself where digits are short."""
     if problem.design.doubtful and problem.l2 == 0.0:
         weights = problem.information_weights(slice(0, problem.data.n_rows), theta)
         triangle = stacked_triangle(problem.design, np.sqrt(weights))

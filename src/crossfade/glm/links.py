@@ -43,15 +43,7 @@ _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 @dataclass(frozen=True)
 class Odds:
-    """A probability π(η) in the four forms a binomial likelihood is made of.
-
-    Attributes
-    ----------
-    log_success, log_failure : ndarray
-        log π and log(1-π).
-    success_hazard, failure_hazard : ndarray
-        π'/π and π'/(1-π): derivatives of log π and of -log(1-π).
-    """
+    """A probability π(η) in four forms: log π, log(1-π), and the hazards π'/π and π'/(1-π)."""
 
     log_success: Floats
     log_failure: Floats
@@ -60,16 +52,7 @@ class Odds:
 
 
 class Link(ABC):
-    """A smooth increasing function from linear predictors to means.
-
-    Attributes
-    ----------
-    name : str
-    lowest_eta : float
-        The linear predictor must lie above this.
-    mean_range : tuple of float
-        Open interval of means.
-    """
+    """A smooth increasing function from predictors above `lowest_eta` to means in `mean_range`."""
 
     name: ClassVar[str]
     lowest_eta: ClassVar[float] = -np.inf

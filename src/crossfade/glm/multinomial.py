@@ -37,9 +37,7 @@ class MultinomialProblem:
     """Negative log-likelihood of the multinomial logit, as sums over blocks of rows.
 
     `data`: ``y`` holds class codes, 0 for the reference; ``size`` is not used.
-    `l2`: Ridge on all coefficients but the intercepts, columns in their own units.
-    `allowed` (n_rows, n_classes), optional: Classes that a limiting conditional model leaves
-        possible, row by row.
+    `allowed` (n_rows, n_classes), optional: What a limiting conditional model leaves possible.
     """
 
     def __init__(

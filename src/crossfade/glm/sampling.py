@@ -18,12 +18,7 @@ _RARE = 1000
 def sample_data(
     design: Design, data: Data, kinds: NDArray[np.integer], share: float
 ) -> tuple[Integers, Data, Design]:
-    """Return a share of the rows that stands for all of them, and their numbers.
-
-    Telling rows and rare kinds of response are all in it, each standing for itself.
-
-    Shapes: kinds (n_rows,), small whole numbers.
-    """
+    """Return a share of the rows, with all telling ones and rare `kinds` (n_rows,), and which."""
     always: NDArray[np.bool_] = np.zeros(data.n_rows, dtype=bool)
     counts = np.bincount(kinds)
     for kind in np.flatnonzero((counts > 0) & (counts <= _RARE)):

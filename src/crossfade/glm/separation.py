@@ -52,10 +52,9 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Recession:
-    """A direction along which the likelihood rises for ever.
+    """A direction along which the likelihood rises for ever, largest entry 1 in absolute value.
 
-    `direction` (n_parameters,): δ in standardised coordinates, largest entry 1 in absolute value.
-    `separated_rows` (n_rows,): Rows with xᵢᵀδ ≠ 0.
+    Shapes: direction (n_parameters,); separated_rows (n_rows,), where xᵢᵀδ ≠ 0.
     """
 
     direction: Floats

@@ -27,11 +27,7 @@ __all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict
 
 @dataclass(frozen=True)
 class Training:
-    """Where training ended, and why.
-
-    `history`: The objective at the beginning of each iteration: log-likelihood plus log prior (of
-        the best path, in Viterbi training).
-    """
+    """Where training ended, and why; `history` is the penalised objective as each iteration began."""
 
     parameters: ChainParameters
     history: tuple[float, ...]

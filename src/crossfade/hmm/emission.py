@@ -84,11 +84,7 @@ class Emission(ABC):
 
     @abstractmethod
     def sums(self, observations: Any, weights: Floats) -> tuple[Floats, Floats]:
-        """Return (counts, sums) of weighted steps: counts as the estimate needs them.
-
-        `weights` (n_steps, n_states). Sums have the shape of θ and are the gradient of
-        Σ weights·potentials with respect to θ, missing steps left out.
-        """
+        """Return counts and sums of steps weighted (n_steps, n_states); θ's shape; no missing ones."""
 
     @abstractmethod
     def missing_counts(self, observations: Any, weights: Floats) -> Floats | None:

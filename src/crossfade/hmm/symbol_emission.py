@@ -30,9 +30,7 @@ def _looked_up(theta: Floats, missing: Floats) -> TableScorer:
 class SymbolEmission(Emission):
     """One symbol per step: words, tags, codes. The last column of θ is the cell of unseen symbols.
 
-    `alpha`: Pseudo-count of each symbol's cell and of the reserved one in each state. Where it is 0
-        the reserved cell has weight 1e-10 on top of probabilities that sum to 1, in every state.
-    `symbols`: The known symbols, sorted where they can be (bound).
+    `alpha`: Pseudo-count of each cell; with 0 the cell of unseen symbols has weight 1e-10.
     """
 
     alpha: float

@@ -24,11 +24,7 @@ __all__ = ["HiddenMarkovTraining"]
 
 
 class HiddenMarkovTraining:
-    """The training of :class:`~crossfade.HiddenMarkovModel`, whose parameters it reads.
-
-    It sets ``classes_``, ``emission_``, ``parameters_``, ``weights_`` (None where the parameters
-    say all), ``tradeoff_`` and how training went.
-    """
+    """The training of :class:`~crossfade.HiddenMarkovModel`, whose parameters it reads."""
 
     n_states: int | None
     tradeoff: float | str

@@ -18,11 +18,7 @@ __all__ = ["Batch", "read_batches"]
 
 
 class Batch(NamedTuple):
-    """Some rows of a table.
-
-    `frame`: All columns; from text files every cell is text as it stands there.
-    `first`: Number of the first row, the one below the header being 1.
-    """
+    """Some rows of a table, text as it stands in the file; `first` is 1 below the header."""
 
     frame: pl.DataFrame
     first: int

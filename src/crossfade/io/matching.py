@@ -38,11 +38,7 @@ class NewCategories:
 
 
 class Matcher:
-    """Picks the columns of a schema out of tables, and reads their cells as the schema has them.
-
-    `new_categories`: What was seen so far, by column.
-    `read_as`: How cells in another notation than 1234.5 were read, by column.
-    """
+    """Picks a schema's columns out of tables; keeps new categories and how cells were read."""
 
     def __init__(self, schema: Schema, path: str, missing_values: Collection[str] = ()) -> None:
         self.schema = schema

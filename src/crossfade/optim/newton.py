@@ -119,10 +119,7 @@ class ProblemOfProducts(SmoothProblem, Protocol):
 
 @dataclass(frozen=True)
 class ConjugateGradient:
-    """Inexact Newton steps by preconditioned conjugate gradients.
-
-    The inner iterations stop at a relative residual of min(0.1, √(relative gradient)) (Eisenstat &
-    Walker 1996), which makes convergence superlinear.
+    """Inexact Newton steps by preconditioned conjugate gradients (Eisenstat & Walker 1996).
 
     `preconditioner`: Gives, at a point, v ↦ M⁻¹ v with M close to the Hessian.
     """
@@ -147,12 +144,7 @@ class ConjugateGradient:
 
 
 def factorise(matrix: Floats) -> Factor:
-    """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge that works.
-
-    A parameter without curvature (a constant column's) gets a little in any case. Another singular
-    direction (a duplicated column, an empty cell) gets a ridge of 1e-12 times the diagonal, and
-    more only if that does not suffice.
-    """
+    """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge that works."""
     diagonal = np.diagonal(matrix)
     largest = float(diagonal.max(initial=0.0)) or 1.0
     little = np.maximum(diagonal, 1e-6 * largest)
@@ -168,13 +160,7 @@ def factorise(matrix: Floats) -> Factor:
 
 
 def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
-    """Return a share of the row numbers, evenly spread and jittered, in rising order.
-
-    One row is drawn from each run of 1/share consecutive rows: rows sorted by class or by a
-    column, or with a period, are as well represented as shuffled ones.
-
-    Shapes: → (about share * n_rows,).
-    """
+    """Return about `share` of the row numbers, rising: one, drawn, from each run of 1/share rows."""
     number = max(1, round(n_rows * share)) if n_rows else 0
     if number >= n_rows:
         return np.arange(n_rows, dtype=np.int64)
@@ -249,10 +235,7 @@ def _conjugate_gradients(
 def _line_search(
     problem: SmoothProblem, at: Iterate, step: Floats, *, max_trials: int = 60
 ) -> Iterate | None:
-    """Return the first point on the step's halvings that lowers the function enough, or None.
-
-    Near the optimum the function changes by less than it can be computed to; there a step is
-    taken when it lowers the slope along itself.
+    """Return the first halving of the step that lowers the function, or near the optimum its slope.
 
     Shapes: step (n_parameters,).
     """

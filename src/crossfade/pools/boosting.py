@@ -21,13 +21,7 @@ _MOST_LEVELS: Final = 254
 
 
 class Boosting(ClassifierMixin, BaseEstimator):
-    """Histogram gradient boosting that takes any table; categories and missing cells natively.
-
-    Categories become the boosting's own categorical features, the most frequent 254 of each
-    column; rarer ones count as missing. Free text is left out.
-
-    `random_state`: Of the validation rows that large tables are stopped by.
-    """
+    """Histogram gradient boosting of any table: 254 categories, missing cells, no free text."""
 
     def __init__(self, *, random_state: int = 0) -> None:
         self.random_state = random_state

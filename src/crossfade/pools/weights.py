@@ -48,17 +48,10 @@ def drawn_in(posterior: Floats, n_rows: float, shares: Floats, pseudo_count: flo
 
 @dataclass(frozen=True)
 class Evidence:
-    """What members say of rows that they were not fitted to.
+    """What members say of rows that they were not fitted to; `selection` is "log_loss" or "brier".
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_members, n_rows, n_classes)
-        Log-probabilities.
-    codes, fold : ndarray of shape (n_rows,)
-    weights : ndarray of shape (n_rows,)
-    log_prior : ndarray of shape (n_classes,)
-        Logarithm of the class shares.
-    selection : {"log_loss", "brier"}
+    Shapes: scores (n_members, n_rows, n_classes), log-probabilities; log_prior (n_classes,); codes,
+    fold, weights (n_rows,).
     """
 
     scores: Floats

@@ -30,9 +30,8 @@ def render_page(
 ) -> str:
     """Return a comparison as one self-contained HTML page.
 
-    Nothing on it is fetched from elsewhere: styles, charts and the libraries that draw them are
-    inside. No script but the page's own may run (a Content-Security-Policy names it by its hash),
-    so names in the data are text whatever they hold.
+    No script but the page's own may run (a Content-Security-Policy names it by its hash), so that
+    names in the data are text whatever they hold.
     """
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

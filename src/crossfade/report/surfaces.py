@@ -43,10 +43,9 @@ def posterior_cells(surfaces: Floats, low: Floats, high: Floats) -> list[dict[st
 
 
 def boundary_lines(surfaces: Floats, low: Floats, high: Floats) -> list[dict[str, float]]:
-    """Return where the most probable class changes, as short lines.
+    """Return where the most probable class changes, as short lines, square by square of a grid.
 
-    Each square of a grid is looked at by itself: where two of its corners have different classes,
-    the edge between them is cut where the two scores are equal; two cuts make a line, three or
+    An edge between two classes is cut where their scores are equal; two cuts make a line, three or
     four meet in their middle.
     """
     xs, ys = (np.linspace(a, b, _NODES) for a, b in zip(low, high, strict=True))

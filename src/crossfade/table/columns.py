@@ -92,14 +92,7 @@ class Column:
 
 
 class Columns:
-    """The columns of a table.
-
-    `names`: Column names; "x0", "x1", … where the table has none.
-    `has_names`: Whether the table names its columns by text.
-    `matrix` (n_rows, n_columns) or None: The cells, where they are all numbers in one array
-        already.
-    `words` (n_rows, n_columns) or None: The cells of a sparse table.
-    """
+    """The columns of a table: `matrix` where one array has all cells, `words` where it is sparse."""
 
     def __init__(
         self,

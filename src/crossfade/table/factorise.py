@@ -31,9 +31,7 @@ Factorised = tuple[list[Any], NDArray[np.int64]]
 
 
 def factorise_integers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct integers, ascending and of the same dtype, and the code of each row.
-
-    Integers within a narrow range are counted, which takes one pass where sorting takes twenty.
+    """Return the distinct integers, ascending, and each row's code; a narrow range is counted.
 
     Shapes: values (n,); distinct (n_distinct,); codes (n,).
     """

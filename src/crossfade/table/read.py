@@ -33,10 +33,8 @@ def read_features(
 ) -> tuple[Any, Schema]:
     """Return a table as one matrix, with the schema that was learnt or is already known.
 
-    Infinite and very large values are not looked for: that would be one more pass over the data.
-    Sums over the matrix show them (:func:`check_large`).
-
-    Shapes: X (n_rows, n_features); sample_weight (n_rows,); matrix (n_rows, n_features).
+    What is too large is seen by sums (:func:`check_large`). Shapes: X, matrix (n_rows, n_features);
+    sample_weight (n_rows,).
     """
     columns = read_columns(X, sparse=getattr(estimator, "_takes_sparse", False))
     if declared == "words":

@@ -104,12 +104,7 @@ class Schema:
         return cls(columns.names, tuple(settled), tuple(categories), columns.has_names, texts=texts)
 
     def extended(self, X: Any) -> Schema:
-        """Return a schema that knows the new categories of `X` as well.
-
-        They are added at the end, so that the codes of the others stay what they were.
-
-        Shapes: X (n_rows, n_columns).
-        """
+        """Return a schema that also knows the new categories of `X` (n_rows, n_columns)."""
         columns = self._matching(X)
         categories = list(self.categories)
         for index, known in enumerate(self.categories):

@@ -101,9 +101,8 @@ def any_missing(rows: LabelledRows, bound: Bound) -> bool:
 def with_unseen_factors(bound: Bound) -> Bound:
     """Return the bound density with parameters held in place where no cell speaks for them.
 
-    A class without any cell of a factor would have that part of its density pulled wherever it
-    lowers the other classes' loss. Pseudo-rows at the mean of all classes, as many as the rows at
-    the smallest λ, keep the column from saying anything about that class.
+    Else a class without any cell of a factor has that part pulled wherever it lowers the others'
+    loss. Pseudo-rows at the mean of all classes keep the column from saying anything about it.
     """
     unseen = (bound.counts + bound.prior_counts <= 0.0) / SMALLEST_WITH_MISSING
     if not unseen.any():

@@ -16,11 +16,9 @@ __all__ = ["LOSSES", "Loss", "check_criterion", "decisions", "losses", "row_loss
 
 
 class Loss(NamedTuple):
-    """A loss of rows, from the log-posterior of their own class, all posteriors and the codes.
+    """A loss of rows from their own class's log-posterior, all log-posteriors and the codes.
 
     A pool's weights minimise it themselves where it is a sum of squares, else the log-loss.
-
-    Shapes: of_rows takes (n_rows,), (n_rows, n_classes), (n_rows,) and returns (n_rows,).
     """
 
     title: str

@@ -58,10 +58,7 @@ def _no_shift(class_weights: Floats) -> None:
 class FitOptions:
     """What is fitted, the density apart.
 
-    `l2`: Strength of the penalty on the discriminative weights.
-    `prior_shift`: From the classes' weights to what is added to the log of their shares, None for
-        nothing.
-    `n_components`: Mixture components of each class.
+    `prior_shift`: From the classes' weights to what is added to the log of their shares.
     `n_init`, `seed`: EM runs of a mixture, and the seed of their starts.
     """
 
@@ -224,13 +221,7 @@ def fit_tradeoff(
     options: FitOptions,
     start: Floats | None = None,
 ) -> Fitted:
-    """Fit a density at one λ; `start` is the optimum of a neighbour, such as a few rows less.
-
-    Raises
-    ------
-    DomainError
-        If the density does not take the rows' cells.
-    """
+    """Fit a density at one λ; `start` is the optimum of a neighbour. DomainError on wrong cells."""
     if tradeoff != 1.0:
         density, rows = compact(density, rows)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
@@ -292,11 +283,6 @@ def choose_tradeoff(
 
     The variants have the same statistics; the widest comes first. Where rows chose the densities,
     `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on.
-
-    Raises
-    ------
-    DomainError
-        If the density does not take the rows' cells.
     """
     everything, rows = rows, rows.at_hand
     objectives = []
@@ -388,13 +374,7 @@ def _on_all_rows(
 def add_rows(
     rows: LabelledRows, density: Density, options: FitOptions, before: Fitted | None = None
 ) -> Fitted:
-    """Fit at λ = 1 to one more batch of rows; batches give what one fit on all rows gives.
-
-    Raises
-    ------
-    DomainError
-        If the density does not take the rows' cells.
-    """
+    """Fit at λ = 1 to one more batch of rows; batches give what one fit on all rows gives."""
     class_weights = rows.class_weights
     if before is None or before.sums is None:
         started, summary = summarise(density, rows, scales=False)

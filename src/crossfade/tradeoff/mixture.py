@@ -105,11 +105,7 @@ class MixtureObjective(TradeoffObjective):
         return block_sum(block, self.rows.n_samples, block_rows=self.passes.block_rows)
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
-        """Return the Hessian, its negative eigenvalues turned positive where it has any.
-
-        Steps then go downhill along every eigenvector, by about the right length, and away from
-        saddle points (Dauphin et al. 2014).
-        """
+        """Return the Hessian, negative eigenvalues turned positive (Dauphin et al. 2014)."""
         exact = super().curvature(theta, share) - self._label_curvature(theta)
         try:
             scipy.linalg.cho_factor(exact, lower=True, check_finite=False)
@@ -229,11 +225,7 @@ def _run(
 
 
 def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
-    """Return hard assignments to spread-out rows of the class (k-means++ seeding).
-
-    Rows are drawn by weight from their sorted list, so that neither their order matters nor
-    whether a row is repeated or weighs more.
-    """
+    """Return hard assignments to spread-out rows of the class (k-means++), drawn from sorted rows."""
     shares = np.zeros((rows.n_samples, rows.n_classes * n_components))
     X = np.asarray(rows.X, dtype=np.float64)
     weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights

@@ -41,8 +41,7 @@ class Parameters:
     """Parameters of a fitted model, in the statistics' own (not standardised) scale.
 
     `natural` (n_classes, n_statistics): η_k.
-    `offset` (n_classes,): c_k = log p_k - A(η_k), so that log p_k f_k(x) = η_k·T(x) + c_k + log
-        h(x).
+    `offset` (n_classes,): c_k = log p_k - A(η_k).
     """
 
     natural: Floats

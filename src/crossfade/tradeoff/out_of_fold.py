@@ -71,12 +71,10 @@ class Member:
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """Scores of every member, and of which rows.
+    """Scores of every member, on which rows, and by which method, in words.
 
-    `scores` (n_members, n_scored, n_classes): Log-posteriors up to a term common to the classes.
-    `rows`: The rows scored.
-    `method`: In words: where the scores come from.
-    `fold` (n_scored,) or None: Each scored row's fold, None where rows were left out one by one.
+    Shapes: scores (n_members, n_scored, n_classes), up to a term common to the classes; fold
+    (n_scored,), None where rows were left out one by one.
     """
 
     scores: Floats

@@ -176,9 +176,7 @@ class LogarithmicLoss:
 
 
 def least_loss(loss: PoolLoss, start: Floats) -> Floats:
-    """Return the weights w ≥ 0 of least loss, by Newton's method.
-
-    Each step's quadratic model is minimised under w ≥ 0 exactly.
+    """Return the weights w ≥ 0 of least loss, by Newton's method with exact steps under w ≥ 0.
 
     Shapes: start (n_models,).
     """

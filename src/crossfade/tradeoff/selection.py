@@ -259,12 +259,10 @@ def _unscored(members: tuple[Member, ...]) -> Selection:
 class Pool:
     """A fitted pool.
 
-    `objective`: Of the largest family in it.
-    `density`: Of the same, bound to the rows as they were given.
+    `objective`, `density`: Of the largest family in it; the density bound to the rows as given.
     `parameters`: The weighted mean of the members' parameters.
     `scale`: Power to which its posterior, relative to the class shares, is raised.
-    `members`: Those with weight, at their optimum to full tolerance.
-    `weights` (n_members,): Shares, 1 in all.
+    `members`, `weights` (n_members,): Those with weight, at their optimum to full tolerance.
     """
 
     objective: TradeoffObjective
