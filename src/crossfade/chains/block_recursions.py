@@ -32,7 +32,7 @@ _BLOCK_NUMBERS = 65_536
 
 @dataclass(frozen=True)
 class Expectations:
-    """What :func:`expectations` gives: as ``ForwardBackward``, and what ``consume`` gave, summed."""
+    """What :func:`expectations` gives: ``ForwardBackward``'s, and what ``consume`` gave, summed."""
 
     log_partition: Floats
     transition_sums: Floats

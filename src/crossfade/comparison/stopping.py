@@ -94,7 +94,7 @@ class TimeOver(KeyboardInterrupt):
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise a TimeOver inside the ``with`` block when the time is over, if the system has a timer."""
+    """Raise a TimeOver inside the ``with`` block when the time is over, where there is a timer."""
     import signal
 
     if seconds is None or not is_nobodys_worker() or not hasattr(signal, "setitimer"):

@@ -207,7 +207,7 @@ class TrainingOptions:
 
 
 def train(objective: Objective, options: TrainingOptions) -> Solution:
-    """Minimise F: stochastic passes come near in the time of ten evaluations, L-BFGS does the rest."""
+    """Minimise F: stochastic passes come near in the time of ten evaluations, L-BFGS ends it."""
     decreases: list[float] = []
 
     def monitor(before: Iterate, after: Iterate) -> str | None:

@@ -145,7 +145,7 @@ def compiled_curve(
     codes: Integers,
     n_classes: int,
 ) -> CompiledCurve | None:
-    """Return the compiled curve, None for a model without one: dependent columns, another λ, costs."""
+    """Return the compiled curve, None for a model without one (another λ, costs, dependence)."""
     plain = (
         what.options.n_components == 1
         and what.tradeoff in (0.0, 1.0)

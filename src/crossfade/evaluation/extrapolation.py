@@ -52,7 +52,7 @@ class PowerLaw(Finding):
 
 
 def fit_power_law(sizes: Floats, means: Floats, weights: Floats) -> PowerLaw:
-    """Fit a + b m^-c, a, b ≥ 0, by weighted least squares, c from a grid. Shapes: (n_sizes,) all."""
+    """Fit a + b m^-c, a, b ≥ 0, by weighted least squares. Shapes: all (n_sizes,)."""
     return _fit_all(sizes, means[None], weights)[0]
 
 

@@ -115,7 +115,7 @@ def random_splits(
 
 
 def curve_sizes(n_train: int, n_classes: int, n_sizes: int = 8) -> tuple[int, ...]:
-    """Return training sizes, even in their logarithm, from about five rows per class to all rows."""
+    """Return training sizes, even in logarithms, from about five rows per class to all rows."""
     smallest = min(5 * n_classes, max(n_classes, n_train // 4))
     sizes = np.rint(np.geomspace(smallest, n_train, n_sizes)).astype(int)
     return tuple(int(m) for m in np.unique(sizes))

@@ -172,7 +172,7 @@ class NestedCurve:
 
 
 class KnownEnd:
-    """A curve with known scores at its last size: `at_end` (n_splits, 3), log-loss, Brier, error."""
+    """A curve with known scores at its end: `at_end` (n_splits, 3), log-loss, Brier, error."""
 
     def __init__(self, tracer: Tracer, at_end: Floats) -> None:
         self._tracer, self._at_end = tracer, at_end

@@ -27,7 +27,7 @@ __all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict
 
 @dataclass(frozen=True)
 class Training:
-    """Where training ended, and why; `history` is the penalised objective as each iteration began."""
+    """Where training ended, and why; `history` is the penalised objective before each iteration."""
 
     parameters: ChainParameters
     history: tuple[float, ...]

@@ -84,7 +84,7 @@ class Emission(ABC):
 
     @abstractmethod
     def sums(self, observations: Any, weights: Floats) -> tuple[Floats, Floats]:
-        """Return counts and sums of steps weighted (n_steps, n_states); θ's shape; no missing ones."""
+        """Return counts and θ-shaped sums of steps weighted (n_steps, n_states), without missing."""
 
     @abstractmethod
     def missing_counts(self, observations: Any, weights: Floats) -> Floats | None:

@@ -144,7 +144,7 @@ class ConjugateGradient:
 
 
 def factorise(matrix: Floats) -> Factor:
-    """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge that works."""
+    """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge."""
     diagonal = np.diagonal(matrix)
     largest = float(diagonal.max(initial=0.0)) or 1.0
     little = np.maximum(diagonal, 1e-6 * largest)
@@ -160,7 +160,7 @@ def factorise(matrix: Floats) -> Factor:
 
 
 def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
-    """Return about `share` of the row numbers, rising: one, drawn, from each run of 1/share rows."""
+    """Return about `share` of the row numbers, rising: one drawn from each run of 1/share."""
     number = max(1, round(n_rows * share)) if n_rows else 0
     if number >= n_rows:
         return np.arange(n_rows, dtype=np.int64)

@@ -120,7 +120,7 @@ def is_fitted_already(estimator: Any) -> bool:
 
 
 def with_probabilities(name: str, estimator: Any, prefit: bool) -> Any:
-    """Return a member with ``predict_proba``, by Platt's sigmoid on folds if need be, or refuse it."""
+    """Return a member with ``predict_proba``, by Platt's sigmoid on folds if need be."""
     if hasattr(estimator, "predict_proba"):
         return estimator
     if hasattr(estimator, "decision_function") and not prefit:

@@ -92,7 +92,7 @@ class Column:
 
 
 class Columns:
-    """The columns of a table: `matrix` where one array has all cells, `words` where it is sparse."""
+    """The columns of a table: `matrix` where one array has all cells, `words` if sparse."""
 
     def __init__(
         self,

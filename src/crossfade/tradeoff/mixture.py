@@ -225,7 +225,7 @@ def _run(
 
 
 def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
-    """Return hard assignments to spread-out rows of the class (k-means++), drawn from sorted rows."""
+    """Return hard assignments to spread-out rows of the class (k-means++), from sorted rows."""
     shares = np.zeros((rows.n_samples, rows.n_classes * n_components))
     X = np.asarray(rows.X, dtype=np.float64)
     weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
