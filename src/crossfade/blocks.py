@@ -67,7 +67,7 @@ Result = TypeVar("Result")
 
 
 def n_threads() -> int:
-    """Return how many threads a block sum may use: as set, ``CROSSFADE_NUM_THREADS``, or all cores."""
+    """Return how many threads a block sum may use: set, ``CROSSFADE_NUM_THREADS`` or all cores."""
     requested = _requested.get()
     if requested is not None:
         return requested

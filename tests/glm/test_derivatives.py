@@ -78,12 +78,6 @@ def test_loss_and_its_derivatives(name, link):
         np.testing.assert_allclose(
             slope, difference(lambda e, y=y: model.loss(e, y, size)[0], eta), rtol=1e-6, atol=1e-8
         )
-        np.testing.assert_allclose(
-            model.observed_information(eta, y, size),
-            difference(lambda e, y=y: model.loss(e, y, size)[1], eta),
-            rtol=1e-6,
-            atol=1e-7,
-        )
     np.testing.assert_allclose(
         model.information_slope(eta),
         difference(lambda e: np.log(model.information(e, size)), eta),
@@ -116,8 +110,6 @@ def test_expectations_over_the_distribution(name, link):
         np.testing.assert_allclose(p @ slope, 0.0, atol=1e-9)
         information = model.information(one, size)[0]
         np.testing.assert_allclose(p @ slope**2, information, rtol=1e-9)
-        observed = model.observed_information(etas, y.astype(float), sizes)
-        np.testing.assert_allclose(p @ observed, information, rtol=1e-9)
         probable = p > 1e-250
         logs = (model.constant(y.astype(float), sizes) - loss)[probable]
         np.testing.assert_allclose(logs, np.log(p[probable]), rtol=1e-8, atol=1e-8)

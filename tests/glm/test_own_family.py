@@ -27,9 +27,6 @@ class Exponential(Family):
     def information_slope(self, eta):
         return np.zeros_like(eta)
 
-    def observed_information(self, eta, y, size):
-        return y * np.exp(-eta)
-
     def constant(self, y, size):
         return np.zeros_like(y)
 

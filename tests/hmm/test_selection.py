@@ -127,7 +127,7 @@ def test_the_fitted_pool_has_the_posterior_of_its_members(kind, scale):
     log_prior = np.log(np.bincount(data.codes) / data.codes.size)
     grid = points(2.0, last=0.01)
     shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
-    chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, log_prior, "")
+    chosen = ChainSelection(grid, shares, scale, "", np.zeros(len(grid)), log_prior)
     pool = fit_selected(data, chosen, StopRule())
     fits = list(path(data, grid, StopRule()))
     parts = _HeldOut.of(
@@ -158,7 +158,7 @@ def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, s
     X, y = labelled("categorical" if emission == "categorical" else "gaussian", longest=5)
     grid, pi = points(2.0, last=0.01), np.array([0.5, 0.3, 0.2])
     shares = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
-    chosen = ChainSelection(grid, np.zeros(len(grid)), shares, scale, np.log(pi), "")
+    chosen = ChainSelection(grid, shares, scale, "", np.zeros(len(grid)), np.log(pi))
     monkeypatch.setattr(training, "select_chain", lambda *_, **__: chosen)
     density = MultivariateGaussian("full") if emission == "full" else emission
     model = HiddenMarkovModel(emission=density, tradeoff="auto", alpha=0.1).fit(X, y)

@@ -58,10 +58,6 @@ class Family(ABC):
         """Return d/dη log W: what Firth's penalty needs (1 - 2π for the logit)."""
 
     @abstractmethod
-    def observed_information(self, eta: Floats, y: Floats, size: Floats) -> Floats:
-        """Return the second derivative of the loss in η."""
-
-    @abstractmethod
     def constant(self, y: Floats, size: Floats) -> Floats:
         """Return what the log-likelihood has beyond the loss, free of η."""
 
@@ -122,11 +118,6 @@ class BinomialFamily(Family):
 
     def information(self, eta: Floats, size: Floats) -> Floats:
         return self.link.information(eta, size)
-
-    def observed_information(self, eta: Floats, y: Floats, size: Floats) -> Floats:
-        odds = self.link.odds(eta)
-        success, failure = self.link.hazard_slopes(eta, odds)
-        return (size - y) * odds.failure_hazard * failure - y * odds.success_hazard * success
 
     def information_slope(self, eta: Floats) -> Floats:
         success, failure = self.link.hazard_slopes(eta, self.link.odds(eta))
@@ -194,11 +185,6 @@ class PoissonFamily(Family):
         # W ∝ λ'²/λ.
         link = self.link
         return 2.0 * link.second_derivative(eta) / link.derivative(eta) - link.log_derivative(eta)
-
-    def observed_information(self, eta: Floats, y: Floats, size: Floats) -> Floats:
-        link = self.link
-        second = link.second_derivative(eta)
-        return second * (size - y / link.inverse(eta)) + y * link.log_derivative(eta) ** 2
 
     def constant(self, y: Floats, size: Floats) -> Floats:
         return scipy.special.xlogy(y, size) - scipy.special.gammaln(y + 1.0)

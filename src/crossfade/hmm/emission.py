@@ -84,7 +84,7 @@ class Emission(ABC):
 
     @abstractmethod
     def sums(self, observations: Any, weights: Floats) -> tuple[Floats, Floats]:
-        """Return counts and θ-shaped sums of steps weighted (n_steps, n_states), without missing."""
+        """Return counts and θ-shaped sums of steps weighted (n_steps, n_states)."""
 
     @abstractmethod
     def missing_counts(self, observations: Any, weights: Floats) -> Floats | None:

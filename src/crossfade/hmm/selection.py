@@ -32,7 +32,7 @@ from crossfade.hmm.path import (
     read_as_model,
 )
 from crossfade.optim.newton import sample_rows
-from crossfade.tradeoff.choice import choose
+from crossfade.tradeoff.choice import Choice, choose, unscored
 from crossfade.tradeoff.path import points
 from crossfade.tradeoff.pooling import Ridge, least_loss, pseudo_share
 
@@ -52,38 +52,18 @@ _DIFFERENCE = 1e-4
 
 
 @dataclass(frozen=True)
-class ChainSelection:
-    """The grid, its held-out losses and the choice.
+class ChainSelection(Choice):
+    """The choice, its held-out losses and what the pool is relative to.
 
-    `points`: λ and l2.
-    `log_loss` (n_points,): Minus the held-out conditional log-likelihood, a step.
-    `shares` (n_points,): Weights that sum to one; a single one is above zero where one point was
-        picked.
-    `scale`: The sum of the pool's weights; 1 where one point was picked.
+    `log_loss` (n_points,): Minus the held-out conditional log-likelihood per step.
     `log_prior` (n_states,): Logarithms of the states' shares π.
-    `method`: In words: where the losses come from, what was chosen, how flat the choice is.
     """
 
-    points: list[tuple[float, float]]
     log_loss: Floats
-    shares: Floats
-    scale: float
     log_prior: Floats
-    method: str
-
-    @property
-    def tradeoff(self) -> float:
-        """The weighted mean λ."""
-        return float(self.shares @ [tradeoff for tradeoff, _ in self.points])
 
     def path(self) -> dict[str, Floats]:
-        """Return the grid as arrays of equal length."""
-        return {
-            "tradeoff": np.array([tradeoff for tradeoff, _ in self.points]),
-            "l2": np.array([l2 for _, l2 in self.points]),
-            "weight": self.scale * self.shares,
-            "log_loss": self.log_loss,
-        }
+        return super().path() | {"log_loss": self.log_loss}
 
 
 def select_chain(
@@ -111,9 +91,10 @@ def select_chain(
     log_prior = np.log(np.maximum(counts / counts.sum(), 1e-300))
     dealt = _folds(filled, layout, codes, n_states, rng)
     if not dealt:
-        words = "no state is in two folds of sequences: the first tradeoff, unscored"
-        nothing = np.full(len(grid), np.nan)
-        return ChainSelection(grid, nothing, np.eye(len(grid))[0], 1.0, log_prior, words)
+        first = unscored(grid, "no state is in two folds of sequences")
+        return ChainSelection(
+            **vars(first), log_loss=np.full(len(grid), np.nan), log_prior=log_prior
+        )
     share = min(1.0, _MOST_SCORES / (len(grid) * n_states * layout.n_steps))
     losses, kept = [], []
     for held in dealt:
@@ -137,7 +118,7 @@ def select_chain(
     method = f"refits on {len(dealt)} folds of {len(filled)} sequences"
     name = "log-loss per step"
     chosen = choose(method, grid, name, log_loss, each, pool=pool if pooled else None)
-    return ChainSelection(grid, log_loss, chosen.shares, chosen.scale, log_prior, chosen.method)
+    return ChainSelection(**vars(chosen), log_loss=log_loss, log_prior=log_prior)
 
 
 def _losses(
@@ -181,7 +162,7 @@ def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: StopRule
     integrated out of this density, and only then is the posterior raised to the pool's power.
     """
     kept = np.flatnonzero(chosen.shares)
-    fits = list(path(data, [chosen.points[g] for g in kept], settings))
+    fits = list(path(data, [chosen.points[g] for g in kept.tolist()], settings))
     if len(fits) == 1 and chosen.scale == 1.0:
         return fits[0]
     shares = chosen.shares[kept]

@@ -10,16 +10,37 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.tradeoff.pooling import shares_of
 
-__all__ = ["Choice", "choose"]
+__all__ = ["Choice", "choose", "unscored"]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Shares of the points (one alone where a point was picked), the pool's power, and words."""
+    """What was chosen among points (λ, l2).
 
+    `shares` (n_points,): Weights that sum to one; one alone above zero where a point was picked.
+    `scale`: The power of the pool's posterior, the sum of its weights; 1 where a point was picked.
+    `method`: In words: where the losses come from, what was chosen, how flat and how sure that is.
+    """
+
+    points: Sequence[tuple[float, float]]
     shares: Floats
     scale: float
     method: str
+
+    @property
+    def tradeoff(self) -> float:
+        """The weighted mean λ."""
+        return float(self.shares @ [tradeoff for tradeoff, _ in self.points])
+
+    def path(self) -> dict[str, Floats]:
+        """Return the points as arrays of equal length."""
+        tradeoff, l2 = np.array(self.points, dtype=np.float64).T
+        return {"tradeoff": tradeoff, "l2": l2, "weight": self.scale * self.shares}
+
+
+def unscored(points: Sequence[tuple[float, float]], why: str) -> Choice:
+    """Return the first point, the generative end, which needs the fewest rows."""
+    return Choice(points, np.eye(len(points))[0], 1.0, f"{why}: the first tradeoff, unscored")
 
 
 def choose(
@@ -45,7 +66,7 @@ def choose(
     level = f"{_level(each, weights, best)} of {len(points)} points are within one standard error"
     if pool is None:
         words = f"best of {len(points)} points is {alone}, {name} {means[best]:.4g}; {level}"
-        return Choice(np.eye(len(points))[best], 1.0, f"{method}: {words} of the best")
+        return Choice(points, np.eye(len(points))[best], 1.0, f"{method}: {words} of the best")
     shared, loss = pool()
     falling = np.cumsum(np.sort(shared)[::-1])
     half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
@@ -55,7 +76,7 @@ def choose(
         f"{shared.sum():.2f}, {name} {loss:.4g}; the best point alone, {alone}, has "
         f"{means[best]:.4g}, and {level}"
     )
-    return Choice(*shares_of(shared, best), f"{method}: {words} of the best")
+    return Choice(points, *shares_of(shared, best), f"{method}: {words} of the best")
 
 
 def _level(each: Floats, weights: Floats | None, best: int) -> int:

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.densities.base import Density
 from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
-from crossfade.tradeoff.choice import choose
+from crossfade.tradeoff.choice import Choice, choose, unscored
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
@@ -46,44 +46,22 @@ _OF_WORDS = 1e-6
 
 
 @dataclass(frozen=True)
-class Selection:
-    """The grid, its out-of-fold losses and the choice.
+class Selection(Choice):
+    """The choice, the fits on all rows and their losses out of fold.
 
-    `members`: The fits on all rows.
-    `losses`: Out of fold.
-    `shares` (n_members,): Weights that sum to one; a single one is above zero where one point was
-        picked.
-    `scale`: The power to which the posterior of the mean parameters is raised, the sum of the
-        pool's weights; 1 where one point was picked.
-    `method`: In words: where the losses come from, what was chosen, how flat and how sure the
-        choice is.
     `held_out` (n_samples, n_classes) or None: On given folds, log-posteriors by the choice that the
         rows of other folds make.
     """
 
     members: tuple[Member, ...]
     losses: tuple[dict[str, float], ...]
-    shares: Floats
-    scale: float
-    method: str
     held_out: Floats | None = None
 
-    @property
-    def tradeoff(self) -> float:
-        """The weighted mean λ."""
-        lams = [member.point.tradeoff for member in self.members]
-        return float(self.shares @ lams)
-
-    def path(self) -> dict[str, NDArray[np.float64]]:
-        """Return the grid as arrays of equal length."""
-        points = [member.point for member in self.members]
-        return {
-            "tradeoff": np.array([point.tradeoff for point in points]),
-            "l2": np.array([point.l2 for point in points]),
+    def path(self) -> dict[str, Floats]:
+        return super().path() | {
             "variant": np.array([float(member.variant) for member in self.members]),
-            "weight": self.scale * self.shares,
             **{name: np.array([at[name] for at in self.losses]) for name in LOSSES},
-            "objective": np.array([point.solution.value for point in points]),
+            "objective": np.array([member.point.solution.value for member in self.members]),
         }
 
 
@@ -125,10 +103,13 @@ def _choose(
     rows = objectives[0].rows
     criterion, costs = check_criterion(selection, rows.n_classes)
     members, remark = _fit_grid(objectives)
+    points = [(member.point.tradeoff, member.point.l2) for member in members]
     found = out_of_fold(members, refit, without, groups, fold)
     scored, scores = found.rows, found.scores
     if not scored.n_samples:
-        return _unscored(members)
+        nothing = dict.fromkeys((*LOSSES, "cost"), np.nan)
+        first = unscored(points, "no class has two different rows")
+        return Selection(**vars(first), members=members, losses=(nothing,) * len(members))
     weights = scored.weights
     log_prior = np.log(np.maximum(rows.class_weights / rows.class_weights.sum(), 1e-300))
     if score_shift is not None:
@@ -172,7 +153,7 @@ def _choose(
 
     chosen = choose(
         found.method,
-        [(member.point.tradeoff, member.point.l2) for member in members],
+        points,
         criterion if loss is None else loss.title,
         np.array([at[criterion] for at in each]),
         each_row,
@@ -181,8 +162,9 @@ def _choose(
         ties=np.array([at["log_loss"] for at in each]),
         pool=pool if can_pool else None,
     )
-    method = f"{chosen.method}; {remark}" if remark else chosen.method
-    return Selection(members, each, chosen.shares, chosen.scale, method, held_out)
+    if remark:
+        chosen = replace(chosen, method=f"{chosen.method}; {remark}")
+    return Selection(**vars(chosen), members=members, losses=each, held_out=held_out)
 
 
 def _chosen_on_some_rows(
@@ -244,15 +226,6 @@ def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[tuple[Member, ..
 
     paths = map_fits(path, range(len(objectives)), objectives[0].rows.n_samples)
     return tuple(member for path in paths for member in path), remark
-
-
-def _unscored(members: tuple[Member, ...]) -> Selection:
-    """Return the generative end: no class can spare a row, and it needs the fewest."""
-    nothing = dict.fromkeys((*LOSSES, "cost"), np.nan)
-    shares = np.zeros(len(members))
-    shares[0] = 1.0
-    method = "no class has two different rows: the first tradeoff, unscored"
-    return Selection(members, (nothing,) * len(members), shares, 1.0, method)
 
 
 @dataclass(frozen=True)
