@@ -193,7 +193,7 @@ def _naive_bayes() -> Any:
 
 
 def _discriminative() -> Any:
-    # One variance a column makes T(x) = x: the model of plain logistic regression.
+    # One variance per column makes T(x) = x: the model of plain logistic regression.
     return NaiveBayes("gaussian", shared_variance=True, tradeoff=0.0, l2=1.0)
 
 

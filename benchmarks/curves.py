@@ -31,7 +31,7 @@ __all__ = ["CASES"]
 
 
 class SharedVarianceNB(ClassifierMixin, BaseEstimator):
-    """Gaussian naive Bayes with one variance a column for all classes, as an estimator."""
+    """Gaussian naive Bayes with one variance per column for all classes, as an estimator."""
 
     def fit(self, X: Any, y: Any) -> SharedVarianceNB:
         self.classes_, codes = np.unique(y, return_inverse=True)

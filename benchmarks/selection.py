@@ -3,7 +3,7 @@
     python -m benchmarks.selection --splits 50 --sizes 30 100 300 1000 --store auto.jsonl
 
 Every cell is a data set and a number of training rows; all models see the same stratified splits.
-Results are kept in the store, a line a split, so that a run can be broken off and taken up again,
+Results are kept in the store, one line per split, so that a run can be stopped and continued,
 and `--report` prints the tables of what is there. Data sets that scikit-learn brings are always
 there; others are read from the folder that ``CROSSFADE_DATA`` names, ``../shared/data`` by default.
 """

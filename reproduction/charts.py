@@ -30,7 +30,7 @@ def _span(values: Sequence[float], room: float = 0.08) -> list[float]:
 
 
 def published_table_chart(rows: Rows) -> Any:
-    """Return small charts of error against λ, a data set a column and a density a row.
+    """Return small charts of error against λ, one column per data set and one row per density.
 
     Takes rows: columns dataset, density, tradeoff, published, ours, standard_error.
     """
@@ -245,7 +245,7 @@ def growth_chart(rows: Rows) -> Any:
 
 
 def learning_curves_chart(rows: Rows, *, columns: int = 5) -> Any:
-    """Return a small chart a problem: test error against training size, a line a model.
+    """Return one small chart per problem: test error against training size, one line per model.
 
     Takes rows: columns problem, m, model, error, standard_error.
     """

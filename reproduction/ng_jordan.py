@@ -238,7 +238,7 @@ def _n_train(y: NDArray[np.int64]) -> int:
 
 
 def sizes(y: NDArray[np.int64]) -> tuple[int, ...]:
-    """Return training sizes evenly spaced in their logarithm, from two rows a class on."""
+    """Return training sizes evenly spaced in their logarithm, from two rows per class on."""
     each = np.rint(np.geomspace(4, _n_train(y), _N_SIZES)).astype(int)
     return tuple(int(m) for m in np.unique(each))
 

@@ -66,7 +66,7 @@ def apart(work: Callable[[], Result]) -> Result:
     try:
         thread.start()
         while thread.is_alive():
-            thread.join(1.0)  # not for ever, since Windows would not wake it at Ctrl-C
+            thread.join(1.0)  # not without end, since Windows would not wake it at Ctrl-C
     except BaseException:
         _end(thread)
         raise
@@ -196,7 +196,7 @@ def work_as_chosen(
     It is asked for the next item whenever there is room for one, after all that is done was
     yielded. Items are worked on here, one by one, until the seconds left are known and so many
     that processes save time; then as many are under way as there are threads. What is still under
-    way when the reader stops, or is interrupted, is broken off.
+    way when the reader stops, or is interrupted, is stopped.
     """
     number = n_threads() if share and is_nobodys_worker() else 1
     while True:

@@ -7,10 +7,10 @@ path y the log-potential
       + Σ_t log_emissions[t, y_t] + Σ_t log_transitions[y_t, y_{t+1}]
 
 which need not be normalised: a hidden Markov model's potentials are log-probabilities, a random
-field's are weights. Sequences are concatenated: ``log_emissions`` has a row a step, and sequence s
-is rows ``offsets[s]`` to ``offsets[s + 1]``. No transition crosses a boundary; -inf forbids a
-state, a transition, a start or an end. A sequence whose every path is forbidden has log-partition
--inf and marginals of zero. An empty sequence has log-partition 0.
+field's are weights. Sequences are concatenated: ``log_emissions`` has one row per step, and
+sequence s is rows ``offsets[s]`` to ``offsets[s + 1]``. No transition crosses a boundary; -inf
+forbids a state, a transition, a start or an end. A sequence whose every path is forbidden
+has log-partition -inf and marginals of zero. An empty sequence has log-partition 0.
 
 The work is done by compiled scaled recursions, falling back to logarithms where scaling could lose
 anything (:mod:`crossfade.chains.kernels`); :mod:`crossfade.chains.reference` has the same

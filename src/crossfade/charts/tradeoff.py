@@ -37,7 +37,7 @@ def posterior_view(
 ) -> Any:
     """Draw rows in a plane over the classes that a model gives each place, at the λ of a slider.
 
-    Takes cells: keys ``x``, ``x2``, ``y``, ``y2``, and two lists with an entry a place on the
+    Takes cells: keys ``x``, ``x2``, ``y``, ``y2``, and two lists with one entry per place on the
     path: ``k``, position in `classes` of the most probable class, and ``p``, its posterior.
     """
     alt = altair()
@@ -122,7 +122,7 @@ def weight_path(
     """Draw the weight of each column as a bar, at the λ of a slider.
 
     Takes rows: keys ``name``, ``score`` (which class the weight is for) and ``w``, a list with
-    a weight a place on the path.
+    one weight per place on the path.
     """
     alt = altair()
     base = alt.Chart(records(rows))

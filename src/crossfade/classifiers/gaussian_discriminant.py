@@ -1,4 +1,4 @@
-"""Gaussian discriminant analysis: a Gaussian, or a mixture of them, over all columns a class."""
+"""Gaussian discriminant analysis: a Gaussian, or a mixture of them, over all columns, per class."""
 
 from __future__ import annotations
 

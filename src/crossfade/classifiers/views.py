@@ -251,7 +251,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         """Coefficients of :meth:`sufficient_statistics`, (1, p) for two classes, else (K, p).
 
         For two classes the log-odds of the second are ``T(x) @ coef_[0] + intercept_[0]``, up to
-        missing cells; else one row a class, centred over classes as scikit-learn's are.
+        missing cells; else one row per class, centred over classes as scikit-learn's are.
         """
         return self._linear()[0]
 

@@ -32,7 +32,7 @@ _at_work: list[Callable[[], None]] = []
 
 @contextmanager
 def working(clear: Callable[[], None]) -> Iterator[None]:
-    """Mark work that is broken off by a signal; what comes after it, such as files, is not."""
+    """Mark work that is stopped by a signal; what comes after it, such as files, is not."""
     _at_work.append(clear)
     try:
         yield

@@ -84,7 +84,7 @@ class ComparisonResult(Comparison):
         return " ".join(self.verdict_sentences)
 
     def frame(self) -> Any:
-        """Return the table as a polars DataFrame, a row a model.
+        """Return the table as a polars DataFrame, one row per model.
 
         Returns
         -------

@@ -75,7 +75,7 @@ class Family(ABC):
 
     @abstractmethod
     def recession_signs(self, y: Floats, size: Floats) -> Floats:
-        """Return where the loss falls for ever: +1 for η → ∞, -1 for η → -∞, 0 for neither.
+        """Return where the loss falls without end: +1 for η → ∞, -1 for η → -∞, 0 for neither.
 
         A row with sign 0 has a finite best η, so that a direction along which no finite estimate
         exists must leave its η unchanged.

@@ -68,7 +68,7 @@ class Fit:
     `estimates` (n_names,): The estimate: infinite, or NaN where its sign is open, along separated
         columns.
     `covariance` (n_names, n_names): Infinite variances for separated, NaN for aliased columns.
-    `direction` (n_names,) or None: A direction along which the likelihood rises for ever.
+    `direction` (n_names,) or None: A direction along which the likelihood rises without end.
     `rank`: Number of columns (and constants) that are linearly independent.
     """
 

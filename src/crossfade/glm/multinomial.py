@@ -230,7 +230,7 @@ class MultinomialProblem:
         return np.abs(own - pushes)
 
     def comparisons(self, which: NDArray[np.bool_]) -> tuple[Floats, Floats, Integers]:
-        """Return c of the comparisons, what each asks for (+1: may rise for ever), their rows.
+        """Return c of the comparisons, what each asks for (+1: may rise without end), their rows.
 
         c θ is η_own - η_other.
         """

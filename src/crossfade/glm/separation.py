@@ -52,7 +52,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Recession:
-    """A direction along which the likelihood rises for ever, largest entry 1 in absolute value.
+    """A direction along which the likelihood rises without end, largest entry 1 in absolute value.
 
     Shapes: direction (n_parameters,); separated_rows (n_rows,), where xᵢᵀδ ≠ 0.
     """

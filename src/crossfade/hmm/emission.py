@@ -3,7 +3,7 @@
 A chain model needs little of its emissions: each state's log-potential at each step, the sums that
 estimate them, and b = the log of all that a state can emit (log-partition, zero when normalised).
 
-Parameters θ are natural ones, an array of a row a state: η for a density, the log-weights of the
+Parameters θ are natural ones, one row per state: η for a density, the log-weights of the
 symbols (normalised or not) for symbols.
 """
 

@@ -243,7 +243,7 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
         check_number("max_iter", self.max_iter, 1, whole=True)
 
     def _features(self, X: Any, lengths: ArrayLike | None, *, learn: bool) -> tuple[Any, Layout]:
-        """Return a matrix with a row a step, dense or sparse, and the layout."""
+        """Return a matrix with one row per step, dense or sparse, and the layout."""
         if _are_matrices(X):
             layout = layout_of(X, lengths)
             matrix = _stacked(list(X) if layout.listed else [X])

@@ -28,7 +28,7 @@ class ChainWeights:
     """Weights of a chain, not normalised.
 
     Shapes: start (n_states,); transitions (n_states, n_states); stop (n_states,).
-    `theta`: The emission's parameters, a row a state.
+    `theta`: The emission's parameters, one row per state.
     `absent` (n_states, n_factors) or None: What a missing factor adds; None stands for A(θ).
     """
 

@@ -80,7 +80,7 @@ class HiddenMarkovTraining:
         chosen = fitted = None
         if self.tradeoff != 1.0:
             chosen, fitted = self._cross(named, raw, layout, labels, data)
-        # Only now: a fit that is broken off leaves the one before as it was.
+        # Only now: a fit that is stopped leaves the one before as it was.
         self.classes_, self.emission_ = classes, data.emission
         self._set_choice(chosen)
         if fitted is None:

@@ -399,7 +399,7 @@ def _product_scores(
 def _categorical_scores(
     graph: Graph, X: str, density: Categorical, natural: Floats, partition: Floats
 ) -> str:
-    # One table for all columns, a row a level; missing cells look up its last row, of zeros.
+    # One table for all columns, one row per level; missing cells look up its last row, of zeros.
     offsets = np.concatenate([[0], np.cumsum(density.levels)])[:-1].astype(float)
     table = density.by_level(natural)
     table[:-1] -= partition.T[np.repeat(np.arange(density.n_features), density.levels)]

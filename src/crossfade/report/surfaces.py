@@ -11,7 +11,7 @@ from crossfade._typing import Floats
 __all__ = ["boundary_lines", "posterior_cells", "quadratic"]
 
 
-#: Cells an axis, and nodes an axis that boundaries are followed on.
+#: Cells per axis, and nodes per axis that boundaries are followed on.
 _CELLS = 36
 _NODES = 49
 

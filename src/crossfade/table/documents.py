@@ -1,4 +1,4 @@
-"""Rows whose cells are numbers, but for columns that hold counts of words: one sparse row a cell.
+"""Rows whose cells are numbers, but for columns that hold counts of words: one sparse row per cell.
 
 :class:`MixedRows` is to passes over blocks of rows what an array is: it has a shape and gives rows
 by slice or index. Seen as an array, a cell of words is a number that its contents alone decide.

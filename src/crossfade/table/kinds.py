@@ -6,7 +6,7 @@ Which kind a column gets
 cells                                        kind
 ===========================================  ====================================================
 booleans                                     boolean
-text of 3 or more words a cell on average,   text: its words
+text of 3 or more words per cell on average,   text: its words
 at least half of 5 or more cells different
 text of fewer words, nearly all (95 %) of    identifier: left out
 20 or more cells different

@@ -112,7 +112,7 @@ def _warn_column_vector() -> None:
 def _not_one_column(shape: tuple[int, ...], place: str) -> DataError:
     return DataError(
         f"{place}: y should be a 1d array, got an array of shape {shape} instead; give one label "
-        "a row"
+        "per row"
     )
 
 

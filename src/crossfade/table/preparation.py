@@ -25,7 +25,7 @@ class Preparation(TransformerMixin, BaseEstimator):
 
     Numeric and boolean columns keep one column: missing cells get the median of the training
     rows, then the column is centred and divided by its standard deviation. Text and categorical
-    columns become one 0/1 column a category seen in the training rows (the most frequent
+    columns become one 0/1 column per category seen in the training rows (the most frequent
     `max_levels` of them), standardised likewise; other categories and missing cells are zero in
     all of these before they are centred. Constant columns become zero. Free text and identifiers
     get no column.
@@ -69,7 +69,7 @@ class Preparation(TransformerMixin, BaseEstimator):
         X : frame or array-like of shape (n_samples, n_features)
             Training rows.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; scikit-learn passes it.
         """
         self._fit(X)
         return self

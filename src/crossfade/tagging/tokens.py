@@ -1,4 +1,4 @@
-"""Column files: a token a line, its columns apart by tabs or spaces, a blank line after a sentence.
+"""Column files: one token per line, columns apart by tabs or spaces, a blank line after a sentence.
 
 The form of the CoNLL shared tasks. The last column is usually the label.
 """

@@ -109,7 +109,7 @@ class BayesClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = labels
 
     def fit(self, X: Any = None, y: Any = None) -> BayesClassifier:
-        """Return the classifier: there is nothing to fit. For scikit-learn's sake."""
+        """Return the classifier: there is nothing to fit. Ignored; scikit-learn passes it."""
         return self
 
     # -- predictions -----------------------------------------------------------------------------

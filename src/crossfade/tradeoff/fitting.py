@@ -93,7 +93,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit: everything that a prediction follows from, and how it was come by.
+    """A fit: everything that a prediction follows from, and how it was found.
 
     `density`: Bound to the rows.
     `optimum`: Where the solver stopped; of a pool, the weighted mean.

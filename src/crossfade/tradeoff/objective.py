@@ -72,7 +72,7 @@ class TradeoffObjective:
     (n_classes,) and the tied weights V (n_tied,).
     """
 
-    #: Whether a row's own term is linear in the parameters: one state a class.
+    #: Whether a row's own term is linear in the parameters: one state per class.
     exact_labels: ClassVar[bool] = True
 
     passes: RowPasses
@@ -413,7 +413,7 @@ class TradeoffObjective:
         return np.maximum(weight, 0.0)
 
     def _class_columns(self, slope: Floats) -> Floats:
-        """Return the gradients of c_k + A(η_k), one row a class, shape (K, n_parameters)."""
+        """Return the gradients of c_k + A(η_k), one row per class, shape (K, n_parameters)."""
         passes = self.passes
         k, p = passes.n_classes, passes.n_free
         columns = np.zeros((k, self.n_parameters))

@@ -352,7 +352,7 @@ def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> Floats | Non
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.
 
-    Where the scores put every row on its own class's side, growing them forever is better still.
+    Where the scores put every row on its own class's side, to grow them is always better still.
     Where only some rows are separated, the gradient vanishes because their scores run away: a
     further Newton step moves them by about one, however often, and at an optimum by nothing. Once
     they are so far out that their gradient is lost in rounding, so is the curvature along them.

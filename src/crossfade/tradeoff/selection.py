@@ -38,10 +38,10 @@ __all__ = ["Pool", "Selection", "polish", "select"]
 _MOST_ROWS_SLOW = 1_000
 _FEWEST_OF_A_CLASS = 10
 
-#: Gradient norm (a row) of a pool's members times their share of it.
+#: Gradient norm (per row) of a pool's members times their share of it.
 _POOLED = 3e-9
 
-#: Gradient norm (a row) where there are words, whose fits take hundreds of passes.
+#: Gradient norm (per row) where there are words, whose fits take hundreds of passes.
 _OF_WORDS = 1e-6
 
 
