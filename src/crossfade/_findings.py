@@ -14,16 +14,16 @@ __all__ = ["Finding", "as_json"]
 class Finding:
     """A dataclass of findings, which has one way to JSON.
 
-    `KEYS`: What its JSON holds where that is not its fields (whose metadata may give another
+    `_KEYS`: What its JSON holds where that is not its fields (whose metadata may give another
         `key`): by key an attribute, "mapping.key" of one, or a mapping of more such keys.
     """
 
-    KEYS: ClassVar[Mapping[str, Any]] = {}
+    _KEYS: ClassVar[Mapping[str, Any]] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was found in dictionaries, lists, text, numbers and None: strict JSON."""
         own = {f.metadata.get("key", f.name): f.name for f in fields(cast(Any, self))}
-        return cast(dict[str, Any], _named(self, self.KEYS or own))
+        return cast(dict[str, Any], _named(self, self._KEYS or own))
 
 
 def _named(record: Any, keys: str | Mapping[str, Any]) -> Any:

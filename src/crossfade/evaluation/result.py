@@ -64,7 +64,7 @@ class LearningCurve(Finding):
     0.069
     """
 
-    KEYS: ClassVar = {
+    _KEYS: ClassVar = {
         "sizes": "sizes",
         "mean": "_means",
         "splits": "n_splits",

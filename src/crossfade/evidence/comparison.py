@@ -36,7 +36,7 @@ class TableOrigin(Finding):
     `notes`: What was done on opening, for the reader.
     """
 
-    KEYS: ClassVar = {
+    _KEYS: ClassVar = {
         "source": "name",
         "target": "target",
         "rows_without_target": "n_dropped",
@@ -84,7 +84,7 @@ class DataSummary(Finding):
         them; empty before a run.
     """
 
-    KEYS: ClassVar = {
+    _KEYS: ClassVar = {
         "rows": "n_rows",
         "columns": "n_columns",
         "rows_dropped": "n_dropped",
@@ -175,7 +175,7 @@ class ModelResult(Finding):
         Whether it does not look at the columns (scikit-learn's DummyClassifier).
     """
 
-    KEYS: ClassVar = {
+    _KEYS: ClassVar = {
         "name": "name",
         "family": "family",
         "tradeoff": "tradeoff",
@@ -227,7 +227,7 @@ class EndsResult(Finding):
 class Comparison(Finding):
     """Everything that was found; its fields are told in `ComparisonResult`, which can show it."""
 
-    KEYS: ClassVar = {
+    _KEYS: ClassVar = {
         "data": "data",
         "splits": {
             "finished": "n_splits",

@@ -117,7 +117,7 @@ class Weights(Finding):
     `half`: How many of them a 95 % interval takes to either side.
     """
 
-    KEYS: ClassVar = {k: k for k in ("bars", "path", "generative", "discriminative", "change")}
+    _KEYS: ClassVar = {k: k for k in ("bars", "path", "generative", "discriminative", "change")}
 
     bars: tuple[Bar, ...]
     path: Floats

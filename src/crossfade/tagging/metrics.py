@@ -32,7 +32,9 @@ class TagCounts(Finding):
     true, found, right : int
     """
 
-    KEYS: ClassVar = {k: k for k in ("name", "true", "found", "right", "precision", "recall", "f1")}
+    _KEYS: ClassVar = {
+        k: k for k in ("name", "true", "found", "right", "precision", "recall", "f1")
+    }
 
     name: str
     true: int
@@ -70,7 +72,7 @@ class TaggingReport(Finding):
         All types together.
     """
 
-    KEYS: ClassVar = {k: k for k in ("n_tokens", "accuracy", "tags", "chunks", "chunks_overall")}
+    _KEYS: ClassVar = {k: k for k in ("n_tokens", "accuracy", "tags", "chunks", "chunks_overall")}
 
     n_tokens: int
     n_right: int
