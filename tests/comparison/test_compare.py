@@ -157,7 +157,7 @@ def test_json_keeps_the_names_that_others_read(result):
     scores = ["log_loss", "brier", "error"]
     estimate = ["mean", "standard_error", "low", "high"]
     assert " ".join(content) == (
-        "data splits criterion best models ends curve doubling_the_rows details notes verdict "
+        "data splits criterion best models pool ends curve doubling_the_rows details notes verdict "
         "seconds versions"
     )
     assert " ".join(content["data"]) == (
@@ -225,8 +225,10 @@ def assert_figures_are_in(result) -> None:
         }
         for model in content["models"]
     ]
-    ends = content["ends"] or {}
+    ends, pool = content["ends"] or {}, content["pool"]
     known = _decimals(models) | _decimals(content["splits"])
+    if pool:
+        known |= _decimals([pool["weights"], pool["difference_to_best_member"][criterion]])
     if ends:
         known |= _decimals(ends["discriminative_minus_generative"][criterion])
         known |= _decimals(ends["crossing"][criterion])

@@ -216,7 +216,7 @@ def test_markdown_has_verdict_and_table(result, hostile_result):
     text = to_markdown(result)
     assert text.startswith("1. ")
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(rows) == 2 + 3
+    assert len(rows) == 2 + 4  # three models, and their pool
     assert len({line.count("|") for line in rows}) == 1
     hostile = hostile_result.to_markdown()
     assert "<script" not in hostile.replace("\\<script", "")

@@ -203,12 +203,12 @@ def _table(result: ComparisonResult, left_out: Sequence[str]) -> Table:
     table.add_column("model", no_wrap=True, min_width=_NAME_WIDTH)
     for column in kept:
         heading = columns[column]
-        cells = [cell for model in result.models if (cell := _cell(column, model, result))]
+        cells = [cell for model in result.rows if (cell := _cell(column, model, result))]
         # Rich would rather cut a number short than leave out a column.
         width = max(cell_len(text.plain) for text in [heading, *cells])
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     family = None
-    for model in result.models:
+    for model in result.rows:
         if _family(model) not in (family, None):
             table.add_row(Text(shortened(_family(model) or "", _NAME_WIDTH), style="bold"))
         family = _family(model)
@@ -230,7 +230,7 @@ def _columns(result: ComparisonResult) -> dict[str, Text]:
 
 def _differ(result: ComparisonResult) -> bool:
     """Return whether models were fitted on different numbers of splits."""
-    return len({model.n_splits for model in result.models if not model.failure}) > 1
+    return len({model.n_splits for model in result.rows if not model.failure}) > 1
 
 
 def _cell(column: str, model: ModelResult, result: ComparisonResult) -> Text:
@@ -249,12 +249,12 @@ def _cell(column: str, model: ModelResult, result: ComparisonResult) -> Text:
 
 def _unit(result: ComparisonResult) -> tuple[str, float]:
     """Return the unit of all fit times, and how many of it make a second."""
-    times = [model.fit_seconds for model in result.models if model.fit_seconds is not None]
+    times = [model.fit_seconds for model in result.rows if model.fit_seconds is not None]
     return ("s", 1.0) if max(times, default=0.0) >= 1 else ("ms", 1e3)
 
 
 def _lowest(result: ComparisonResult, metric: str) -> float:
-    values = (m.estimates[metric].mean for m in result.models if metric in m.estimates)
+    values = (m.estimates[metric].mean for m in result.rows if metric in m.estimates)
     return min(values, default=0.0)
 
 

@@ -55,6 +55,10 @@ _ALIASES: Final = SHORT_NAMES | {
 }
 
 
+#: The members of the default pool.
+_POOLED: Final = ("naive Bayes auto", "full Gaussian auto", "random forest", "gradient boosting")
+
+
 def default_models() -> dict[str, Any]:
     """Return the models that :func:`crossfade.compare` fits by default, by name.
 
@@ -177,8 +181,9 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
     ----------
     names : sequence of str
         Each the beginning of a model's name, a short name (nb, shared, full, logistic, forest,
-        boosting, knn, svm, majority), one of these with a variant (nb:auto), "default", "all", or
-        the full name of a class with a dot in it, which is imported: lightgbm.LGBMClassifier.
+        boosting, knn, svm, majority), one of these with a variant (nb:auto), "default", "all",
+        "pool" (the default pool's members; their pool is a row of the comparison), or the full
+        name of a class with a dot in it, which is imported: lightgbm.LGBMClassifier.
     models : mapping of str to estimator, optional
         The line-up that is chosen from; by default all models.
 
@@ -206,6 +211,9 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
             _, _, label = wanted.rpartition(".")
             taken = label in imported or label in everything
             imported[wanted if taken else label] = _imported(wanted)
+            continue
+        if wanted == "pool":
+            chosen.update(_POOLED)
             continue
         if wanted in ("all", "default"):
             chosen.update(everything if wanted == "all" else default_models())

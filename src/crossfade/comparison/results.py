@@ -50,6 +50,9 @@ class ComparisonResult(Comparison):
         What else the reader should know: failures, warnings, rows dropped.
     seconds : float
         Wall-clock time of the whole comparison.
+    pool : PoolResult or None
+        The pool of these models: its weights, scores, and what it gains over its best member. None
+        where fewer than two have a weight, or posteriors were not kept (over 20,000 rows).
 
     Examples
     --------
@@ -84,7 +87,7 @@ class ComparisonResult(Comparison):
         return " ".join(self.verdict_sentences)
 
     def frame(self) -> Any:
-        """Return the table as a polars DataFrame, one row per model.
+        """Return the table as a polars DataFrame, one row per model and one for their pool.
 
         Returns
         -------
@@ -101,7 +104,7 @@ class ComparisonResult(Comparison):
             If polars is not installed.
         """
         pl = import_optional("polars", "data frames")
-        rows = [self._frame_row(model) for model in self.models]
+        rows = [self._frame_row(model) for model in self.rows]
         text = {"model", "family", "tradeoff", "failure"}
         schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}
         schema["splits"] = pl.Int64

@@ -13,6 +13,7 @@ from sklearn.dummy import DummyClassifier
 from crossfade._typing import Floats, Progress
 from crossfade.choice import Reason, by_type, report_of
 from crossfade.comparison.models import ModelFamily, families, model_notes, tradeoff_parameter
+from crossfade.comparison.pooling import pool_over_splits
 from crossfade.comparison.problem import ComparisonTask
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.errors import DataError
@@ -21,7 +22,13 @@ from crossfade.evaluation.evaluation import Evaluation, Evaluator
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
 from crossfade.evaluation.splits import Split
-from crossfade.evidence.comparison import ColumnDensity, EndsResult, ModelResult, TradeoffChoice
+from crossfade.evidence.comparison import (
+    ColumnDensity,
+    EndsResult,
+    ModelResult,
+    PoolResult,
+    TradeoffChoice,
+)
 from crossfade.evidence.details import Details
 
 __all__ = ["Settings", "Standings", "lambda_of", "n_chosen"]
@@ -159,6 +166,7 @@ class Standings:
             doubling={} if curve is None else self._doubling(best, curve),
             details=details,
             notes=tuple(self._notes()),
+            pool=self._pool(best) if self.finished_table else None,
             seconds=perf_counter() - self.started,
         )
 
@@ -195,6 +203,56 @@ class Standings:
             chosen=_choice(fits) if asked == "auto" else None,
             guesses=isinstance(self.models[name], DummyClassifier),
         )
+
+    def _pool(self, best: str) -> PoolResult | None:
+        """Return the pool of the models; of a family, the member that chooses its tradeoff."""
+        passed_over = {
+            name
+            for group in self.groups
+            if any(lambda_of(self.models[name]) == "auto" for name in self._fitted_of(group))
+            for name in group.members
+            if lambda_of(self.models[name]) != "auto"
+        }
+        posteriors = {
+            name: [one.posterior for one in self.results[name] if one.posterior is not None]
+            for name in self._fitted()
+            if name not in passed_over and not isinstance(self.models[name], DummyClassifier)
+        }
+        posteriors = {name: found for name, found in posteriors.items() if found}
+        codes = self.evaluator.codes
+        found = pool_over_splits(posteriors, self.splits, codes, self.criterion)
+        if found is None:
+            return None
+        n_splits, ratio = len(found.losses[self.criterion]), self.ratio
+        own = {name: self._scores(name)[self.criterion][:n_splits] for name in found.weights}
+        rival = min(own, key=lambda name: float(np.mean(own[name])))
+        scores = {metric: found.losses[metric] for metric in METRICS}
+        reference, member = self._scores(best), self._scores(rival)
+        both = min(n_splits, len(self.results[best]))
+        differences = {
+            metric: difference(one[:both], reference[metric][:both], ratio)
+            for metric, one in scores.items()
+            if np.isfinite(reference[metric]).all()
+        }
+        estimates = {metric: estimate(one, ratio) for metric, one in scores.items()}
+        for metric, gap in differences.items():
+            moved = float(np.mean(reference[metric])) + gap.mean - estimates[metric].mean
+            estimates[metric] = estimates[metric].shifted(moved)
+        return PoolResult(
+            name="pool of these",
+            family=None,
+            tradeoff=None,
+            n_splits=n_splits,
+            scores=scores,
+            estimates=estimates,
+            differences=differences,
+            weights=found.weights,
+            rival=rival,
+            gain={m: difference(one, member[m][:n_splits], ratio) for m, one in scores.items()},
+        )
+
+    def _fitted_of(self, group: ModelFamily) -> list[str]:
+        return [name for name in group.members if self.results[name]]
 
     def _ends(self, family: ModelFamily) -> dict[str, Any]:
         """Return the family's generative and discriminative fit, in this order, by name."""

@@ -21,6 +21,7 @@ __all__ = [
     "DataSummary",
     "EndsResult",
     "ModelResult",
+    "PoolResult",
     "TableOrigin",
     "TradeoffChoice",
 ]
@@ -201,6 +202,36 @@ class ModelResult(Finding):
 
 
 @dataclass(frozen=True)
+class PoolResult(ModelResult):
+    """The pool of a comparison's models, made of the fits of these: a row beside theirs.
+
+    Of models that differ in their tradeoff only, it takes the one that chooses it. On each split
+    the members' weights come from the split's training rows, as far as other splits tested models
+    on them (see :class:`~crossfade.PooledClassifier` for the formula).
+
+    Attributes
+    ----------
+    weights : mapping of str to float
+        Of the models that have one, from all splits.
+    rival : str
+        The best of these models by itself.
+    gain : mapping of str to Estimate
+        The pool minus that model, paired over the pool's splits.
+    """
+
+    KEYS: ClassVar = {
+        **ModelResult.KEYS,
+        "weights": "weights",
+        "best_member": "rival",
+        "difference_to_best_member": {metric: f"gain.{metric}" for metric in METRICS},
+    }
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    rival: str = ""
+    gain: Mapping[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class EndsResult(Finding):
     """The two ends of the best family: the generative and the discriminative fit.
 
@@ -241,6 +272,7 @@ class Comparison(Finding):
         "criterion": "criterion",
         "best": "best",
         "models": "models",
+        "pool": "pool",
         "ends": "ends",
         "curve": "curve",
         "doubling_the_rows": "doubling",
@@ -267,6 +299,12 @@ class Comparison(Finding):
     details: Details | None
     notes: tuple[str, ...]
     seconds: float
+    pool: PoolResult | None = None
+
+    @property
+    def rows(self) -> tuple[ModelResult, ...]:
+        """The models, and the pool of them where there is one."""
+        return (*self.models, *([] if self.pool is None else [self.pool]))
 
     @property
     def complete(self) -> bool:

@@ -67,7 +67,28 @@ def _which_model(result: Comparison) -> str:
             f"Use {best.name}: its {score} is lower than that of every other model; "
             f"the closest is {closest.name} (higher by {distance})"
         )
-    return f"{text}.{_by_how_much(result)}"
+    return f"{text}.{_by_how_much(result)}{_pool(result)}"
+
+
+def _pool(result: Comparison) -> str:
+    """Return a sentence on the pool of the models."""
+    pool = result.pool
+    if pool is None or result.criterion not in pool.gain:
+        return ""
+    order = sorted(pool.weights, key=lambda name: -pool.weights[name])
+    first, *others = (f"{pool.weights[name]:.2f})" for name in order)
+    told = [f"(weight {first}", *(f"({weight}" for weight in others)]
+    members = _listed([f"{name} {weight}" for name, weight in zip(order, told, strict=True)])
+    gap, label = pool.gain[result.criterion], METRIC_LABELS[result.criterion]
+    amount = f"{figure(abs(gap.mean), gap.standard_error)} in {label}"
+    if not gap.excludes_zero:
+        way = "lower" if gap.mean < 0 else "higher"
+        signed = f"{way} by {amount}, {_interval(gap)}"
+        return f" Pooling {members} cannot be told apart from {pool.rival} alone ({signed})."
+    low, high = (figure(v, gap.standard_error) for v in sorted((abs(gap.low), abs(gap.high))))
+    each = "either" if len(order) == 2 else "each of them"
+    than = f"better than {each}" if gap.mean < 0 else f"worse than {pool.rival} alone"
+    return f" Pooling {members} is {than} by {amount} (95 % interval {low} to {high})."
 
 
 def _beaten(result: Comparison) -> bool:

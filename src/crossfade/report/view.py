@@ -174,12 +174,12 @@ FILTERS: Final = {
 
 def model_table(result: Comparison) -> ModelTable:
     """Return the table of models, also of a comparison under way."""
-    fits = [model.fit_seconds for model in result.models if model.fit_seconds]
+    fits = [model.fit_seconds for model in result.rows if model.fit_seconds]
     unit, scale, pattern = ("ms", 1e3, ".1f") if max(fits, default=0.0) < 1 else ("s", 1.0, ".2f")
-    means = [{m: found.mean for m, found in model.estimates.items()} for model in result.models]
+    means = [{m: found.mean for m, found in model.estimates.items()} for model in result.rows]
     lowest = {metric: min(found.get(metric, inf) for found in means) for metric in METRICS}
     rows, family = [], None
-    for model in result.models:
+    for model in result.rows:
         gap, seconds = model.differences.get(result.criterion), model.fit_seconds
         found = model.estimates
         starts = model.family is not None and model.family != family
