@@ -219,8 +219,8 @@ class PoolResult(ModelResult):
         The pool minus that model, paired over the pool's splits.
     """
 
-    KEYS: ClassVar = {
-        **ModelResult.KEYS,
+    _KEYS: ClassVar = {
+        **ModelResult._KEYS,
         "weights": "weights",
         "best_member": "rival",
         "difference_to_best_member": {metric: f"gain.{metric}" for metric in METRICS},
