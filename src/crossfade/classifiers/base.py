@@ -40,6 +40,7 @@ from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.path import Points
 from crossfade.tradeoff.source_rows import SourceRows
 
 __all__ = ["Specification", "TradeoffClassifier"]
@@ -92,6 +93,10 @@ class TradeoffClassifier(FittedViews, ABC):
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
         """Return what a choice is made among: variants with the same statistics, widest first."""
         return [self._density(schema, choices)]
+
+    def _grid(self, schema: Schema) -> Sequence[Points] | None:
+        """Return each variant's own points (λ, multiple of l2), None for the usual grid."""
+        return None
 
     def _fit_options(self, classes: NDArray[Any]) -> FitOptions:
         """Return what is fitted, the density apart."""
@@ -191,6 +196,7 @@ class TradeoffClassifier(FittedViews, ABC):
                     groups=numbers,
                     by_fold=by_fold,
                     fold=fold,
+                    grid=self._grid(schema),
                 )
         else:
             density = self._density(schema, choices)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from crossfade._checks import check_number
@@ -33,9 +34,37 @@ from crossfade.table import Schema
 from crossfade.table.documents import is_sparse
 from crossfade.table.text import Text
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.path import SHRINKAGE_ROWS
+from crossfade.tradeoff.path import SHRINKAGE_ROWS, Points
 
 __all__ = ["NaiveBayes"]
+
+
+class _Variant(NamedTuple):
+    """What a member of a pool uses of the words, and its grid: λ, and a multiple of l2."""
+
+    used: str
+    columns: tuple[int, ...] = ()
+    by_ratio: bool = False
+    points: Points = ((1.0, 1.0),)
+
+
+#: Variants where there is text. All points have the same statistics, so that their pool is one
+#: model; those of λ = 1 cost nothing, and single words by ratio differ most from pairs of words.
+_OF_TEXT = (
+    _Variant("all", points=((1.0, 1.0), (0.0, 10.0), (0.0, 1.0))),
+    _Variant("single"),
+    _Variant("single", by_ratio=True, points=((0.0, 3.0),)),
+)
+
+#: The points of the other columns alone: with those above, the pool has a power for each block of
+#: columns (Raina et al. 2003), and many words do not drown a few numbers.
+_WITHOUT_WORDS = ((1.0, 1.0), (0.5, 1.0), (0.0, 1.0))
+
+#: Variants of a sparse table.
+_OF_SPARSE = (
+    _Variant("all", points=((1.0, 1.0), (0.5, 1.0), (0.0, 10.0), (0.0, 1.0), (0.0, 0.1))),
+    _Variant("all", by_ratio=True, points=((0.0, 3.0),)),
+)
 
 #: Names of densities of words, and the kind of column that they take.
 _OF_WORDS = {"multinomial": "words", "text": "text"}
@@ -247,13 +276,10 @@ default="auto"
         return self._product(schema, choices, Gaussian(self.shared_variance, self.var_smoothing))
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
-        if schema.sparse:
-            return [self._product(schema, choices, Gaussian(), "all words")]
-        if schema.texts:
-            return [
-                self._product(schema, choices, Gaussian(True, self.var_smoothing), words)
-                for words in ("all words", "single words")
-            ]
+        variants = self._variants(schema)
+        if variants:
+            gaussian = Gaussian(True, self.var_smoothing)
+            return [self._product(schema, choices, gaussian, one) for one in variants]
         shared = self._product(schema, choices, Gaussian(True, self.var_smoothing))
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
         gaussian = Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS)
@@ -262,12 +288,26 @@ default="auto"
             return [shared]
         return [own, shared]
 
+    def _variants(self, schema: Schema) -> tuple[_Variant, ...]:
+        """Return what a choice is made among where there are words."""
+        if schema.sparse:
+            return _OF_SPARSE
+        texts = [j for j, text in enumerate(schema.texts or ()) if text is not None]
+        if not texts:
+            return ()
+        others = set(schema.kinds) - {"text", "identifier"}
+        alone = tuple(_Variant("all", (j,)) for j in texts if len(texts) > 1)
+        return _OF_TEXT + alone + ((_Variant("no", points=_WITHOUT_WORDS),) if others else ())
+
+    def _grid(self, schema: Schema) -> Sequence[Points] | None:
+        return [one.points for one in self._variants(schema)] or None
+
     def _product(
         self,
         schema: Schema,
         choices: Sequence[ColumnChoice],
         gaussian: Gaussian,
-        words: str | None = None,
+        words: _Variant | None = None,
     ) -> Product:
         """Return the density of all columns, with this one where a name says Gaussian.
 
@@ -302,19 +342,25 @@ default="auto"
         schema: Schema,
         choices: Sequence[ColumnChoice],
         columns: Sequence[int],
-        words: str | None,
+        words: _Variant | None,
     ) -> Density | None:
         """Return the density of a sparse table or a column of text, None for other columns."""
         if schema.sparse:
+            by_ratio = words is not None and words.by_ratio
             if choices[0].density == "bernoulli":
-                return BinaryWords(self.alpha)
-            return Multinomial(self.alpha, tf_idf=words is not None)
+                return BinaryWords(self.alpha, by_ratio=by_ratio)
+            return Multinomial(self.alpha, by_ratio=by_ratio, tf_idf=words is not None)
         text = schema.texts[columns[0]] if schema.texts else None
         if text is None:
             return None
-        known = schema.categories[columns[0]] or ()
-        used = text.single(known) if words == "single words" else None
-        by_ratio = used is not None
+        used = None
+        if words is not None:
+            known = schema.categories[columns[0]] or ()
+            if words.used == "no" or (words.columns and columns[0] not in words.columns):
+                used = np.zeros(len(known), dtype=bool)
+            elif words.used == "single":
+                used = text.single(known)
+        by_ratio = words is not None and words.by_ratio
         return Multinomial(
             self.alpha, binarise=True, by_ratio=by_ratio, used=used, tf_idf=words is not None
         )

@@ -18,7 +18,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import any_missing, with_unseen_factors
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 
 __all__ = ["AtTheta", "BoundRows", "KeptStatistics", "by_factor"]
 
@@ -49,6 +49,23 @@ class KeptStatistics:
             kept[rows] = self._density.free_statistics(self._rows.block(rows))
 
         for_each_block(block, len(kept), block_rows=1_024)
+        return kept
+
+    @cached_property
+    def left_out(self) -> Floats | None:
+        """How often each factor is left out of a row of words; None where these are many."""
+        n_rows, density = self._rows.n_samples, self._density
+        if self._rows.is_part or not density.per_word:
+            return None
+        if n_rows * density.n_factors > _KEPT_DOUBLES:
+            return None
+        kept = np.empty((n_rows, density.n_factors))
+
+        def block(rows: slice) -> None:
+            found = density.left_out(self._rows.block(rows))
+            kept[rows] = 0.0 if found is None else found
+
+        for_each_block(block, n_rows, block_rows=WORD_ROWS)
         return kept
 
 

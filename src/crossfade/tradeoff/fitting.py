@@ -30,7 +30,7 @@ from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
 from crossfade.tradeoff.out_of_fold import Refit
-from crossfade.tradeoff.path import cold_start, is_dense, is_separated, minimise
+from crossfade.tradeoff.path import Points, cold_start, is_dense, is_separated, minimise
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.selection import Selection, polish, select
 
@@ -278,11 +278,13 @@ def choose_tradeoff(
     groups: Integers | None = None,
     by_fold: ByFold | None = None,
     fold: Integers | None = None,
+    grid: Sequence[Points] | None = None,
 ) -> Fitted:
     """Pool a grid of λ, penalties and these variants of the density, or fit its best point.
 
     The variants have the same statistics; the widest comes first. Where rows chose the densities,
-    `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on.
+    `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on,
+    `grid` each variant's own points.
     """
     everything, rows = rows, rows.at_hand
     objectives = []
@@ -318,6 +320,7 @@ def choose_tradeoff(
         score_shift=shift,
         groups=groups,
         fold=fold,
+        grid=grid,
     )
     if everything.at_hand is not everything:
         chosen = _on_all_rows(chosen, everything, densities, options)

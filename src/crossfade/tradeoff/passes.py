@@ -123,7 +123,11 @@ class RowPasses(BoundRows):
     def block_carrier(self, rows: slice, *, missing: bool) -> tuple[Any, Floats | None]:
         """Return the block's statistics (or its columns), and which factors are missing."""
         carrier = self._carried(rows) if self._forms_statistics else self.rows.block(rows)
-        return carrier, self.density.left_out(self.rows.block(rows)) if missing else None
+        return carrier, self._left_out(rows) if missing else None
+
+    def _left_out(self, rows: slice) -> Floats | None:
+        known = self.kept.left_out
+        return self.density.left_out(self.rows.block(rows)) if known is None else known[rows]
 
     def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
         """Return slopes_k·T_i; the scores last until the next block."""
@@ -476,25 +480,33 @@ class RowCurvature:
     ) -> tuple[Floats, Floats, Floats]:
         """Return the product over the free weights, the offsets and the missing factors' terms."""
         passes = self._passes
+        none = np.zeros_like(self.lost[1:])
         step, moved = passes.coefficients(v_weights)
         step_offset = v_offsets + moved
+        # Relative to the last class, whose sums are what is left of those of the others.
+        step, step_offset = step[:-1] - step[-1], step_offset[:-1] - step_offset[-1]
         if v_absent is not None:
-            v_absent = v_absent + by_factor(
-                step * passes.free_mean, passes.free_factors, passes.density.n_factors
+            v_absent = (
+                v_absent[:-1]
+                - v_absent[-1]
+                + by_factor(step * passes.free_mean, passes.free_factors, passes.density.n_factors)
             )
 
         def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, Floats]:
             carrier, missing, posterior = self._block(own, rows)
+            others = posterior[:, :-1]
             change = own.block_changes(carrier, step)
             change += step_offset
             if missing is not None and v_absent is not None:
                 change += missing @ v_absent.T
-            change -= (posterior * change).sum(axis=1)[:, None]
-            change *= posterior
+            change -= (others * change).sum(axis=1)[:, None]
+            change *= others
             weights = own.rows.block_weights(rows)
             if weights is not None:
                 change *= weights[:, None]
-            lost = np.zeros_like(self.lost) if missing is None else change.T @ missing
+            lost = none.copy() if missing is None else change.T @ missing
             return *own.block_sums(carrier, missing, change), lost
 
-        return passes.sum(block, passes.block_rows)
+        found = passes.sum(block, passes.block_rows)
+        sums, mass, lost = (np.append(one, -one.sum(axis=0)[None], axis=0) for one in found)
+        return sums, mass, lost

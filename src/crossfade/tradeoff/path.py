@@ -24,6 +24,7 @@ __all__ = [
     "SHRINKAGE_ROWS",
     "TRADEOFFS",
     "PathPoint",
+    "Points",
     "cold_start",
     "curvature_share",
     "follow",
@@ -42,10 +43,7 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
 _ALL_PENALTIES = (0.5, 0.0)
 
-#: The λ above the last that are tried where there are words.
-_OF_WORDS = (1.0, 0.5, 0.1)
-
-#: Multiple of the tolerance there.
+#: Multiple of the tolerance where there are words.
 _OF_WORDS_TOL = 0.03
 
 #: Pseudo-rows per class with the variance of all classes, where the tradeoff is chosen: of few rows
@@ -79,6 +77,10 @@ _SOME_ROWS = 4_000
 
 #: Tolerance of a rough optimum: good enough to compare points of the path.
 _ROUGH = 1e-5
+
+
+#: A grid: λ, and a multiple of the penalty.
+Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,9 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     return best
 
 
-def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[float, float]]], str]:
+def grids(
+    objectives: Sequence[TradeoffObjective], given: Sequence[Points] | None = None
+) -> tuple[list[list[tuple[float, float]]], str]:
     """Return each variant's points (λ, l2), in the order in which they are fitted, and a remark.
 
     λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are no more
@@ -247,15 +251,17 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
     Hessian can be formed. Of variants that differ in their prior alone it joins for the first only:
     below λ = 1 the penalty regularises. At λ = 1 the
     penalty has no part. Where fits are slow (mixtures, a Hessian too large to be formed) it is not
-    varied.
+    varied. Takes given: each variant's own grid instead.
     """
     found: list[list[tuple[float, float]]] = []
+    if given is not None:
+        for objective, own in zip(objectives, given, strict=True):
+            last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
+            found.append([(max(t, last), objective.l2 * multiple) for t, multiple in own])
+        return found, ""
     kinds: set[bytes] = set()
     remarks = []
     for objective in objectives:
-        if objective.density.reads_words:
-            found.append(_points_of_words(objective))
-            continue
         last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
         regression = objective.passes.n_classes * (objective.density.n_linear + 1)
@@ -278,13 +284,6 @@ def grids(objectives: Sequence[TradeoffObjective]) -> tuple[list[list[tuple[floa
 def most_searched(regression: int) -> int:
     """Return the most parameters worth their time where a logistic regression has so many."""
     return max(regression, min(_PAYING * regression, _DENSE))
-
-
-def _points_of_words(objective: TradeoffObjective) -> list[tuple[float, float]]:
-    """Return a coarser grid of λ, and all penalties at its end: they matter more for words."""
-    last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
-    l2s = [objective.l2 * multiple for multiple in sorted(PENALTIES, reverse=True)]
-    return [*((t, objective.l2) for t in TRADEOFFS if t in _OF_WORDS), *((last, l2) for l2 in l2s)]
 
 
 def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:

@@ -7,11 +7,15 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
+from crossfade.rowwise.posteriors import softmax
 from crossfade.table.documents import block_of
-from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
+from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
 __all__ = ["Scorer", "held_out_scores"]
+
+#: Scores up to which loading the compiler takes longer than they do.
+_FEW_SCORES = 1 << 17
 
 #: Scores of a block at most: 8 MB.
 _SCORE_CELLS = 1 << 20
@@ -103,6 +107,8 @@ class Scorer:
         Shapes: X (n_samples, n_features).
         """
         out = np.empty((X.shape[0], self.n_classes))
+        normalise = softmax.twin if out.size <= _FEW_SCORES else softmax
+        assert normalise is not None
 
         def block(rows: slice) -> None:
             scores = self.posterior_scores(block_of(X, rows))
@@ -110,7 +116,8 @@ class Scorer:
                 scores -= np.logaddexp.reduce(scores, axis=1)[:, None]
                 out[rows] = scores
             else:
-                out[rows] = log_normalise(scores)[1]
+                normalise(scores, np.empty(len(scores)), False)
+                out[rows] = scores
 
         for_each_block(block, X.shape[0], block_rows=self._block_rows)
         return out

@@ -28,7 +28,7 @@ from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_los
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
-from crossfade.tradeoff.path import cold_start, follow, grids, is_slow, minimise
+from crossfade.tradeoff.path import Points, cold_start, follow, grids, is_slow, minimise
 from crossfade.tradeoff.pooling import pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
@@ -75,19 +75,22 @@ def select(
     score_shift: Floats | None = None,
     groups: Integers | None = None,
     fold: Integers | None = None,
+    grid: Sequence[Points] | None = None,
 ) -> Selection:
     """Fit the grid and pool it, or pick its best point.
+
+    Takes grid: each variant's own, else the usual one.
 
     Shapes: selection (n_classes, n_classes); score_shift (n_classes,); groups, fold (n_samples,).
     """
     slow = any(
         is_slow(objective.with_tradeoff(tradeoff))
-        for objective, own in zip(objectives, grids(objectives)[0], strict=True)
+        for objective, own in zip(objectives, grids(objectives, grid)[0], strict=True)
         for tradeoff, _ in own
     )
     if slow and objectives[0].rows.n_samples > _MOST_ROWS_SLOW:
         return _chosen_on_some_rows(objectives, refit, without, selection, score_shift, groups)
-    return _choose(objectives, refit, without, pooled, selection, score_shift, groups, fold)
+    return _choose(objectives, refit, without, pooled, selection, score_shift, groups, fold, grid)
 
 
 def _choose(
@@ -99,10 +102,11 @@ def _choose(
     score_shift: Floats | None,
     groups: Integers | None,
     fold: Integers | None = None,
+    grid: Sequence[Points] | None = None,
 ) -> Selection:
     rows = objectives[0].rows
     criterion, costs = check_criterion(selection, rows.n_classes)
-    members, remark = _fit_grid(objectives)
+    members, remark = _fit_grid(objectives, grid)
     points = [(member.point.tradeoff, member.point.l2) for member in members]
     found = out_of_fold(members, refit, without, groups, fold)
     scored, scores = found.rows, found.scores
@@ -213,9 +217,11 @@ def _chosen_on_some_rows(
     return replace(chosen, members=tuple(members), method=method)
 
 
-def _fit_grid(objectives: Sequence[TradeoffObjective]) -> tuple[tuple[Member, ...], str]:
+def _fit_grid(
+    objectives: Sequence[TradeoffObjective], grid: Sequence[Points] | None
+) -> tuple[tuple[Member, ...], str]:
     """Return the fits of the grid, and what is to be said of it."""
-    tried, remark = grids(objectives)
+    tried, remark = grids(objectives, grid)
 
     def path(variant: int) -> list[Member]:
         objective = objectives[variant]
