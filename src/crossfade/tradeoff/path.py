@@ -43,6 +43,9 @@ TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
 _ALL_PENALTIES = (0.5, 0.0)
 
+#: Multiple of the tolerance where a fit starts beside that of other rows.
+_BESIDE_TOL = 0.3
+
 #: Multiple of the tolerance where there are words.
 _OF_WORDS_TOL = 0.03
 
@@ -317,35 +320,47 @@ def follow(
     found: list[PathPoint] = []
     for number, (tradeoff, l2) in enumerate(points):
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
-        start = _nearest(found, tradeoff, l2)
+        before = _nearest(found, tradeoff, l2)
+        start = None if before is None else found[before].solution.theta
         if near is not None and tradeoff < 1.0:
-            start = _lower(at, near[number], start)
-        # Words are rare: what is a small gradient per row is none of theirs.
-        own = _OF_WORDS_TOL * tol if objective.density.reads_words else tol
+            start = _beside(at, near[number], None if before is None else near[before], start)
+        own = tol
+        if objective.density.reads_words:  # words are rare: a row's small gradient is large to them
+            own *= _OF_WORDS_TOL
+        elif near is not None:  # a start that saw the rows held out is to leave no trace of them
+            own *= _BESIDE_TOL
         solution = minimise(at, cold_start(at) if start is None else start, tol=own)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
 
 
-def _lower(objective: TradeoffObjective, theta: Floats, other: Floats | None) -> Floats | None:
-    """Return `theta` where it fits the objective and is no higher than the other, else that."""
+def _beside(
+    objective: TradeoffObjective, near: Floats, before: Floats | None, last: Floats | None
+) -> Floats | None:
+    """Return the lower start: the path's last point, or one beside the other path's.
+
+    Beside it by as much as the last points of both paths were beside each other.
+    """
+    theta = near
     if theta.size != objective.n_parameters:
-        return other
+        return last
+    if last is not None and before is not None:
+        theta = theta + last - before
     value = objective.value(theta)
-    if not np.isfinite(value) or (other is not None and objective.value(other) < value):
-        return other
+    if not np.isfinite(value) or (last is not None and objective.value(last) < value):
+        return last
     return theta
 
 
-def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> Floats | None:
-    """Return the last solution at this λ, else of those at the λ before it the nearest in l2."""
+def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> int | None:
+    """Return the last point at this λ, else of those at the λ before it the nearest in l2."""
     if not found:
         return None
-    last = found[-1]
-    if last.tradeoff != tradeoff:
-        before = [point for point in found if point.tradeoff == last.tradeoff]
-        last = min(before, key=lambda point: abs(np.log((point.l2 + 1e-300) / (l2 + 1e-300))))
-    return last.solution.theta
+    last = len(found) - 1
+    if found[last].tradeoff != tradeoff:
+        before = [i for i, point in enumerate(found) if point.tradeoff == found[last].tradeoff]
+        last = min(before, key=lambda i: abs(np.log((found[i].l2 + 1e-300) / (l2 + 1e-300))))
+    return last
 
 
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
