@@ -67,6 +67,17 @@ def test_a_level_never_seen_in_a_class_without_smoothing_is_next_to_impossible()
     assert_allclose(values[3], np.log(1e-15), atol=1e-14)  # no class has seen it: no preference
 
 
+@pytest.mark.parametrize("n_levels", [3, 130])
+def test_the_curvature_of_few_and_of_many_levels_is_that_of_its_products(n_levels: int):
+    rng = np.random.default_rng(0)
+    density = Categorical([n_levels, 4]).begin(np.zeros((1, 2)))
+    eta = rng.normal(size=(2, density.n_statistics))
+    dense = density.hessian(eta)
+    for v in np.eye(density.n_statistics)[::7]:
+        product = density.hessian_product(eta, np.stack([v, v]))
+        assert_allclose(dense @ v, product, atol=1e-15)
+
+
 def test_a_million_levels_need_no_table_of_rows_by_levels():
     n, n_levels = 6_000, 1_000_000
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -55,6 +56,9 @@ def _summed(positions: Integers, amounts: Floats, size: int) -> Floats:
     """Return the sums of amounts by position, floats also where there is nothing to sum."""
     return np.bincount(positions, amounts, size).astype(np.float64, copy=False)
 
+
+#: Statistics up to which the curvature is made in one go, other columns' cells as well.
+_FEW_STATISTICS = 100
 
 #: Most indicator columns that are formed block by block.
 _DENSE_STATISTICS = 1_000
@@ -301,9 +305,16 @@ class Categorical(Density):
 
     def hessian(self, eta: Floats) -> Floats:
         p = self.mean(eta)
-        dense = -p[:, :, None] * p[:, None, :]
-        dense *= self.factors[:, None] == self.factors
         diagonal = np.arange(self.n_statistics)
+        if self.n_statistics <= _FEW_STATISTICS:
+            dense = -p[:, :, None] * p[:, None, :]
+            dense *= self.factors[:, None] == self.factors
+        else:
+            dense = np.zeros((len(p), self.n_statistics, self.n_statistics))
+            edges = np.searchsorted(self.factors, np.arange(self.n_factors + 1))
+            for first, last in pairwise(edges):
+                own = p[:, first:last]
+                dense[:, first:last, first:last] = -own[:, :, None] * own[:, None, :]
         dense[:, diagonal, diagonal] += p
         return dense
 

@@ -18,22 +18,23 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import any_missing, with_unseen_factors
-from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
+from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["AtTheta", "BoundRows", "KeptStatistics", "by_factor"]
+__all__ = ["KEPT_DOUBLES", "AtTheta", "BoundRows", "KeptStatistics", "by_factor"]
 
 #: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
 #: which costs less than to read them.
-_KEPT_DOUBLES = 8_388_608
+KEPT_DOUBLES = 8_388_608
 
 Sums = TypeVar("Sums")
 
 
 class KeptStatistics:
-    """The free statistics of all rows, formed once where they are few."""
+    """The free statistics of all rows and what they lack, formed once where that is little."""
 
     def __init__(self, rows: LabelledRows, density: Density) -> None:
         self._rows, self._density = rows, density
+        self._left_out: dict[tuple[int, int], Floats | None] = {}
 
     @cached_property
     def whole(self) -> Floats | None:
@@ -41,7 +42,7 @@ class KeptStatistics:
         n_free = int((~np.asarray(self._density.tied, dtype=bool)).sum())
         if self._rows.is_part:
             return None
-        if self._rows.n_samples * n_free > _KEPT_DOUBLES or not self._density.forms_statistics:
+        if self._rows.n_samples * n_free > KEPT_DOUBLES or not self._density.forms_statistics:
             return None
         kept = np.empty((self._rows.n_samples, n_free))
 
@@ -51,22 +52,16 @@ class KeptStatistics:
         for_each_block(block, len(kept), block_rows=1_024)
         return kept
 
-    @cached_property
-    def left_out(self) -> Floats | None:
-        """How often each factor is left out of a row of words; None where these are many."""
-        n_rows, density = self._rows.n_samples, self._density
-        if self._rows.is_part or not density.per_word:
-            return None
-        if n_rows * density.n_factors > _KEPT_DOUBLES:
-            return None
-        kept = np.empty((n_rows, density.n_factors))
-
-        def block(rows: slice) -> None:
-            found = density.left_out(self._rows.block(rows))
-            kept[rows] = 0.0 if found is None else found
-
-        for_each_block(block, n_rows, block_rows=WORD_ROWS)
-        return kept
+    def left_out(self, rows: slice | Integers) -> Floats | None:
+        """Return how often each factor's A is left out of each row of a block, None for never."""
+        few = self._rows.n_samples * self._density.n_factors <= KEPT_DOUBLES
+        few = few and not self._rows.is_part
+        if not few or not isinstance(rows, slice):
+            return self._density.left_out(self._rows.block(rows))
+        place = rows.start, rows.stop
+        if place not in self._left_out:
+            self._left_out[place] = self._density.left_out(self._rows.block(rows))
+        return self._left_out[place]
 
 
 class AtTheta:

@@ -16,7 +16,7 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, workspace
 from crossfade.rowwise import logistic_pass, standardise_rows
-from crossfade.tradeoff.bound_rows import BoundRows, by_factor
+from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
 
 __all__ = ["RowPasses"]
@@ -123,11 +123,7 @@ class RowPasses(BoundRows):
     def block_carrier(self, rows: slice, *, missing: bool) -> tuple[Any, Floats | None]:
         """Return the block's statistics (or its columns), and which factors are missing."""
         carrier = self._carried(rows) if self._forms_statistics else self.rows.block(rows)
-        return carrier, self._left_out(rows) if missing else None
-
-    def _left_out(self, rows: slice) -> Floats | None:
-        known = self.kept.left_out
-        return self.density.left_out(self.rows.block(rows)) if known is None else known[rows]
+        return carrier, self.kept.left_out(rows) if missing else None
 
     def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
         """Return slopes_k·T_i; the scores last until the next block."""
@@ -155,30 +151,45 @@ class RowPasses(BoundRows):
     ) -> tuple[Floats, Floats, Floats | None]:
         """Return a block's design (T̃, missing factors, 1), its posteriors and its weights.
 
-        The design of a block (of up to `block_rows` rows) lasts until the next one.
+        The design of a block (of up to `block_rows` rows) lasts until the next one; where cells
+        are missing it may serve again, and is not to be changed.
         """
-        p = self.n_free
         carrier = self._carried(rows)
         scores = carrier @ eta.T
         scores += offset
-        extra = 0 if absent is None else absent.shape[1]
-        shape = carrier.shape[0], p + extra + 1
-        Z = workspace("design", *shape) if shape[0] <= self.block_rows else np.empty(shape)
-        _, origin, inverse = self._standardisation
-        one = np.ones(shape[0])
         if absent is None:
-            standardise_rows(carrier, origin, inverse, one, Z)
+            n = carrier.shape[0]
+            shape = n, self.n_free + 1
+            Z = workspace("design", *shape) if n <= self.block_rows else np.empty(shape)
+            _, origin, inverse = self._standardisation
+            standardise_rows(carrier, origin, inverse, np.ones(n), Z)
         else:
-            standardise_rows(carrier, origin, inverse, one, Z[:, :p])
-            Z[:, -1] = 1.0
-            mask = self.density.missing_factors(self.rows.block(rows))
-            if mask is None:
-                Z[:, p:-1] = 0.0
-            else:
-                Z[:, p:-1] = mask
-                Z[:, :p][mask[:, self.free_factors]] = 0.0
-                scores += Z[:, p:-1] @ absent.T
+            Z = self._design_with_missing(rows, carrier)
+            scores += Z[:, self.n_free : -1] @ absent.T
         return Z, log_normalise(scores)[1], self.rows.block_weights(rows)
+
+    def _design_with_missing(self, rows: slice | Integers, carrier: Floats) -> Floats:
+        p, m = self.n_free, self.density.n_factors
+        few = self.rows.n_samples * (p + m + 1) <= KEPT_DOUBLES and not self.rows.is_part
+        place = (rows.start, rows.stop) if few and isinstance(rows, slice) else None
+        if place in self._designs:
+            return self._designs[place]
+        Z = np.zeros((carrier.shape[0], p + m + 1))
+        _, origin, inverse = self._standardisation
+        standardise_rows(carrier, origin, inverse, np.ones(carrier.shape[0]), Z[:, :p])
+        Z[:, -1] = 1.0
+        missing = self.kept.left_out(rows)
+        if missing is not None:
+            Z[:, p:-1] = missing
+            Z[:, :p][missing[:, self.free_factors] > 0.0] = 0.0
+        if place is not None:
+            self._designs[place] = Z
+        return Z
+
+    @cached_property
+    def _designs(self) -> dict[tuple[int, int] | None, Floats]:
+        """Designs of blocks by their first and last row."""
+        return {}
 
     def tied_statistics(self, rows: slice | Integers) -> Floats:
         """Return a block's standardised tied statistics, zero where missing, (n_rows, n_tied)."""

@@ -132,7 +132,7 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
         Z, posterior, weights = some.design(slice(first, first + size), eta, offset, absent)
         seen += Z.shape[0] if weights is None else float(weights.sum())
         v = (posterior * (1.0 - posterior)).sum(axis=1) / k
-        Z *= np.sqrt(v if weights is None else v * weights)[:, None]
+        Z = Z * np.sqrt(v if weights is None else v * weights)[:, None]
         block += Z.T @ Z
     block *= total / seen
     diagonal = np.einsum("ii->i", block)
@@ -177,25 +177,21 @@ class _Tied:
 
     def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
         self.objective = objective
-        self.eta = objective.passes.natural(theta)
+        passes = objective.passes
+        self.eta = passes.natural(theta)
         self.scale = objective.bound.statistic_scale
         self.weight = objective.partition_weight(theta)[:, objective.density.factors]
-
-    def _curvature(self, direction: Floats) -> Floats:
-        bent = self.objective.density.hessian_product(self.eta, direction / self.scale)
-        return self.weight * bent / self.scale
+        hessian = objective.density.hessian(self.eta)
+        hessian *= (self.weight / self.scale)[:, :, None] / self.scale
+        self._across = np.ascontiguousarray(hessian[:, passes.free][:, :, passes.tied])
 
     def to_tied(self, weights: Floats) -> Floats:
         """Return what changes of the classes' weights add to the tied gradient."""
-        full = np.zeros_like(self.eta)
-        full[:, self.objective.passes.free] = weights
-        return self._curvature(full)[:, self.objective.passes.tied].sum(axis=0)
+        return weights.ravel() @ self._across.reshape(weights.size, -1)
 
     def to_classes(self, tied: Floats) -> Floats:
         """Return what a change of the tied weights adds to the classes' gradients."""
-        full = np.zeros_like(self.eta)
-        full[:, self.objective.passes.tied] = tied
-        return self._curvature(full)[:, self.objective.passes.free]
+        return self._across @ tied
 
     def solve(self, tied: Floats) -> Floats:
         """Return the tied weights that answer a gradient, the classes' own eliminated.
