@@ -22,7 +22,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="times each contender runs")
     parser.add_argument("--no-memory", action="store_true", help="leave the memory runs out")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table there as well")
-    parser.add_argument("--sets", nargs="+", metavar="SET", help="data sets of --only compare")
+    parser.add_argument(
+        "--sets", nargs="+", metavar="SET", help="data sets of --only compare, auto or text"
+    )
     parser.add_argument("--check", action="store_true", help="fail when a goal is missed")
     return parser.parse_args(arguments)
 
@@ -58,6 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.only.lower() in comparison.TITLE:
         say(comparison.TITLE)
         parts.append(comparison.table(options.sets or comparison.SETS, say=say))
+    if options.only.lower() in comparison.FITS_TITLE:
+        say(comparison.FITS_TITLE)
+        parts.append(comparison.fits_table(options.sets or comparison.SETS, say=say))
     if options.only.lower() in "stopping early":
         parts.append(comparison.stopping_table(max(20, round(500 * min(options.scale, 1.0)))))
     if options.only.lower() in text.TITLE:

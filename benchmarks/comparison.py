@@ -4,7 +4,10 @@ A default comparison (all models, up to 20 splits, learning curve) beside logist
 random forest and gradient boosting alone on the same 20 splits, in the same run and by the same
 machinery. Data sets are read from the folder that ``CROSSFADE_DATA`` names.
 
-The second table says what it costs to stop early: how often would all twenty splits have said
+:func:`fits_table` says what one fit of each default model costs beside a logistic regression with
+its penalty chosen, in processor time of the same run.
+
+The third table says what it costs to stop early: how often would all twenty splits have said
 otherwise? Its scores are drawn, so that the answer is known: models with gaps and spreads of their
 own, every split's scores Gaussian around them.
 """
@@ -16,20 +19,24 @@ import statistics
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.base import clone
 
 from crossfade import compare
+from crossfade.comparison.models import affordable, default_models, own_models
+from crossfade.comparison.problem import read_problem
 from crossfade.comparison.references import references
 from crossfade.comparison.stopping import needed_splits
 from crossfade.evaluation.scores import difference
 
-__all__ = ["SETS", "TITLE", "stopping_table", "table"]
+__all__ = ["FITS_TITLE", "SETS", "TITLE", "fits_table", "stopping_table", "table"]
 
 TITLE = "compare: the default comparison against the references alone"
+FITS_TITLE = "auto: one fit of each default model against logistic regression"
 
 _FILES = {
     "titanic": "mixed/titanic.csv",
@@ -109,6 +116,59 @@ def _data(name: str) -> tuple[Any, Any] | None:
     frame = pl.read_csv(path, infer_schema_length=None)
     kept = frame.filter(pl.col("target").is_not_null())
     return kept.drop("target"), kept["target"].to_numpy()
+
+
+# -- single fits ---------------------------------------------------------------------------------
+
+
+def fits_table(
+    sets: Sequence[str] = SETS, rounds: int = 3, say: Callable[[str], None] = print
+) -> str:
+    """Return each default model's processor time as a multiple of logistic regression's."""
+    names = [*own_models()]
+    lines = [
+        f"| data set | logistic regression, s | {' | '.join(names)} |",
+        f"|---|---:|{'---:|' * len(names)}",
+    ]
+    ratios: dict[str, list[float]] = {name: [] for name in names}
+    for name in sets:
+        found = _data(name)
+        if found is None:
+            continue
+        say(name)
+        X, y = found
+        problem = read_problem(X, y)
+        kinds, n_classes = problem.data.column_kinds, len(problem.data.classes)
+        models, _ = affordable(default_models(), kinds, n_classes)
+        train = np.random.default_rng(0).permutation(len(y))[: round(0.8 * len(y))]
+        seconds = {
+            label: _fit_seconds(model, X[train], y[train], rounds)
+            for label, model in models.items()
+            if label in names or label == "logistic regression"
+        }
+        base = seconds["logistic regression"]
+        cells = []
+        for label in names:
+            if label in seconds:
+                ratios[label].append(seconds[label] / base)
+            cells.append(f"{seconds[label] / base:.2f}" if label in seconds else "left out")
+        lines.append(f"| {name} | {base:.2f} | {' | '.join(cells)} |")
+    for title, summary in (("median", statistics.median), ("largest", max)):
+        cells = [f"{summary(ratios[label]):.2f}" if ratios[label] else "" for label in names]
+        lines.append(f"| **{title}** | | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _fit_seconds(model: Any, X: Any, y: Any, rounds: int) -> float:
+    """Return the median processor time of a fit; the first, which may compile, does not count."""
+    seconds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(rounds + 1):
+            start = process_time()
+            clone(model).fit(X, y)
+            seconds.append(process_time() - start)
+    return statistics.median(seconds[1:])
 
 
 # -- stopping early ------------------------------------------------------------------------------
