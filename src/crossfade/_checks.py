@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from crossfade.errors import DataError
 
-__all__ = ["check_number", "is_missing", "show"]
+__all__ = ["check_number", "did_you_mean", "is_missing", "listed", "show"]
 
 
 def show(value: Any, width: int = 60) -> str:
@@ -19,6 +21,21 @@ def show(value: Any, width: int = 60) -> str:
         value = value.item()
     text = " ".join(repr(value).split())
     return text if len(text) <= width else f"{text[: width - 12]}…{text[-10:]}"
+
+
+def listed(names: Iterable[Any], most: int = 8) -> str:
+    """Return the first names, and how many more there are."""
+    shown = [show(name) for name in names]
+    rest = len(shown) - most
+    return ", ".join(shown[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the names that this one may have been meant for, else the other remedy."""
+    known = list(known)
+    same = [other for other in known if other.strip().lower() == name.strip().lower()]
+    near = dict.fromkeys(same + get_close_matches(name, known, n=3, cutoff=0.5))
+    return f"did you mean {' or '.join(map(show, near))}?" if near else otherwise
 
 
 def is_missing(item: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
-from crossfade._checks import show
+from crossfade._checks import did_you_mean, listed, show
 from crossfade.errors import DataError
 
 __all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
@@ -153,12 +152,8 @@ def find(name: str) -> Path:
         return shared[name]
     if path.suffix or path.parent != Path("."):
         return path  # read_table says that it is not there, and what is
-    near = difflib.get_close_matches(name.lower(), [*_BUNDLED, *shared], n=3, cutoff=0.5)
-    remedy = (
-        f"did you mean {' or '.join(show(n) for n in near)}?"
-        if near
-        else f"bundled are {', '.join(_BUNDLED)}; a file is named with its suffix"
-    )
+    bundled = f"bundled are {', '.join(_BUNDLED)}; a file is named with its suffix"
+    remedy = did_you_mean(name.lower(), [*_BUNDLED, *shared], bundled)
     raise DataError(f"data: expected the name of a data set or a file, got {show(name)}; {remedy}")
 
 
@@ -175,10 +170,9 @@ def _from_file(
     frame, notes = read_file(path, missing_values=missing_values, text=text, separator=separator)
     if target is None:
         if "target" not in frame.columns:
-            listed = ", ".join(show(name) for name in frame.columns[:8])
             raise DataError(
                 "target: expected the name of the column of classes, got none; the columns are "
-                f"{listed}{', …' if len(frame.columns) > 8 else ''}"
+                f"{listed(frame.columns)}"
             )
         target = "target"
     X, y, n_dropped = split_target(frame, target)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from crossfade._checks import show
+from crossfade._checks import listed, show
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
@@ -128,8 +128,9 @@ class Explanation:
     def _position(self, label: Any, parameter: str) -> int:
         labels = self.classes.tolist()
         if label not in labels:
-            shown = ", ".join(show(one) for one in labels[:8]) + (", …" if len(labels) > 8 else "")
-            raise DataError(f"{parameter}: expected one of the classes {shown}, got {show(label)}")
+            raise DataError(
+                f"{parameter}: expected one of the classes {listed(labels)}, got {show(label)}"
+            )
         return int(labels.index(label))
 
 

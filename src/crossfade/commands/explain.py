@@ -98,6 +98,7 @@ def _words(explanation: Any, name: str, first: Any, second: Any) -> dict[str, An
 
 def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -> int:
     """Return the position of the class to compare with."""
+    from crossfade._checks import listed
     from crossfade.errors import DataError
 
     if against is None:
@@ -108,7 +109,7 @@ def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -
     if against not in others:
         raise DataError(
             f"--against: expected a class other than the prediction, {texts[first]!r}, got "
-            f"{against!r}; the others are {', '.join(map(repr, others[:8]))}"
+            f"{against!r}; the others are {listed(others)}"
         )
     return texts.index(against)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from crossfade import datasets
+from crossfade._checks import did_you_mean, listed
+from crossfade.comparison.problem import left_out
 from crossfade.errors import DataError
 from crossfade.evidence.comparison import TableOrigin
 
@@ -57,11 +58,7 @@ def open_table(
     )
     label = target or "target"
     X, names = _without(data.X, data.feature_names, drop or (), label)
-    notes = list(data.notes)
-    if data.n_dropped:
-        rows = "1 row has" if data.n_dropped == 1 else f"{data.n_dropped:,} rows have"
-        left = "was" if data.n_dropped == 1 else "were"
-        notes.append(f"{rows} no {label} and {left} left out.")
+    notes = [*data.notes, *left_out(data.n_dropped, label)]
     if drop:
         notes.append(f"Left out as asked: {', '.join(drop)}.")
     return OpenTable(name, label, data.n_dropped, tuple(notes), X, data.y, names)
@@ -75,13 +72,7 @@ def _without(
         if column == target:
             raise DataError(f"--drop: expected columns besides the target, got {column!r}")
         if column not in names:
-            near = get_close_matches(column, names, n=3, cutoff=0.5)
-            listed = ", ".join(map(repr, names[:8])) + (", …" if len(names) > 8 else "")
-            hint = (
-                f"did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else f"the columns are {listed}"
-            )
+            hint = did_you_mean(column, names, f"the columns are {listed(names)}")
             raise DataError(f"--drop: expected a column of the table, got {column!r}; {hint}")
     kept = tuple(name for name in names if name not in drop)
     if not kept:

@@ -14,7 +14,7 @@ from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
 from crossfade.evidence.comparison import DataSummary
 
-__all__ = ["ComparisonTask", "check_settings", "read_problem"]
+__all__ = ["ComparisonTask", "check_settings", "left_out", "read_problem"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,15 @@ def check_settings(
         )
 
 
+def left_out(n_rows: int, what: str) -> tuple[str, ...]:
+    """Return a note on rows that were left out, if there are any."""
+    if not n_rows:
+        return ()
+    few = n_rows == 1
+    rows, were = ("1 row has", "was") if few else (f"{n_rows:,} rows have", "were")
+    return (f"{rows} no {what} and {were} left out.",)
+
+
 def read_problem(X: Any, y: Any) -> ComparisonTask:
     """Check a table and its labels, and leave out the rows that have no label.
 
@@ -53,10 +62,6 @@ def read_problem(X: Any, y: Any) -> ComparisonTask:
     """
     table = read_table(X, y)
     n_dropped = table.n_dropped
-    notes: tuple[str, ...] = ()
-    if n_dropped:
-        row = "1 row has" if n_dropped == 1 else f"{n_dropped:,} rows have"
-        notes = (f"{row} no label and {'was' if n_dropped == 1 else 'were'} left out.",)
     classes, schema = table.evaluator.classes, table.schema
     names, kinds = schema.names, schema.kinds
     if schema.sparse:
@@ -73,4 +78,4 @@ def read_problem(X: Any, y: Any) -> ComparisonTask:
             np.isnan(np.asarray(schema.encode(table.columns))).sum(axis=0).tolist()
         ),
     )
-    return ComparisonTask(table, data, notes)
+    return ComparisonTask(table, data, left_out(n_dropped, "label"))

@@ -9,7 +9,6 @@ indexing, no comprehensions). Cells of the data are values and are never evaluat
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import did_you_mean, listed
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
 from crossfade.errors import DataError
@@ -310,8 +310,7 @@ def column(table: Any, name: str) -> NDArray[Any]:
     """Return one column; missing cells are refused."""
     if name not in table.columns:
         known = [str(column) for column in table.columns]
-        close = difflib.get_close_matches(name, known, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else "the columns are " + ", ".join(known)
+        remedy = did_you_mean(name, known, f"the columns are {listed(known)}")
         raise DataError(f"formula: expected names of columns, got {name!r}; {remedy}")
     series = table[name]
     missing = series.isna().to_numpy()

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import listed
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
@@ -141,10 +142,9 @@ aliased_, converged_, n_iter_, history_
             return 0
         found = np.flatnonzero(self.classes_ == self.reference)
         if not len(found):
-            known = ", ".join(repr(label) for label in self.classes_.tolist()[:8])
             raise DataError(
-                f"reference: expected one of the labels {known}, got {self.reference!r}; use one "
-                "of these"
+                f"reference: expected one of the labels {listed(self.classes_)}, got "
+                f"{self.reference!r}; use one of these"
             )
         return int(found[0])
 

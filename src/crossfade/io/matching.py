@@ -7,13 +7,12 @@ an error with its row.
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from crossfade._checks import show
+from crossfade._checks import did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.numerals import plain_numerals
@@ -143,8 +142,5 @@ class Matcher:
 
 
 def _with_nearest(name: str, names: Sequence[str]) -> str:
-    folded = [other for other in names if other.strip().lower() == name.strip().lower()]
-    near = folded or difflib.get_close_matches(name, names, n=2, cutoff=0.6)
-    if not near:
-        return show(name)
-    return f"{show(name)} (did you mean {' or '.join(show(other) for other in near)}?)"
+    near = did_you_mean(name, names, "")
+    return f"{show(name)} ({near})" if near else show(name)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from crossfade._checks import show
+from crossfade._checks import did_you_mean, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
@@ -344,15 +344,7 @@ def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str) -> None:
 def _check_columns(wanted: Collection[str], names: list[str], parameter: str) -> None:
     for name in wanted:
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-            folded = [other for other in names if other.lower() == str(name).strip().lower()]
-            near = list(dict.fromkeys(folded + near))
-            listed = ", ".join(show(other) for other in names[:8])
-            remedy = (
-                f"did you mean {' or '.join(show(other) for other in near)}?"
-                if near
-                else f"the columns are {listed}{', …' if len(names) > 8 else ''}"
-            )
+            remedy = did_you_mean(str(name), names, f"the columns are {listed(names)}")
             raise DataError(
                 f"{parameter}: expected a column of the table, got {show(name)}; {remedy}"
             )

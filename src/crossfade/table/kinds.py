@@ -30,14 +30,13 @@ of weight 0 are not looked at, so that weights and repeated rows give one schema
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import show
+from crossfade._checks import did_you_mean, listed, show
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns
@@ -51,7 +50,6 @@ __all__ = [
     "is_by_type",
     "joined_cells",
     "kinds_of_cells",
-    "listed",
     "seen_cells",
 ]
 
@@ -90,14 +88,9 @@ def column_index(names: Sequence[str], has_names: bool, key: Any) -> int:
     if isinstance(key, str):
         if has_names and key in names:
             return names.index(key)
-        near = difflib.get_close_matches(key, names, n=3) if has_names else []
-        remedy = (
-            f"did you mean {' or '.join(show(name) for name in near)}?"
-            if near
-            else (
-                f"the columns are {listed(names)}" if has_names else "X has no names, use an index"
-            )
-        )
+        remedy = "X has no names, use an index"
+        if has_names:
+            remedy = did_you_mean(key, names, f"the columns are {listed(names)}")
         raise DataError(f"declared: expected a column of X, got {show(key)}; {remedy}")
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < len(names):
         return int(key)
@@ -105,11 +98,6 @@ def column_index(names: Sequence[str], has_names: bool, key: Any) -> int:
         f"declared: expected a column name or an index from 0 to {len(names) - 1}, got {show(key)}"
         "; count columns from 0"
     )
-
-
-def listed(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(show(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def detect_kinds(

@@ -15,12 +15,12 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import show
+from crossfade._checks import listed, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
 from crossfade.table.documents import MixedRows, check_cells_sparse
 from crossfade.table.factorise import Factorised, recode
-from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds, listed
+from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds
 from crossfade.table.matrix import (
     as_floats,
     by_column,

@@ -16,7 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from crossfade._checks import show
+from crossfade._checks import listed, show
 from crossfade.errors import DataError
 
 __all__ = [
@@ -232,8 +232,6 @@ def split_labels(table: Any, target: str) -> tuple[Any, Any]:
 
 def no_target(target: str, names: Sequence[str]) -> DataError:
     """Return the error of a target that is no column."""
-    listed = ", ".join(show(name) for name in names[:8])
-    more = ", …" if len(names) > 8 else ""
     return DataError(
-        f"y: expected the name of a column, got {show(target)}; the columns are {listed}{more}"
+        f"y: expected the name of a column, got {show(target)}; the columns are {listed(names)}"
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import show
+from crossfade._checks import listed, show
 from crossfade.errors import DataError
 
 __all__ = ["check_weights"]
@@ -94,10 +94,9 @@ def _class_weights(
     by_class = np.ones(len(classes))
     for label, weight in class_weight.items():
         if label not in positions:
-            known = ", ".join(show(known) for known in classes[:8])
             raise DataError(
                 f"class_weight: expected labels of y as keys, got {show(label)}; the labels are "
-                f"{known}{', …' if len(classes) > 8 else ''}"
+                f"{listed(classes)}"
             )
         if not isinstance(weight, (int, float, np.number)) or not 0 < weight < np.inf:
             raise DataError(
