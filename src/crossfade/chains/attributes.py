@@ -100,10 +100,7 @@ class AttributeEncoder:
         return self is other or self.names == other.names
 
     def fit_transform(self, X: Any, lengths: ArrayLike | None = None) -> EncodedSequences:
-        """Learn the attributes of `X` and encode it.
-
-        Shapes: lengths (n_sequences,).
-        """
+        """Learn the attributes of `X` and encode it. Shapes: lengths (n_sequences,)."""
         self._numbers, self._n_columns = {}, None
         return self._encode(X, lengths, learn=True)
 

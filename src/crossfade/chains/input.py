@@ -277,10 +277,7 @@ class Labels:
 def read_labels(
     y: Any, layout: Layout, classes: NDArray[Any] | None = None, *, hidden: bool = False
 ) -> Labels:
-    """Return labels as numbers, checked against the layout of X.
-
-    Shapes: classes (n_classes,).
-    """
+    """Return labels as numbers, checked against the layout of X. Shapes: classes (n_classes,)."""
     if y is None:
         raise DataError("y: expected labels, got None; pass a label for every step of X")
     flat = _flat_labels(y, layout)

@@ -40,10 +40,7 @@ _PATIENCE = 15
 
 @dataclass(frozen=True)
 class FitSettings:
-    """How to fit.
-
-    Shapes: method {"irls", "firth"}.
-    """
+    """How to fit; `method` is "irls" or "firth"."""
 
     intercept: bool = True
     l2: float = 0.0

@@ -97,9 +97,6 @@ def _scores(surfaces: Floats, xs: Floats, ys: Floats) -> Floats:
 
 
 def quadratic(plane: Floats) -> Floats:
-    """Return 1, u, v, u², uv and v² of points (u, v).
-
-    Shapes: plane (..., 2); → (..., 6).
-    """
+    """Return 1, u, v, u², uv and v² of points (u, v). Shapes: plane (..., 2); → (..., 6)."""
     u, v = plane[..., 0], plane[..., 1]
     return np.stack([np.ones_like(u), u, v, u * u, u * v, v * v], axis=-1)

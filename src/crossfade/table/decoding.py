@@ -21,10 +21,7 @@ def table_library(X: Any) -> str | None:
 
 
 def decoded_table(schema: Schema, matrix: NDArray[np.float64], library: str | None) -> Any:
-    """Return a matrix as a table in its own values.
-
-    Shapes: matrix (n_rows, n_features).
-    """
+    """Return a matrix as a table in its own values. Shapes: matrix (n_rows, n_features)."""
     coded = any(known is not None for known in schema.categories)
     if library is None and not coded:
         return matrix

@@ -77,10 +77,7 @@ class Schema:
         *,
         sample_weight: Any = None,
     ) -> Schema:
-        """Return the schema of a table.
-
-        Shapes: X (n_rows, n_columns); sample_weight (n_rows,).
-        """
+        """Return the schema of a table. Shapes: X (n_rows, n_columns); sample_weight (n_rows,)."""
         columns = read_columns(X)
         if columns.words is not None:
             count: Kind = "count"
