@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.chains import recursions
+from crossfade.chains.attributes import EncodedSequences
 from crossfade.chains.block_recursions import StepScorer, best_paths, expectations
 from crossfade.chains.input import Layout, layout_of, read_labels
 from crossfade.chains.markov import path_scores
 from crossfade.errors import DataError
 
-__all__ = ["ChainDecoding", "ChainLogs", "Potentials"]
+__all__ = ["ChainDecoding", "ChainLogs", "ConditionalChain", "Potentials"]
 
 #: Arguments of the recursions: emissions, offsets, initial, transitions, final.
 Potentials = tuple[Floats, Integers, Floats, Floats, Floats]
@@ -88,6 +89,12 @@ class ChainDecoding:
         counts = np.maximum(np.diff(layout.offsets) - 1, 0)
         return np.split(edges, np.cumsum(counts)[:-1]) if layout.n_sequences else []
 
+    def _accuracy(self, X: Any, y: Any, lengths: ArrayLike | None) -> float:
+        layout = X.layout if isinstance(X, EncodedSequences) else layout_of(X, lengths)
+        truth = read_labels(y, layout, self.classes_)
+        found = read_labels(self.predict(X, lengths), layout, self.classes_)
+        return float((found.codes == truth.codes).mean()) if layout.n_steps else float("nan")
+
     def _conditional(self, layout: Layout, potentials: Potentials, y: Any) -> Floats:
         """Return log p(y | x) of each sequence."""
         if y is None:
@@ -100,8 +107,39 @@ class ChainDecoding:
         self._refuse_impossible(total)
         return path_scores(potentials[0], layout, codes, potentials[2:]) - total
 
-    def _accuracy(self, X: Any, y: Any, lengths: ArrayLike | None) -> float:
-        layout = layout_of(X, lengths)
-        truth = read_labels(y, layout, self.classes_)
-        found = read_labels(self.predict(X, lengths), layout, self.classes_)
-        return float((found.codes == truth.codes).mean()) if layout.n_steps else float("nan")
+
+class ConditionalChain(ChainDecoding):
+    """The same of a model of labels given observations, without a density of the observations."""
+
+    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
+        """Return log p(y | x) of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, EncodedSequences, or one array
+        y : list of sequences of labels, or one array
+            Without it there is nothing to return: the model has no density of X.
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,)
+            -inf for labels that training never saw and for forbidden transitions.
+        """
+        layout, potentials = self._scored(X, lengths)
+        return self._conditional(layout, potentials, y)
+
+    def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
+        """Return the share of steps labelled right on the best paths.
+
+        Parameters
+        ----------
+        X : list of sequences, EncodedSequences, or one array
+        y : list of sequences of labels, or one array
+        lengths : array-like of int, optional
+
+        Returns
+        -------
+        float
+        """
+        return self._accuracy(X, y, lengths)

@@ -18,7 +18,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
 from crossfade.chains import recursions
 from crossfade.chains.attributes import AttributeEncoder, EncodedSequences
-from crossfade.chains.decoding import ChainDecoding, Potentials
+from crossfade.chains.decoding import ConditionalChain, Potentials
 from crossfade.chains.input import Layout, read_labels
 from crossfade.crf.explanation import contributions_frame, weights_frame
 from crossfade.crf.training import Objective, TrainingOptions, train
@@ -28,7 +28,7 @@ from crossfade.errors import ConvergenceWarning, DataError
 __all__ = ["ConditionalRandomField"]
 
 
-class ConditionalRandomField(ChainDecoding, BaseEstimator):
+class ConditionalRandomField(ConditionalChain, BaseEstimator):
     """A linear-chain conditional random field: labels of sequences from any features.
 
     The probability of labels y given features x is proportional to the exponential of
@@ -328,42 +328,6 @@ class ConditionalRandomField(ChainDecoding, BaseEstimator):
                 "X: expected sequences that the allowed transitions can label, got none such for "
                 f"sequence {int(impossible[0])}; widen allowed_transitions"
             )
-
-    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
-        """Return log p(y | x) of each sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, EncodedSequences, or one array
-        y : list of sequences of labels, or one array
-            Without it there is nothing to return: the model has no density of X.
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        ndarray of shape (n_sequences,)
-            -inf for labels that training never saw and for forbidden transitions.
-        """
-        layout, chain = self._scored(X, lengths)
-        return self._conditional(layout, chain, y)
-
-    def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
-        """Return the share of tokens labelled right on the best paths.
-
-        Parameters
-        ----------
-        X : list of sequences, EncodedSequences, or one array
-        y : list of sequences of labels, or one array
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        float
-        """
-        encoded = self.prepare(X, lengths)
-        truth = read_labels(y, encoded.layout, self.classes_).codes
-        found = read_labels(self.predict(encoded), encoded.layout, self.classes_).codes
-        return float((found == truth).mean()) if encoded.n_tokens else float("nan")
 
     # -- looking inside --------------------------------------------------------------------------
 

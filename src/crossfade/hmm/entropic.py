@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
-from crossfade.chains.decoding import ChainDecoding, Potentials
+from crossfade.chains.decoding import ConditionalChain, Potentials
 from crossfade.chains.input import Layout, layout_of, read_labels
 from crossfade.chains.markov import estimate_chain, label_counts
 from crossfade.errors import DataError
@@ -42,7 +42,7 @@ __all__ = ["EntropicMarkovChain"]
 _LOG_NOTHING = -30.0
 
 
-class EntropicMarkovChain(ChainDecoding, BaseEstimator):
+class EntropicMarkovChain(ConditionalChain, BaseEstimator):
     """A hidden Markov chain whose states are known by local posteriors instead of emissions.
 
     Parameters
@@ -344,38 +344,6 @@ class EntropicMarkovChain(ChainDecoding, BaseEstimator):
             _, transitions, final = self._model.parameters_.logs()
         values = np.ascontiguousarray(values - np.log(self.reference_))
         return layout, (values, layout.offsets, initial, transitions, final)
-
-    def log_likelihood(self, X: Any, y: Any = None, lengths: ArrayLike | None = None) -> Floats:
-        """Return the conditional log p(y | x) of each sequence.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        y : list of sequences of labels, or one array
-            Without it there is nothing to return: the model has no density of X.
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        ndarray of shape (n_sequences,)
-        """
-        layout, potentials = self._scored(X, lengths)
-        return self._conditional(layout, potentials, y)
-
-    def score(self, X: Any, y: Any, lengths: ArrayLike | None = None) -> float:
-        """Return the share of steps predicted right.
-
-        Parameters
-        ----------
-        X : list of sequences, or one array
-        y : list of sequences of labels, or one array
-        lengths : array-like of int, optional
-
-        Returns
-        -------
-        float
-        """
-        return self._accuracy(X, y, lengths)
 
 
 def _are_matrices(X: Any) -> bool:
