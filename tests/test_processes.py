@@ -156,12 +156,6 @@ def test_a_reader_may_stop_early(eager):
         assert [item for item, _, _ in map_in_order(whereabouts, range(3))] == [0, 1, 2]
 
 
-def test_progress_is_reported_by_the_work_that_is_done_here():
-    seen = []
-    list(map_in_order(abs, [-1, -2], here=lambda item: seen.append(item)))
-    assert seen == [-1, -2]
-
-
 def test_nothing_to_do():
     assert list(map_in_order(abs, [])) == []
 

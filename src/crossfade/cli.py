@@ -184,13 +184,10 @@ def _fail(message: str, code: int, error: Exception | None = None) -> int:
     return code
 
 
-def one_line(message: str, longest: int = 600) -> str:
+def one_line(message: str) -> str:
     """Return text without line breaks or control characters, shortened in its middle if long."""
     text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
-    if len(text) > longest:
-        half = longest // 2
-        text = f"{text[:half]} … {text[-half:]}"
-    return text
+    return text if len(text) <= 600 else f"{text[:300]} … {text[-300:]}"
 
 
 if __name__ == "__main__":

@@ -84,11 +84,7 @@ def _end(thread: Thread) -> None:
 
 
 def map_in_order(
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    *,
-    here: Callable[[Item], Result] | None = None,
-    share: bool = True,
+    function: Callable[[Item], Result], items: Sequence[Item], *, share: bool = True
 ) -> Iterator[Result]:
     """Yield ``function(item)`` for each item, in order; on processes where that saves time.
 
@@ -98,9 +94,8 @@ def map_in_order(
     """
     if not items:
         return
-    here = here or function
     start = perf_counter()
-    first = here(items[0])
+    first = function(items[0])
     rest = items[1:]
     seconds = (perf_counter() - start) * len(rest)
     yield first
@@ -116,7 +111,7 @@ def map_in_order(
                     yield result
         except (pickle.PicklingError, BrokenProcessPool):
             pass  # what is left is worked on here
-    yield from map(here, rest[done:])
+    yield from map(function, rest[done:])
 
 
 def _on_processes(

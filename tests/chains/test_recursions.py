@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfade.blocks import threads
-from crossfade.chains import recursions, reference
+from crossfade.chains import recursions
 from crossfade.chains.block_recursions import Lookup, best_paths
 from crossfade.errors import DataError
+from tests.chains import reference
 
 
 def random_chain(rng, lengths, n_states, *, forbid=0.0, spread=2.0, final=True):

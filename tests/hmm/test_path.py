@@ -12,7 +12,6 @@ from crossfade import (
     ConditionalRandomField,
     HiddenMarkovModel,
 )
-from crossfade.chains import reference
 from crossfade.chains.input import read_labels
 from crossfade.densities import Gaussian
 from crossfade.errors import NotADensityError
@@ -21,6 +20,7 @@ from crossfade.hmm.density_emission import DensityEmission
 from crossfade.hmm.emissions import emission_for
 from crossfade.hmm.objective import ChainObjective, everything, labelled_chain
 from crossfade.hmm.path import StopRule
+from tests.chains import reference
 from tests.hmm.cases import labelled
 
 

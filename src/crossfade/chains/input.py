@@ -96,18 +96,18 @@ def names_array(names: Iterable[Any]) -> NDArray[Any]:
     return np.fromiter(given, dtype=object, count=len(given))
 
 
-def layout_of(X: Any, lengths: ArrayLike | None = None, *, name: str = "X") -> Layout:
+def layout_of(X: Any, lengths: ArrayLike | None = None) -> Layout:
     """Return the layout of sequences given as a list, or as one array with lengths.
 
     Shapes: lengths (n_sequences,).
     """
     if lengths is not None:
-        return Layout(_offsets(lengths, _count(X), name), listed=False)
+        return Layout(_offsets(lengths, _count(X)), listed=False)
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object and X.ndim < 3):
         return Layout(np.array([0, _count(X)], dtype=np.int64), listed=False)
     if isinstance(X, str | bytes) or not hasattr(X, "__len__") or hasattr(X, "columns"):
         raise DataError(
-            f"{name}: expected a list of sequences, or one array with lengths, got "
+            "X: expected a list of sequences, or one array with lengths, got "
             f"{type(X).__name__}; pass a data frame's .to_numpy() with lengths"
         )
     counts = []
@@ -116,8 +116,8 @@ def layout_of(X: Any, lengths: ArrayLike | None = None, *, name: str = "X") -> L
             hasattr(sequence, "__len__") or scipy.sparse.issparse(sequence)
         ):
             raise DataError(
-                f"{name}: expected a list of sequences, got {sequence!r} as sequence {number}; "
-                f"write [{name}] for a single sequence, or pass lengths"
+                f"X: expected a list of sequences, got {sequence!r} as sequence {number}; "
+                "write [X] for a single sequence, or pass lengths"
             )
         counts.append(_count(sequence))
     return Layout(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), listed=True)
@@ -127,14 +127,14 @@ def _count(values: Any) -> int:
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
-def _offsets(lengths: ArrayLike, n_steps: int, name: str) -> Integers:
+def _offsets(lengths: ArrayLike, n_steps: int) -> Integers:
     given = np.asarray(lengths)
     if given.size == 0:
         given = given.astype(np.int64)
     whole = given.ndim == 1 and given.dtype.kind in "iu" and bool((given >= 0).all())
     if not whole or int(given.sum()) != n_steps:
         raise DataError(
-            f"lengths: expected whole numbers that add up to the {n_steps} steps of {name}, got "
+            f"lengths: expected whole numbers that add up to the {n_steps} steps of X, got "
             f"{lengths!r}; give each sequence's number of steps"
         )
     return np.concatenate([[0], np.cumsum(given)]).astype(np.int64)

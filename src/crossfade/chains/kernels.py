@@ -2,7 +2,7 @@
 
 Import this module when first used: :mod:`crossfade.chains.vector_kernels` loads the compiler.
 (Numba's cache does not see changes in functions that another file calls: after editing, ``make
-clean``.) The NumPy twin of all this is :mod:`crossfade.chains.reference`.
+clean``.) The NumPy twin of all this is ``tests/chains/reference.py``.
 
 Arguments, of T steps and K states, all in C order: ``log_b``, rows of log-potentials; ``b``, their
 exponentials after subtraction of each row's maximum; ``shift``, those maxima; ``at`` (T,), which

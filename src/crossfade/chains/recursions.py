@@ -13,7 +13,7 @@ forbids a state, a transition, a start or an end. A sequence whose every path is
 has log-partition -inf and marginals of zero. An empty sequence has log-partition 0.
 
 The work is done by compiled scaled recursions, falling back to logarithms where scaling could lose
-anything (:mod:`crossfade.chains.kernels`); :mod:`crossfade.chains.reference` has the same
+anything (:mod:`crossfade.chains.kernels`); ``tests/chains/reference.py`` has the same
 functions written plainly in logarithms. Whole sequences are spread over threads; results do not
 depend on how many.
 """

@@ -26,7 +26,6 @@ def learning_curves(
     crossings: Sequence[Mapping[str, Any]] = (),
     beyond: Sequence[Mapping[str, Any]] = (),
     roles: Sequence[str] | None = None,
-    title: str | None = None,
     unit: str = "rows",
     colours: Colours = LIGHT,
 ) -> Any:
@@ -100,7 +99,7 @@ def learning_curves(
         height=300,
         description=f"{label} against the number of training {unit}, with 95 % bands.",
     )
-    return chart.properties(title=title) if title else chart
+    return chart
 
 
 def _scale(alt: Any, rows: Sequence[Mapping[str, Any]]) -> Any:

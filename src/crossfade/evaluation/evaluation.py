@@ -125,11 +125,7 @@ class Evaluator:
         return self.guarded(name, lambda: fitted.fit(X, self.labels(train)))
 
     def evaluate(
-        self,
-        models: dict[str, Any],
-        train: Integers,
-        test: Integers,
-        step: Callable[[str], None] = lambda name: None,
+        self, models: dict[str, Any], train: Integers, test: Integers
     ) -> dict[str, Evaluation | Failure]:
         """Fit each model on the training rows and score it on the test rows."""
         X_train, y_train, X_test = self.rows(train), self.labels(train), self.rows(test)
@@ -144,11 +140,7 @@ class Evaluator:
             scores = score_predictions(predicted, posterior, truth)
             return Evaluation(scores, seconds, fitted_tradeoff(fresh), posterior)
 
-        results = {}
-        for name, model in models.items():
-            results[name] = self.guarded(name, partial(run, model))
-            step(name)
-        return results
+        return {name: self.guarded(name, partial(run, model)) for name, model in models.items()}
 
     def predict(self, fitted: Any, X: Any) -> tuple[Integers, Floats | None]:
         """Return predicted codes and the posterior over all classes, None for a model without."""
@@ -211,9 +203,9 @@ def _first_line(error: Exception) -> str:
     return text if isinstance(error, ValueError) else f"{type(error).__name__}: {text}"
 
 
-def _shorten(text: str, longest: int = 300) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= longest else line[: longest - 1] + "…"
+    return line if len(line) <= 300 else line[:299] + "…"
 
 
 def fitted_tradeoff(model: Any) -> float | None:

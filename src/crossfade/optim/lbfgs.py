@@ -14,10 +14,11 @@ set it apart from the solvers one finds in libraries:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.optim.solver import Iterate, SmoothProblem
 
-__all__ = ["QuasiNewton"]
+__all__ = ["Pair", "QuasiNewton", "two_loops"]
 
 #: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
 _DECREASE, _CURVATURE = 1e-4, 0.9
@@ -41,8 +42,7 @@ class _Point(Iterate):
     smooth: Floats
 
 
-@dataclass(frozen=True)
-class _Pair:
+class Pair(NamedTuple):
     """A step, the gradient change over it, and 1 / (their product)."""
 
     step: Floats
@@ -50,11 +50,25 @@ class _Pair:
     inverse: float
 
 
+def two_loops(pairs: Sequence[Pair], gradient: Floats, first: Callable[[Floats], Floats]) -> Floats:
+    """Return the inverse Hessian that `first` and the pairs make, times `gradient` (Nocedal)."""
+    vector = gradient.copy()
+    shares = []
+    for pair in reversed(pairs):
+        share = pair.inverse * float(pair.step @ vector)
+        vector -= share * pair.change
+        shares.append(share)
+    vector = first(vector)
+    for pair, share in zip(pairs, reversed(shares), strict=True):
+        vector += (share - pair.inverse * float(pair.change @ vector)) * pair.step
+    return vector
+
+
 class _Memory:
     """The inverse Hessian as L-BFGS has it: a diagonal, and the last steps."""
 
     def __init__(self, size: int) -> None:
-        self.pairs: deque[_Pair] = deque(maxlen=size)
+        self.pairs: deque[Pair] = deque(maxlen=size)
         self.first: Callable[[Floats], Floats] | None = None
         self.factor = 1.0
 
@@ -64,7 +78,7 @@ class _Memory:
         # A step along which the gradient hardly changed (rounding) would spoil the estimate.
         if product <= 1e-14 * size or size == 0.0:
             return
-        self.pairs.append(_Pair(step, change, 1.0 / product))
+        self.pairs.append(Pair(step, change, 1.0 / product))
         # A diagonal neglects that parameters act together; the last step says by how much.
         self.factor = product / float(change @ self._start(change))
 
@@ -72,17 +86,8 @@ class _Memory:
         return vector if self.first is None else self.first(vector)
 
     def solve(self, gradient: Floats) -> Floats:
-        """Return the inverse Hessian times `gradient` (Nocedal's two loops)."""
-        vector = gradient.copy()
-        shares = []
-        for pair in reversed(self.pairs):
-            share = pair.inverse * float(pair.step @ vector)
-            vector -= share * pair.change
-            shares.append(share)
-        vector = self.factor * self._start(vector)
-        for pair, share in zip(self.pairs, reversed(shares), strict=True):
-            vector += (share - pair.inverse * float(pair.change @ vector)) * pair.step
-        return vector
+        """Return the inverse Hessian times `gradient`."""
+        return two_loops(self.pairs, gradient, lambda vector: self.factor * self._start(vector))
 
 
 @dataclass(frozen=True)

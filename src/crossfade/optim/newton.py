@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats, Integers
+from crossfade.optim.lbfgs import Pair, two_loops
 from crossfade.optim.solver import Iterate, Problem, SmoothProblem, descend, evaluate, iterate
 
 __all__ = ["ConjugateGradient", "Dense", "Sampled", "factorise", "sample_rows"]
@@ -23,6 +25,9 @@ __all__ = ["ConjugateGradient", "Dense", "Sampled", "factorise", "sample_rows"]
 #: Called with a point and the step that would follow, before it costs a pass over the rows. Words
 #: returned end the run there as converged.
 Foresight = Callable[[Iterate, Floats], str | None]
+
+#: Most conjugate gradient steps of one Newton step.
+_MOST_INNER = 250
 
 Operator = Callable[[Floats], Floats]
 
@@ -159,13 +164,13 @@ def factorise(matrix: Floats) -> Factor:
     raise scipy.linalg.LinAlgError("curvature matrix is not positive semidefinite")
 
 
-def sample_rows(n_rows: int, share: float, seed: int = 0) -> Integers:
+def sample_rows(n_rows: int, share: float) -> Integers:
     """Return about `share` of the row numbers, rising: one drawn from each run of 1/share."""
     number = max(1, round(n_rows * share)) if n_rows else 0
     if number >= n_rows:
         return np.arange(n_rows, dtype=np.int64)
     edges = np.linspace(0, n_rows, number + 1)
-    jitter = np.random.default_rng(seed).random(number)
+    jitter = np.random.default_rng(0).random(number)
     drawn = np.floor(edges[:-1] + jitter * np.diff(edges)).astype(np.int64)
     # Rising already; a run shorter than one row may repeat its neighbour's.
     drawn = np.minimum(drawn, n_rows - 1)
@@ -178,27 +183,19 @@ class _Curvature:
     def __init__(self, matrix: Floats, *, exact: bool) -> None:
         self.factor = factorise(matrix)
         self.exact = exact
-        self.steps: list[tuple[Floats, Floats, float]] = []
+        self.steps: list[Pair] = []
 
     def solve(self, gradient: Floats) -> Floats:
         """Return the inverse curvature times the gradient (the two-loop recursion)."""
-        vector = gradient.copy()
-        weights = []
-        for moved, change, product in reversed(self.steps):
-            weight = float(moved @ vector) / product
-            vector -= weight * change
-            weights.append(weight)
-        vector = scipy.linalg.cho_solve(self.factor, vector, check_finite=False)
-        for (moved, change, product), weight in zip(self.steps, reversed(weights), strict=True):
-            vector += (weight - float(change @ vector) / product) * moved
-        return vector
+        first = partial(scipy.linalg.cho_solve, self.factor, check_finite=False)
+        return two_loops(self.steps, gradient, first)
 
     def learn(self, moved: Floats, change: Floats) -> None:
         """Note a step and the change of the gradient along it."""
         product = float(moved @ change)
         # In a convex function it is negative by rounding only; then nothing can be learnt from it.
         if product > 1e-14 * float(np.linalg.norm(moved) * np.linalg.norm(change)):
-            self.steps.append((moved, change, product))
+            self.steps.append(Pair(moved, change, 1.0 / product))
 
 
 def _conjugate_gradients(
@@ -206,7 +203,6 @@ def _conjugate_gradients(
     target: Floats,
     precondition: Callable[[Floats], Floats],
     tol: float,
-    max_iter: int = 250,
 ) -> Floats:
     x = np.zeros_like(target)
     residual = target.copy()
@@ -214,7 +210,7 @@ def _conjugate_gradients(
     direction = z.copy()
     rho = float(residual @ z)
     stop = tol**2 * rho
-    for _ in range(max_iter):
+    for _ in range(_MOST_INNER):
         if rho <= stop or rho <= 0.0:
             break
         bent = product(direction)

@@ -22,9 +22,9 @@ from crossfade._typing import Floats, Integers
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import LOSSES, row_losses
 from crossfade.tradeoff.pooling import (
-    LogarithmicLoss,
     Ridge,
     least_loss,
+    pool_weights,
     shares_of,
     spread_labels,
 )
@@ -153,13 +153,8 @@ class LinearLoss:
 
 
 def _logarithmic(evidence: Evidence) -> Floats:
-    scores, codes, weights = evidence.scores, evidence.codes, evidence.weights
-    loss = LogarithmicLoss(scores, codes, weights, evidence.log_prior)
-    found = least_loss(loss, np.zeros(len(scores)))
-    if evidence.brier:
-        loss.brier = True
-        found = least_loss(loss, found)
-    return found
+    of = evidence
+    return pool_weights(of.scores, of.codes, of.weights, of.log_prior, brier=of.brier)
 
 
 def _linear(evidence: Evidence) -> Floats:

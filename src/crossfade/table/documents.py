@@ -118,7 +118,7 @@ def word_counts(X: Any) -> Any:
     return counts
 
 
-def check_cells_sparse(counts: Any, names: Any = None, *, whole: str = "X") -> None:
+def check_cells_sparse(counts: Any, names: Any = None) -> None:
     """Refuse cells that are missing, infinite or negative, naming the first one's column."""
     data = counts.data
     if np.isfinite(data).all() and not (data < 0).any():
@@ -129,16 +129,16 @@ def check_cells_sparse(counts: Any, names: Any = None, *, whole: str = "X") -> N
     name = column if names is None else repr(names[column])
     if missing.any():
         raise DataError(
-            f"{whole}: expected no missing cells in a sparse table (Input X contains NaN), got "
+            f"X: expected no missing cells in a sparse table (Input X contains NaN), got "
             f"{int(missing.sum())}; a word that does not occur is a 0: leave the cell out"
         )
     if np.isinf(data).any():
         raise DataError(
-            f"{whole}: expected finite numbers, got infinity (inf) in column {name}; replace it by "
+            f"X: expected finite numbers, got infinity (inf) in column {name}; replace it by "
             "a number"
         )
     raise DataError(
-        f"{whole}: expected counts of at least 0 in a sparse table (Negative values in data), got "
+        f"X: expected counts of at least 0 in a sparse table (Negative values in data), got "
         f"{data[first]:g} in column {name}; leave the columns as they are counted, or use "
         "X.toarray() for measurements"
     )

@@ -7,7 +7,7 @@ pandas, pyarrow), else by Python's own hash tables; no row is visited by interpr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
@@ -90,11 +90,9 @@ def _as_integers(values: NDArray[Any]) -> NDArray[np.int64] | None:
     return integers if bool((integers == values).all()) else None
 
 
-def factorise_objects(items: Sequence[Any], distinct: Iterable[Any] | None = None) -> Factorised:
+def factorise_objects(items: Sequence[Any]) -> Factorised:
     """Return distinct values and codes of hashable objects of one sortable type."""
-    if distinct is None:
-        distinct = {item for item in set(items) if not is_missing(item)}
-    ordered = sorted(distinct)
+    ordered = sorted(item for item in set(items) if not is_missing(item))
     codes = recode(items, dict(zip(ordered, range(len(ordered)), strict=True)))
     return ordered, codes
 

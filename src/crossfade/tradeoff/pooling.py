@@ -129,15 +129,11 @@ def pool_weights(
 class LogarithmicLoss:
     """Log-loss (or Brier score) of rows, as a function of the pool's weights."""
 
+    brier = False
+
     def __init__(
-        self,
-        scores: Floats,
-        codes: Integers,
-        weights: Floats | None,
-        log_prior: Floats,
-        brier: bool = False,
+        self, scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats
     ) -> None:
-        self.brier = brier
         relative = scores - log_prior
         self.scores = relative - relative.mean(axis=2, keepdims=True)
         self.log_prior = log_prior

@@ -1,8 +1,4 @@
-"""The chain recursions written plainly in logarithms: the specification of the compiled ones.
-
-Same functions, arguments and results as :mod:`crossfade.chains.recursions`, one sequence after
-the other, one step after the other. Slow, short, and easy to check against the definitions.
-"""
+"""The chain recursions in plain logarithms, step by step: what the compiled ones should give."""
 
 from __future__ import annotations
 
