@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from crossfade import NaiveBayes
+from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.comparison.models import (
     affordable,
     all_models,
@@ -113,19 +113,22 @@ def test_a_model_of_far_more_parameters_is_left_out_and_the_reader_is_told():
     assert "full Gaussian auto left out: choosing among covariances of over 300 numeric" in note
 
 
-def test_discriminants_without_a_number_are_naive_bayes_and_left_out():
+@pytest.mark.parametrize("n_numbers", [0, 1])
+def test_discriminants_of_fewer_than_two_numbers_are_naive_bayes_and_left_out(n_numbers):
     rng = np.random.default_rng(0)
-    X, y = rng.choice(list("abc"), (80, 3)).astype(object), rng.integers(2, size=80)
-    kept, note = affordable(default_models(), ["categorical", "boolean"], 2)
+    y = rng.integers(2, size=80)
+    X = pl.DataFrame({name: rng.choice(list("abc"), 80) for name in "uvw"})
+    X = X.with_columns(pl.Series(f"x{i}", rng.normal(size=80) + y) for i in range(n_numbers))
+    kinds = ["categorical", "boolean", *["continuous"] * n_numbers]
+    kept, note = affordable(default_models(), kinds, 2)
     assert {name for name in default_models() if "Gaussian" in name} == set(default_models()) - set(
         kept
     )
-    assert "without a numeric column they are naive Bayes" in note
-    bayes, gaussian = (
-        choose_model(name, 0.5)[1].fit(X, y).predict_proba(X)
-        for name in ("naive-bayes", "gaussian-full")
-    )
-    np.testing.assert_allclose(gaussian, bayes, rtol=0, atol=1e-12)
+    assert f"with {['no', 'one'][n_numbers]} numeric column they are naive Bayes" in note
+    density = {f"x{i}": "gaussian" for i in range(n_numbers)}
+    bayes = NaiveBayes(density or "auto", tradeoff=0.5).fit(X, y).predict_proba(X)
+    gaussian = GaussianDiscriminant("full", tradeoff=0.5).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(gaussian, bayes, rtol=0, atol=1e-9)
 
 
 # -- the references ------------------------------------------------------------------------------

@@ -114,10 +114,10 @@ def affordable(
         note = f"{', '.join(labels)} left out: they do not read {what}"
         return kept, note if labels else None
     d = sum(kind in ("continuous", "count") for kind in kinds)
-    if d == 0:
+    if d < 2:
         gaussian = (SHORT_NAMES["shared"], SHORT_NAMES["full"])
         kept = {name: model for name, model in models.items() if not name.startswith(gaussian)}
-        note = f"{' and '.join(gaussian)} left out: without a numeric column they are naive Bayes"
+        note = f"{' and '.join(gaussian)} left out: with {'one' if d else 'no'} numeric column they are naive Bayes"
         return kept, note if len(kept) < len(models) else None
     parameters, regression = n_classes * (d * (d + 3) // 2 + 1), n_classes * (d + 1)
     most = most_searched(regression)
