@@ -19,7 +19,6 @@ from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.comparison.models import (
     affordable,
     all_models,
-    choose_model,
     choose_models,
     default_models,
     families,

@@ -117,7 +117,8 @@ def affordable(
     if d < 2:
         gaussian = (SHORT_NAMES["shared"], SHORT_NAMES["full"])
         kept = {name: model for name, model in models.items() if not name.startswith(gaussian)}
-        note = f"{' and '.join(gaussian)} left out: with {'one' if d else 'no'} numeric column they are naive Bayes"
+        few = f"with {'one' if d else 'no'} numeric column"
+        note = f"{' and '.join(gaussian)} left out: {few} they are naive Bayes"
         return kept, note if len(kept) < len(models) else None
     parameters, regression = n_classes * (d * (d + 3) // 2 + 1), n_classes * (d + 1)
     most = most_searched(regression)
