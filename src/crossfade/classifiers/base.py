@@ -22,8 +22,9 @@ from sklearn.utils.validation import _num_samples
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
-from crossfade.choice import ColumnChoice, Reason, as_chosen, kinds_of
+from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
 from crossfade.classifiers.checks import check_tradeoff, prior_shift
+from crossfade.classifiers.interactions import Derived, DerivedColumns
 from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
@@ -239,20 +240,43 @@ class TradeoffClassifier(FittedViews, ABC):
         self._table_library = table_library(X)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        rows = LabelledRows(matrix, codes, weights, self.classes_.size)
-        choices = self._choices(schema, rows, numbers)
-        self._set_choices(choices)
+        plain = LabelledRows(matrix, codes, weights, self.classes_.size)
+        rows, longer = self._with_derived(plain, schema)
+        choices = self._choices(longer, rows, numbers)
+        self._set_choices(choices[: schema.n_features])
         self._begin_batches(X, schema, given)
-        by_fold = self._choice_by_fold(schema, rows, numbers, choices)
-        better: dict[int, Any] | None = kinds_of(choices, schema.kinds)
+        by_fold = self._choice_by_fold(schema, plain, numbers, choices)
+        better: dict[int, Any] | None = kinds_of(choices[: schema.n_features], schema.kinds)
         if better:
             # How text is cut into words stays as it was.
             better |= {j: text for j, text in enumerate(schema.texts) if text is not None}
             matrix, schema = read_features(
                 self, X, reset=True, declared=better, sample_weight=given
             )
+            if self._derived is not None:
+                self._derived = self._derived.recoded(schema)
+                longer = self._derived.schema(schema)
+                matrix = np.column_stack([matrix, rows.X[:, schema.n_features :]])
             rows = replace(rows, X=matrix)
-        return rows, schema, choices, numbers, by_fold
+        return rows, schema if self._derived is None else longer, choices, numbers, by_fold
+
+    def _derives(
+        self, rows: LabelledRows, schema: Schema, train: Integers | None
+    ) -> Sequence[Derived]:
+        """Return the derived columns that some of these rows (all if None) ask for."""
+        return ()
+
+    def _with_derived(
+        self, rows: LabelledRows, schema: Schema, train: Integers | None = None
+    ) -> tuple[LabelledRows, Schema]:
+        """Return rows and schema with derived columns behind the table's own."""
+        columns = self._derives(rows, schema, train)
+        derived = DerivedColumns.of(columns, rows.X, schema, rows.weights) if columns else None
+        if train is None:
+            self._derived = derived
+        if derived is None:
+            return rows, schema
+        return replace(rows, X=derived.appended(rows.X)), derived.schema(schema)
 
     def _read_source(
         self, source: RowSource
@@ -295,13 +319,19 @@ class TradeoffClassifier(FittedViews, ABC):
     ) -> ByFold | None:
         """Return what chooses densities without the held-out rows, None if rows have no say."""
         by_rows = (Reason.EVIDENCE, Reason.NEAR_ZERO_VARIANCE)
-        if not any(one.reason in by_rows or one.spread != 1.0 for one in choices):
+        if self._derived is None and not any(
+            one.reason in by_rows or one.spread != 1.0 for one in choices
+        ):
             return None
+        known = {one.column: one for one in choices}
 
         def chosen_by(train: Integers) -> tuple[LabelledRows, Sequence[Density]]:
             own = None if groups is None else np.unique(groups[train], return_inverse=True)[1]
-            part = self._choices(schema, rows.take(train), own, choices)
-            recoded, found = as_chosen(rows, schema, part)
+            longer, names = self._with_derived(rows, schema, train)
+            like = by_type(names.names, names.kinds, {})
+            like = [known.get(one.column, one) for one in like]
+            part = self._choices(names, longer.take(train), own, like)
+            recoded, found = as_chosen(longer, names, part)
             return recoded, self._densities(found, part)
 
         return chosen_by

@@ -90,6 +90,11 @@ class BatchClassifier(TradeoffClassifier, ABC):
             If a parameter, the columns or the labels cannot be used as given.
         """
         self._check_parameters()
+        if getattr(self, "interactions", None) is not None:
+            raise DataError(
+                f"interactions: expected None with partial_fit, got {self.interactions!r}; fit all "
+                "rows at once"
+            )
         fitted = getattr(self, "_fitted", None)
         before = None if fitted is None or fitted.sums is None else fitted
         n = _num_samples(X)

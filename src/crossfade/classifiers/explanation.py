@@ -143,6 +143,8 @@ def explain(model: Any, X: Any) -> Explanation:
     Where tradeoff "auto" raised the posterior, relative to the class shares, to a power,
     ``posterior_scale_``, what columns add is times it, and the baseline stays the log of the prior.
 
+    A column that ``interactions`` derives from two others adds half of its part to each of them.
+
     Gaussian discriminants: the log-posterior is a polynomial a·z + z·B z in the columns centred at
     their training means (and divided by their deviations, which changes nothing). A column adds
     its own terms, and products of two columns are split evenly between them: z_j (a_j + Σ_i B_ij
@@ -275,6 +277,8 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
     n_components = natural.shape[0] // model.classes_.size
     if n_components > 1:
         baseline, contributions = _averaged(baseline, contributions, n_components)
+    if model._derived is not None:
+        contributions = model._derived.folded(contributions)
     scale, base = posterior_power(model)
     return scale * baseline + base, scale * contributions
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
+from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.table import Schema, read_features
@@ -50,6 +51,8 @@ class FittedViews(ClassifierMixin, BaseEstimator):
     tradeoff_: float
     _fitted: Fitted
     _table_library: Any
+    #: Columns behind the table's own, if any.
+    _derived: DerivedColumns | None = None
 
     @property
     def parameters_(self) -> Parameters:
@@ -75,14 +78,14 @@ class FittedViews(ClassifierMixin, BaseEstimator):
     def _encoded(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
         matrix, _ = read_features(self, X, reset=False, handle_unknown=self.handle_unknown)
-        return matrix
+        return matrix if self._derived is None else self._derived.appended(matrix)
 
     def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:
         """Refuse cells that cannot be used; they show as NaN in what was computed from them."""
         if np.isnan(values).any():
             if not self.density_.allows_missing and has_missing_cells(matrix):
                 raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
-            refuse_cells(values, matrix, self.schema_.names)
+            refuse_cells(values, matrix[:, : self.n_features_in_], self.schema_.names)
         return values
 
     def predict_proba(self, X: Any) -> Floats:
@@ -165,6 +168,11 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         return np.logaddexp.reduce(self.joint_log_likelihood(X), axis=1)
 
     def _check_density(self) -> None:
+        if self._derived is not None:
+            raise NotADensityError(
+                "interactions: with derived columns the model defines a posterior but no density "
+                "of the table's columns; fit with interactions=None"
+            )
         if not self._fitted.has_words_density:
             raise NotADensityError(
                 f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "

@@ -61,6 +61,8 @@ def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Trace
     evaluator = table.evaluator
     # Words are learnt from the rows of a fit.
     words = bool(table.schema.texts) or table.schema.sparse
+    # So are derived columns.
+    words |= getattr(model, "interactions", None) is not None
     if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str) or words:
         return FittedCurve(name, model, evaluator, seed)
     what = model.specify(table.columns, table.schema, evaluator.classes)

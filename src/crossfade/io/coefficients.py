@@ -69,6 +69,11 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             "estimator: expected a model of numbers and categories, got one that reads words; use "
             "save_model, or its coef_ and schema_"
         )
+    if isinstance(model, TradeoffClassifier) and model._derived is not None:
+        raise DataError(
+            "estimator: expected a naive Bayes without interactions, got one with derived columns; "
+            "use save_model"
+        )
     if not isinstance(model, TradeoffClassifier) or not _is_sum(model):
         raise DataError(
             "estimator: expected a model whose log-odds are a sum over columns (naive Bayes, or a "

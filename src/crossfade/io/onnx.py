@@ -220,6 +220,11 @@ def _preparation_shape(operator: Any) -> None:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     graph = Graph(scope, container)
     model: TradeoffClassifier = operator.raw_operator
+    if model._derived is not None:
+        raise DataError(
+            "estimator: expected a naive Bayes without interactions, got one with derived columns, "
+            "which have no conversion to ONNX; write it with save_model"
+        )
     X = _encoded(graph, operator, model.schema_)
     natural, offset = model.parameters_.natural, model.parameters_.offset
     partition = model.density_.log_partition(natural)

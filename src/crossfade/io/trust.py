@@ -82,6 +82,8 @@ TRUSTED: Final = (
     "crossfade.classifiers.gaussian_discriminant.GaussianDiscriminant",
     "crossfade.classifiers.naive_bayes.NaiveBayes",
     *(f"{kind.__module__}.{kind.__qualname__}" for kind in _DENSITIES),
+    "crossfade.classifiers.interactions.Derived",
+    "crossfade.classifiers.interactions.DerivedColumns",
     "crossfade.densities.categorical.Tally",
     "crossfade.pools.pooled.PooledClassifier",
     "crossfade.pools.weights.Weighing",

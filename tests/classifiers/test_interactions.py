@@ -1,0 +1,186 @@
+"""Columns derived from others: as columns of the table would be, found where they are, not else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
+
+from crossfade import DataError, NaiveBayes, NotADensityError, explain
+from crossfade.classifiers.interactions import screened
+from crossfade.io import load_model, save_model, to_onnx
+from crossfade.table.schema import Schema
+
+
+def drawn(kind, n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)) * [1.0, 10.0, 0.1, 1.0] + [0.0, 50.0, 0.0, 3.0]
+    z = (X - [0.0, 50.0, 0.0, 3.0]) / [1.0, 10.0, 0.1, 1.0]
+    odds = {
+        "xor": 4 * np.sign(z[:, 1] * z[:, 2]),
+        "product": z[:, 0] + 2 * z[:, 1] * z[:, 2],
+        "step": 3 * (np.abs(z[:, 0]) < 0.7) - 1,
+        "sum": z[:, 0] + z[:, 1],
+    }[kind]
+    return X, (odds + rng.logistic(size=n) > 0).astype(int)
+
+
+def products(X, j, k):
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    return np.column_stack([X, z[:, j] * z[:, k]])
+
+
+# -- equalities ------------------------------------------------------------------------------------
+
+
+def test_at_1_a_product_is_one_more_column_of_gaussian_naive_bayes():
+    X, y = drawn("product")
+    found = NaiveBayes("gaussian", tradeoff=1, interactions=[(1, 2)], var_smoothing=0).fit(X, y)
+    wide = products(X, 1, 2)
+    expected = GaussianNB(var_smoothing=0).fit(wide, y).predict_proba(wide)
+    np.testing.assert_allclose(found.predict_proba(X), expected, rtol=1e-8)
+    assert found.interactions_ == ["x1 × x2"]
+    assert len(found.density_report_) == 4
+
+
+def test_at_0_it_is_one_of_logistic_regression():
+    X, y = drawn("product")
+    found = NaiveBayes("gaussian", tradeoff=0, shared_variance=True, interactions=[(1, 2)])
+    wide = products(X, 1, 2)
+    wide = (wide - wide.mean(axis=0)) / wide.std(axis=0)
+    expected = LogisticRegression(tol=1e-10, max_iter=10_000).fit(wide, y).predict_proba(wide)
+    np.testing.assert_allclose(found.fit(X, y).predict_proba(X), expected, atol=1e-5)
+
+
+def test_two_categories_are_one_more_of_categorical_naive_bayes():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=(400, 2))
+    y = (codes[:, 0] == codes[:, 1]).astype(int) ^ (rng.random(400) < 0.1)
+    table = pd.DataFrame(np.array(["a", "b", "c"])[codes], columns=["left", "right"])
+    found = NaiveBayes(tradeoff=1, interactions=[("left", "right")]).fit(table, y)
+    wide = np.column_stack([codes, 3 * codes[:, 0] + codes[:, 1]])
+    expected = CategoricalNB().fit(wide, y).predict_proba(wide)
+    np.testing.assert_allclose(found.predict_proba(table), expected, rtol=1e-8)
+    # Equal rows share a fold, which then says nothing of its own pairs: no two are equal here.
+    wider = table.assign(noise=rng.normal(size=400))
+    assert NaiveBayes(interactions="auto").fit(wider, y).interactions_ == ["left × right"]
+
+
+def test_weights_are_repetitions_units_do_not_matter_and_missing_cells_are_left_out():
+    X, y = drawn("xor", 200)
+    X[::9, 1] = np.nan
+    weights = np.random.default_rng(1).integers(0, 3, len(y))
+    model = NaiveBayes(interactions="auto")
+    one = clone(model).fit(X, y, sample_weight=weights)
+    other = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    moved = clone(model).fit(1000 * X - 3, y, sample_weight=weights)
+    assert one.interactions_ == other.interactions_ == moved.interactions_ == ["x1 × x2"]
+    np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), atol=1e-4)
+    np.testing.assert_allclose(one.predict_proba(X), moved.predict_proba(1000 * X - 3), atol=1e-4)
+    assert np.isfinite(one.predict_log_proba(X)).all()
+
+
+# -- what is found ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"), [("xor", "x1 × x2"), ("product", "x1 × x2"), ("step", "x0 > ")]
+)
+def test_what_is_there_is_found_and_foretells_fresh_rows(kind, column):
+    X, y = drawn(kind, 600)
+    fresh, labels = drawn(kind, 10_000, seed=1)
+    plain, found = NaiveBayes().fit(X, y), NaiveBayes(interactions="auto").fit(X, y)
+    assert found.interactions_[0].startswith(column)
+    assert found.interaction_tests_[0]["column"].startswith(column)
+    losses = [-m.predict_log_proba(fresh)[np.arange(10_000), labels].mean() for m in (plain, found)]
+    assert losses[1] < losses[0] - 0.02
+
+
+def test_what_is_not_there_is_not_and_the_model_is_the_one_without():
+    for seed in range(4):
+        X, y = drawn("sum", seed=seed)
+        found = NaiveBayes(interactions="auto").fit(X, y)
+        assert found.interactions_ == []
+        assert len(found.interaction_tests_) == 10
+        plain = NaiveBayes().fit(X, y)
+        np.testing.assert_allclose(found.predict_proba(X), plain.predict_proba(X), atol=2e-3)
+
+
+def test_p_values_of_nothing_are_uniform():
+    p_values = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        table = pd.DataFrame(rng.normal(size=(250, 3)), columns=list("abc"))
+        table["d"], table["e"] = rng.choice(list("xyz"), 250), rng.choice(list("uv"), 250)
+        posterior = rng.dirichlet([2.0, 2.0, 2.0], size=250)
+        codes = np.array([rng.choice(3, p=p) for p in posterior])
+        schema = Schema.learn(table)
+        tests = screened(schema.encode(table), schema, codes, posterior, None)
+        p_values.append([tests[0].p_value, np.median([one.p_value for one in tests])])
+        found = {one.derived: one.p_value for one in tests}
+        p_values[-1] = [found[one] for one in sorted(found)]
+    for each in np.array(p_values).T:
+        assert stats.kstest(each, "uniform").pvalue > 1e-4
+
+
+def test_the_reported_loss_is_honest_where_columns_are_looked_for():
+    told, fresh = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(1200, 12)), rng.integers(2, size=1200)
+        fold = np.arange(200) % 5
+        model = NaiveBayes(interactions=3)
+        held = model.fit_out_of_fold(X[:200], y[:200], None, None, fold)
+        told.append(-held[np.arange(200), y[:200]].mean())
+        fresh.append(-model.predict_log_proba(X[200:])[np.arange(1000), y[200:]].mean())
+        assert len(model.interactions_) == 3
+    assert np.mean(told) / np.mean(fresh) == pytest.approx(1.0, abs=0.03)
+
+
+# -- the rest of a classifier's life ---------------------------------------------------------------
+
+
+def test_explanations_add_up_and_files_keep_the_columns(tmp_path):
+    X, y = drawn("product")
+    model = NaiveBayes(interactions=[(1, 2)]).fit(X, y)
+    found = explain(model, X[:20])
+    assert found.contributions.shape == (20, 4, 2)
+    np.testing.assert_allclose(
+        found.log_odds(1)[0] + found.log_odds(1)[1].sum(axis=1),
+        model.decision_function(X[:20]),
+        rtol=1e-8,
+    )
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops").estimator
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    for refused in (
+        lambda: to_onnx(model),
+        lambda: clone(model).set_params(tradeoff=1).partial_fit(X, y),
+    ):
+        with pytest.raises(DataError, match=r"interactions: |without interactions"):
+            refused()
+    with pytest.raises(NotADensityError, match="interactions: with derived columns"):
+        model.joint_log_likelihood(X)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("all", "expected None, 'auto', a number of at least 1 or pairs"),
+        (0, "expected None, 'auto', a number"),
+        (True, "expected None, 'auto', a number"),
+        ([1, 2], "expected None, 'auto', a number"),
+        ([("a", "a")], "pairs of two columns"),
+        ([("a", "kind")], "a number and a category; cut the number"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(given, message):
+    table = pd.DataFrame({"a": np.arange(30.0) ** 1.5, "kind": ["x", "y", "z"] * 10})
+    with pytest.raises(DataError, match=message):
+        NaiveBayes(interactions=given).fit(table, np.arange(30) % 2)
+    with pytest.raises(DataError, match="which needs tradeoff 'auto' or 'best'"):
+        NaiveBayes(tradeoff=1, interactions="auto").fit(table, np.arange(30) % 2)
