@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ THREADS = {"threading", "concurrent", "threadpoolctl", "multiprocessing", "_thre
 COMPILERS = {"numba", "llvmlite"}
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Return every module of the package by its path below src/crossfade."""
     return {

@@ -21,6 +21,17 @@ CONTINUOUS = {
     "shared_spherical": lambda **p: GaussianDiscriminant("shared_spherical", **p),
 }
 
+#: A choice of the tradeoff is some hundred fits, and the same code whatever the model: where each
+#: tradeoff is tried with each model, it is tried with these.
+CHOOSING = ("naive bayes", "shared", "full")
+
+#: Models and tradeoffs, each with each but for choices.
+CONTINUOUS_AND_TRADEOFFS = [
+    (name, tradeoff)
+    for tradeoff in TRADEOFFS
+    for name in (CHOOSING if tradeoff == "auto" else CONTINUOUS)
+]
+
 
 def posterior_scores(model, joint):
     """Return log-posteriors, up to a term common to the classes, from log p(x, y)."""

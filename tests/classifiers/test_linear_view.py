@@ -9,12 +9,17 @@ from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression
 
 from crossfade import NaiveBayes
-from tests.classifiers.models import CONTINUOUS, DENSITIES, TRADEOFFS, continuous, mixed
+from tests.classifiers.models import (
+    CONTINUOUS,
+    CONTINUOUS_AND_TRADEOFFS,
+    DENSITIES,
+    continuous,
+    mixed,
+)
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("tradeoff", TRADEOFFS)
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize(("name", "tradeoff"), CONTINUOUS_AND_TRADEOFFS)
 def test_coefficients_make_the_decision(name, tradeoff, k):
     X, y = continuous(k=k)
     X = X * [1e-3, 1.0, 50.0] + [0.0, 7.0, -300.0]

@@ -14,16 +14,15 @@ from crossfade import GaussianDiscriminant, NaiveBayes, NotADensityError
 from crossfade.errors import DataError
 from tests.classifiers.models import (
     CONTINUOUS,
+    CONTINUOUS_AND_TRADEOFFS,
     DENSITIES,
-    TRADEOFFS,
     continuous,
     mixed,
     posterior_scores,
 )
 
 
-@pytest.mark.parametrize("tradeoff", TRADEOFFS)
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize(("name", "tradeoff"), CONTINUOUS_AND_TRADEOFFS)
 def test_the_views_agree(name, tradeoff):
     X, y = continuous()
     model = CONTINUOUS[name](tradeoff=tradeoff).fit(X, y)

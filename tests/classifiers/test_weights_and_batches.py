@@ -9,7 +9,14 @@ import pytest
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
-from tests.classifiers.models import CONTINUOUS, DENSITIES, TRADEOFFS, continuous, mixed
+from tests.classifiers.models import (
+    CONTINUOUS,
+    CONTINUOUS_AND_TRADEOFFS,
+    DENSITIES,
+    TRADEOFFS,
+    continuous,
+    mixed,
+)
 
 SMOOTHED = {
     **CONTINUOUS,
@@ -18,8 +25,14 @@ SMOOTHED = {
 }
 
 
-@pytest.mark.parametrize("tradeoff", TRADEOFFS)
-@pytest.mark.parametrize("name", SMOOTHED)
+@pytest.mark.parametrize(
+    ("name", "tradeoff"),
+    [
+        *CONTINUOUS_AND_TRADEOFFS,
+        *(("smoothed", tradeoff) for tradeoff in (1, 0.5, 0)),
+        *(("shrunk", tradeoff) for tradeoff in TRADEOFFS),
+    ],
+)
 def test_weights_are_repeated_rows(name, tradeoff):
     X, y = continuous(n=120)
     weights = np.random.default_rng(1).integers(0, 4, size=len(y))
@@ -303,8 +316,9 @@ def test_many_rows_are_predicted_as_few_are_in_every_density(tradeoff, missing):
         np.testing.assert_allclose(predict(X), in_small_parts(predict, X), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("tradeoff", [1, 0, "auto"])
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize(
+    ("name", "tradeoff"), [each for each in CONTINUOUS_AND_TRADEOFFS if each[1] != 0.5]
+)
 def test_many_rows_are_predicted_as_few_are(name, tradeoff):
     X, y = continuous(5_000, k=5, d=8)
     model = CONTINUOUS[name](tradeoff=tradeoff).fit(X[:200], y[:200])
