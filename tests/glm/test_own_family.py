@@ -16,7 +16,7 @@ from crossfade.rowwise.posteriors import FEW_ROWS
 class Exponential(Family):
     """Waiting times with mean e^η: no whole numbers, but with a link that Poisson has, too."""
 
-    name, links, size_name = "exponential", ("log",), "exposure"
+    name, links = "exponential", ("log",)
 
     def loss(self, eta, y, size):
         return eta + y * np.exp(-eta), 1.0 - y * np.exp(-eta)

@@ -175,7 +175,8 @@ def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column
     columns: list[_Column] = []
     for part, numbers in parts:
         if type(part) is Gaussian:
-            kind, smoothing = _gaussian_kind(part.shared_variance), part.var_smoothing
+            kind = SHARED_GAUSSIAN if part.shared_variance else GAUSSIAN
+            smoothing = part.var_smoothing
         elif type(part) is Bernoulli:
             kind, smoothing = BERNOULLI, part.alpha
         elif type(part) is Poisson:
@@ -193,10 +194,6 @@ def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column
             return None
         columns += [_Column(int(j), kind, smoothing) for j in numbers]
     return columns
-
-
-def _gaussian_kind(shared: bool) -> int:
-    return SHARED_GAUSSIAN if shared else GAUSSIAN
 
 
 def _standardised(cells: Floats) -> tuple[Floats, float]:

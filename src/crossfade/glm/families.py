@@ -29,14 +29,12 @@ class Family(ABC):
     """A one-parameter response distribution, seen through a link.
 
     `links`: Names of the links it has; the first is the canonical one.
-    `size_name`: What `size` is called.
     `size_is_trials`: Whether a row is as many observations as its size.
     `whole_numbers`: Whether all responses are.
     """
 
     name: ClassVar[str]
     links: ClassVar[tuple[str, ...]]
-    size_name: ClassVar[str]
     size_is_trials: ClassVar[bool] = False
     whole_numbers: ClassVar[bool] = False
 
@@ -103,7 +101,6 @@ class BinomialFamily(Family):
 
     name: ClassVar[str] = "binomial"
     links: ClassVar[tuple[str, ...]] = ("logit", "probit", "cloglog")
-    size_name: ClassVar[str] = "trials"
     size_is_trials: ClassVar[bool] = True
     whole_numbers: ClassVar[bool] = True
 
@@ -158,7 +155,6 @@ class PoissonFamily(Family):
 
     name: ClassVar[str] = "poisson"
     links: ClassVar[tuple[str, ...]] = ("log", "identity", "sqrt")
-    size_name: ClassVar[str] = "exposure"
     whole_numbers: ClassVar[bool] = True
 
     link: RateLink
