@@ -61,7 +61,7 @@ class Kernel:
     ) -> None:
         update_wrapper(self, loop)
         self.py_func, self.twin, self.when, self.targetoptions = loop, twin, when, options
-        self._letters = tuple(s.split() for s in signatures)
+        self.signatures, self._letters = signatures, tuple(s.split() for s in signatures)
         self._code: dict[int, Any] = {}
 
     def __call__(self, *arguments: Any) -> Any:
