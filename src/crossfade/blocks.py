@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
@@ -363,7 +363,7 @@ class Together:
         self._changed.notify_all()
 
 
-def read_ahead(items: Iterator[Item], depth: int = 2) -> Iterator[Item]:
+def read_ahead(items: Iterator[Item], depth: int = 2) -> Generator[Item, None, None]:
     """Yield the same items, the next ones of which are made meanwhile, on a thread.
 
     Examples

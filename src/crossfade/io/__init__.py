@@ -5,12 +5,15 @@ from __future__ import annotations
 from crossfade.io.coefficients import coefficients
 from crossfade.io.onnx import register_converters, to_onnx
 from crossfade.io.saved import SavedModel, load_model, save_model
+from crossfade.io.scan import FileSource, scan
 
 __all__ = [
+    "FileSource",
     "SavedModel",
     "coefficients",
     "load_model",
     "register_converters",
     "save_model",
+    "scan",
     "to_onnx",
 ]

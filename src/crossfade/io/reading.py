@@ -34,7 +34,7 @@ from crossfade.table.text import is_text
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TableFile", "read_file", "read_table", "split_target"]
+__all__ = ["TableFile", "cells_as_read", "read_file", "read_table", "split_target"]
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -178,6 +178,32 @@ def _odd_quote(table: Delimited) -> int:
 
 
 # -- from text to types --------------------------------------------------------------------------
+
+
+def cells_as_read(
+    frame: pl.DataFrame,
+    missing: Collection[str] = (),
+    *,
+    text: Collection[str] | None = None,
+    where: str = "",
+) -> pl.DataFrame:
+    """Return some rows of a file with its cells read as those of a whole file are.
+
+    `text`: Columns to leave as text, None for all: their types then are as they should be.
+    """
+    if text is not None:
+        return _typed(frame, where, frozenset(missing), frozenset(text)).frame
+    pl = import_optional("polars", "tables from files")
+    empty = [*missing, ""]
+    changed = []
+    for series in frame.iter_columns():
+        if series.dtype == pl.String:
+            is_empty = series.str.strip_chars().is_in(empty)
+            if is_empty.any():
+                changed.append(series.set(is_empty, None))
+        elif (wide := _wide(pl, series)) is not series:
+            changed.append(wide)
+    return frame.with_columns(changed) if changed else frame
 
 
 def _typed(

@@ -88,27 +88,30 @@ class DaskSource(RowSource):
         """Return the parts, kept by the workers from now on."""
         if self._parts is not None:
             return self._parts
-        X, y = self._collections
         with _named_errors():
-            kept = self._dask.persist(*([_whole_rows(X)] if y is None else [_whole_rows(X), y]))
-            tables = _delayed(kept[0])
-            labels = [None] * len(tables) if y is None else _delayed(kept[1])
-            if len(labels) != len(tables):
-                raise DataError(
-                    f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
-                    "from the same collection as X, or repartition it"
-                )
-            lengths = [self._delay(_length)(t, lab) for t, lab in zip(tables, labels, strict=True)]
-            self._lengths = list(self._dask.compute(*lengths))
-        firsts = [sum(self._lengths[:number]) for number in range(len(tables))]
+            pairs = self._pairs()
+            self._lengths = list(self._dask.compute(*[self._delay(_length)(p) for p in pairs]))
+        firsts = [sum(self._lengths[:number]) for number in range(len(pairs))]
         self.n_rows = sum(self._lengths)
         self._parts = [
-            self._delay(Part)(table, label, first)
-            for table, label, first in zip(tables, labels, firsts, strict=True)
+            self._delay(_part)(pair, first) for pair, first in zip(pairs, firsts, strict=True)
         ]
         head = self.head()
         self.names, self.has_names = names_of(head.table)
         return self._parts
+
+    def _pairs(self) -> list[Any]:
+        """Return a table and its labels for every part, on the workers."""
+        X, y = self._collections
+        kept = self._dask.persist(*([_whole_rows(X)] if y is None else [_whole_rows(X), y]))
+        tables = _delayed(kept[0])
+        labels = [None] * len(tables) if y is None else _delayed(kept[1])
+        if len(labels) != len(tables):
+            raise DataError(
+                f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
+                "from the same collection as X, or repartition it"
+            )
+        return [self._delay(_pair)(t, label) for t, label in zip(tables, labels, strict=True)]
 
     def _delay(self, function: Any) -> Any:
         return self._dask.delayed(function, pure=False, traverse=False)
@@ -199,7 +202,16 @@ def _delayed(collection: Any) -> list[Any]:
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
 
 
-def _length(table: Any, labels: Any) -> int:
+def _pair(table: Any, labels: Any) -> tuple[Any, Any]:
+    return table, labels
+
+
+def _part(pair: tuple[Any, Any], first: int) -> Part:
+    return Part(*pair, first)
+
+
+def _length(pair: tuple[Any, Any]) -> int:
+    table, labels = pair
     n_rows = rows_of(table)
     if labels is not None and rows_of(labels) != n_rows:
         raise DataError(

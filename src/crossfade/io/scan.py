@@ -1,0 +1,539 @@
+"""Tables in files, read some rows at a time at each pass: for tables larger than memory.
+
+Parquet, Arrow (IPC, Feather) and delimited text; one file, some files, or a folder of them. Only
+the columns that a pass needs are read, the next rows while the present ones are summed. Cells are
+read as :mod:`crossfade.io.reading` reads them: empty ones are missing.
+"""
+
+from __future__ import annotations
+
+import glob
+import operator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crossfade._checks import show
+from crossfade._optional import import_optional
+from crossfade.blocks import read_ahead
+from crossfade.errors import DataError
+from crossfade.io.batches import read_batches
+from crossfade.io.reading import cells_as_read, is_parquet, opened
+from crossfade.table.cluster import DaskSource
+from crossfade.table.source import Part, PartedSource, RowSource, no_rows, no_target
+from crossfade.table.survey import SAMPLE_ROWS, row_keys
+
+__all__ = ["FileSource", "scan"]
+
+_ARROW = (".arrow", ".feather", ".ipc")
+_FORMATS = (".parquet", ".pq", *_ARROW, ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+#: Cells that are read at a time (32 MB of numbers), and bounds on the rows that this makes.
+_CELLS, _FEWEST, _MOST = 1 << 22, 1 << 12, 1 << 17
+
+
+def scan(
+    path: str | Path | Sequence[str | Path],
+    target: str | None = None,
+    *,
+    columns: Collection[str] | None = None,
+    drop: Collection[str] = (),
+    missing_values: Collection[str] = (),
+    text: Collection[str] = (),
+    separator: str | None = None,
+) -> FileSource:
+    """Return the rows of table files as a source that ``fit`` reads some at a time.
+
+    Parameters
+    ----------
+    path : str, Path or sequence of these
+        A file, a folder (all table files in it and below it, in the order of their names), a
+        pattern such as ``"year=*/*.parquet"``, or a list of files.
+    target : str, optional
+        The column of labels; it can be given to ``fit`` instead. Rows without a label are left
+        out, and counted in ``n_dropped``.
+    columns : collection of str, optional
+        Columns to use besides the target; all by default.
+    drop : collection of str, optional
+        Columns not to use.
+    missing_values : collection of str, optional
+        Texts that mean a missing cell, besides empty ones.
+    text : collection of str, optional
+        Columns of delimited text to read as text, such as codes.
+    separator : str, optional
+        Character between the cells of delimited text, if neither comma nor tab.
+
+    Returns
+    -------
+    FileSource
+        Its `n_rows` are known before the first pass, but for delimited text.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, damaged or has other columns than the first; every such file is
+        named.
+
+    Notes
+    -----
+    Memory holds three batches of rows at most (each of some 4 million cells), whatever the number
+    of rows. Needs pyarrow for Parquet and Arrow files, polars for all.
+
+    Examples
+    --------
+    >>> import tempfile, polars
+    >>> from crossfade import NaiveBayes
+    >>> from crossfade.io import scan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = {"x": [0.1, 0.3, 2.2, 2.4], "y": ["no", "no", "yes", "yes"]}
+    ...     polars.DataFrame(rows).write_parquet(f"{folder}/part-0.parquet")
+    ...     polars.DataFrame(rows).write_parquet(f"{folder}/part-1.parquet")
+    ...     model = NaiveBayes(tradeoff=1).fit(scan(folder), "y")
+    >>> model.class_count_, model.n_passes_
+    (array([4., 4.]), 2)
+    """
+    files = _files(path)
+    reader = _reader(files, frozenset(missing_values), frozenset(text), separator)
+    return FileSource(reader, target, columns, frozenset(drop))
+
+
+def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    if not isinstance(path, (str, Path)):
+        files = [Path(one) for one in path]
+    elif Path(path).is_dir():
+        found = sorted(Path(path).rglob("*"))
+        hidden = [one.relative_to(path).parts for one in found]
+        files = [
+            one
+            for one, parts in zip(found, hidden, strict=True)
+            if one.is_file()
+            and one.name.lower().endswith(_FORMATS)
+            and not any(part.startswith((".", "_")) for part in parts)
+        ]
+    elif any(mark in str(path) for mark in "*?[") and not Path(path).exists():
+        files = [Path(one) for one in sorted(glob.glob(str(path), recursive=True))]
+    else:
+        files = [Path(path)]
+    if not files:
+        raise DataError(
+            f"path: expected table files ({', '.join(_FORMATS)}), got none in {str(path)!r}; "
+            "name a file, or a folder that holds some"
+        )
+    formats = {_format(file) for file in files}
+    if len(formats) > 1:
+        raise DataError(
+            f"path: expected files of one format, got {' and '.join(sorted(formats))} in "
+            f"{str(path)!r}; name those of one with a pattern such as '*.parquet'"
+        )
+    return files
+
+
+def _format(file: Path) -> str:
+    if Path(file).suffix.lower() in _ARROW:
+        return "Arrow"
+    return "Parquet" if is_parquet(file) else "text"
+
+
+class FileSource(PartedSource):
+    """The rows of table files; see :func:`scan`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns besides the target.
+    n_rows : int or None
+        Rows of all files, those without a label included; None for delimited text.
+    n_dropped : int
+        Rows without a label, once they have been read.
+    n_passes : int
+        How often the rows have been read.
+    """
+
+    def __init__(
+        self,
+        reader: _Reader,
+        target: str | None = None,
+        columns: Collection[str] | None = None,
+        drop: Collection[str] = (),
+    ) -> None:
+        self._reader, self._chosen, self._drop = reader, columns, drop
+        self.target, self.n_rows, self.n_dropped = target, reader.n_rows, 0
+        known = list(reader.types)
+        for one in (*(() if target is None else (target,)), *(columns or ()), *drop):
+            if one not in known:
+                raise no_target(one, known)
+        self.names = tuple(
+            name
+            for name in known
+            if name != target and name not in drop and (columns is None or name in columns)
+        )
+        if not self.names:
+            raise DataError(
+                f"X: expected columns besides the target {show(target)}, got none; choose others"
+            )
+
+    def labelled(self, y: Any) -> FileSource:
+        if y is None and self.target is not None:
+            return self
+        if not isinstance(y, str):
+            raise DataError(
+                f"y: expected the name of the column of labels in the files, got {show(y)}; for "
+                f"example y={self.names[-1]!r}"
+            )
+        found = FileSource(self._reader, y, self._chosen, self._drop)
+        found.progress = self.progress
+        return found
+
+    @property
+    def settled(self) -> dict[int, str]:
+        types = self._reader.types
+        return {j: types[name] for j, name in enumerate(self.names) if types[name] is not None}
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._reader.size
+
+    def parts(self, columns: Sequence[int] | None) -> Iterator[Part]:
+        names = list(self.names if columns is None else [self.names[j] for j in columns])
+        wanted = names if self.target is None else [*names, self.target]
+        first, dropped = 0, 0
+        with closing(read_ahead(self._reader.frames(wanted))) as frames:
+            for frame in frames:
+                table, labels = _split(frame, self.target)
+                n_rows = frame.height if labels is None else labels.len()
+                yield Part(table if names else np.empty((n_rows, 0)), labels, first)
+                first += n_rows
+                dropped += frame.height - n_rows
+        self.n_dropped = dropped
+
+    def sample(self, size: int = SAMPLE_ROWS) -> tuple[Any, Any, int]:
+        """Return rows drawn evenly, their labels, and the number of all rows: one pass.
+
+        Parameters
+        ----------
+        size : int, default=20,000
+            How many rows at most; the same ones at every call.
+
+        Returns
+        -------
+        X : polars.DataFrame of shape (min(size, n_rows), n_columns)
+        y : polars.Series of shape (min(size, n_rows),)
+        n_rows : int
+        """
+        pl = import_optional("polars", "tables from files")
+        kept: list[tuple[Any, Any, Any]] = []
+        limit, held = np.iinfo(np.uint64).max, 0
+
+        def trimmed() -> None:
+            nonlocal limit, held
+            keys = np.concatenate([key for key, _, _ in kept])
+            if keys.size > size:
+                limit = np.partition(keys, size - 1)[size - 1]
+            for place, (key, table, labels) in enumerate(kept):
+                some = key <= limit
+                kept[place] = key[some], table.filter(some), labels.filter(some)
+            held = sum(len(key) for key, _, _ in kept)
+
+        def draw(part: Part) -> int:
+            nonlocal held
+            keys = row_keys(part.first, part.labels.len())
+            some = keys <= limit
+            kept.append((keys[some], part.table.filter(some), part.labels.filter(some)))
+            held += int(some.sum())
+            if held > 2 * size:
+                trimmed()
+            return part.labels.len()
+
+        n_rows = self.reduce(draw, operator.add)
+        if n_rows is None:
+            raise no_rows()
+        trimmed()
+        X = pl.concat([table for _, table, _ in kept], how="vertical_relaxed")
+        return X, pl.concat([labels for _, _, labels in kept]), n_rows
+
+    def on_cluster(self) -> RowSource:
+        """Return the same rows, read by the workers of the Dask cluster that is in use.
+
+        Returns
+        -------
+        RowSource
+
+        Raises
+        ------
+        DataError
+            For delimited text, whose types all files together tell.
+        """
+        if not isinstance(self._reader, _ArrowReader):
+            raise DataError(
+                "path: expected Parquet or Arrow files for a cluster, got delimited text; write it "
+                "as Parquet first: polars.scan_csv(path).sink_parquet('table.parquet')"
+            )
+        return _FilesOnCluster(self._reader, self.names, self.target)
+
+
+def _split(frame: Any, target: str | None) -> tuple[Any, Any]:
+    """Return a frame without the target, and the target; rows without one are left out."""
+    if target is None:
+        return frame, None
+    labels = frame[target]
+    present = labels.is_not_null()
+    if labels.dtype.is_float():
+        present &= labels.is_not_nan()
+    if not present.all():
+        frame, labels = frame.filter(present), labels.filter(present)
+    return frame.drop(target), labels
+
+
+class _FilesOnCluster(DaskSource):
+    """Parts of files that workers read."""
+
+    def __init__(self, reader: _ArrowReader, names: tuple[str, ...], target: str | None) -> None:
+        super().__init__(None)
+        self._reader, self._columns, self._target = reader, names, target
+
+    def labelled(self, y: Any) -> RowSource:
+        return self if y is None else super().labelled(y)
+
+    def _pairs(self) -> list[Any]:
+        wanted = [*self._columns] if self._target is None else [*self._columns, self._target]
+        rows = max(1, 4 * _CELLS // len(wanted))
+        tasks = [
+            self._delay(_read)(file, start, min(rows, n - start), wanted, self._target, *how)
+            for file, n in zip(self._reader.files, self._reader.lengths, strict=True)
+            for start in range(0, n, rows)
+            for how in [(self._reader.missing, self._reader.is_arrow)]
+        ]
+        return list(self._dask.persist(*tasks))
+
+
+def _read(
+    file: Path,
+    start: int,
+    n_rows: int,
+    columns: list[str],
+    target: str | None,
+    missing: frozenset[str],
+    is_arrow: bool,
+) -> tuple[Any, Any]:
+    """Return some rows of a file and their labels."""
+    pl = import_optional("polars", "tables from files")
+    scanned = (pl.scan_ipc if is_arrow else pl.scan_parquet)(file)
+    frame = scanned.select(columns).slice(start, n_rows).collect()
+    return _split(cells_as_read(frame, missing), target)
+
+
+# -- readers of one format -------------------------------------------------------------------------
+
+
+class _Reader:
+    """What yields frames of some columns of some files.
+
+    `types`: Each column's kind where its type alone tells it, else None.
+    `n_rows`: None where it is not known.
+    `size`: How much of the files has been read, and how much there is.
+    """
+
+    types: dict[str, Any]
+    n_rows: int | None = None
+    size: tuple[int, int] = 0, 0
+
+    def __init__(self, files: list[Path]) -> None:
+        self.files = files
+
+    def frames(self, columns: list[str]) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def _same_columns(self, found: list[list[str]]) -> None:
+        for file, names in zip(self.files, found, strict=True):
+            if set(names) != set(found[0]):
+                missing = [name for name in found[0] if name not in names]
+                extra = [name for name in names if name not in found[0]]
+                words = [f"{show(n)} is missing" for n in missing[:3]]
+                words += [f"{show(n)} is new" for n in extra[:3]]
+                raise DataError(
+                    f"{file}: expected the columns of {self.files[0]}, but {', '.join(words)}; "
+                    "write the file again, or leave it out"
+                )
+
+
+def _reader(
+    files: list[Path], missing: frozenset[str], text: frozenset[str], separator: str | None
+) -> _Reader:
+    for file in files:
+        with opened(file):
+            pass  # says what is there instead
+    kind = _format(files[0])
+    if kind == "text":
+        return _TextReader(files, missing, text, separator)
+    return _ArrowReader(files, missing, is_arrow=kind == "Arrow")
+
+
+class _ArrowReader(_Reader):
+    """Parquet and Arrow files, in batches."""
+
+    def __init__(self, files: list[Path], missing: frozenset[str], *, is_arrow: bool) -> None:
+        super().__init__(files)
+        self.missing, self.is_arrow = missing, is_arrow
+        self._pa = import_optional("pyarrow", "tables larger than memory")
+        self._pl = import_optional("polars", "tables from files")
+        schemas, self.lengths = [], []
+        damaged: list[tuple[Path, Exception]] = []
+        for file in files:
+            try:
+                schema, n_rows = self._looked(file)
+            except Exception as error:  # pyarrow raises its own, OSError and ValueError
+                damaged.append((file, error))
+                continue
+            schemas.append(schema)
+            self.lengths.append(n_rows)
+        if damaged:
+            raise self._broken(damaged)
+        self._same_columns([schema.names for schema in schemas])
+        self.types = {
+            name: self._kind([schema.field(name).type for schema in schemas])
+            for name in schemas[0].names
+        }
+        self.n_rows = sum(self.lengths)
+
+    def _looked(self, file: Path) -> tuple[Any, int]:
+        if self.is_arrow:
+            with self._pa.memory_map(str(file)) as source:
+                reader = self._pa.ipc.open_file(source)
+                every = range(reader.num_record_batches)
+                return reader.schema, sum(reader.get_batch(i).num_rows for i in every)
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(file) as parquet:
+            return parquet.schema_arrow, parquet.metadata.num_rows
+
+    def _kind(self, types: list[Any]) -> str | None:
+        check = self._pa.types
+        if all(check.is_floating(one) or check.is_decimal(one) for one in types):
+            return "continuous"
+        return "boolean" if all(check.is_boolean(one) for one in types) else None
+
+    def _broken(self, damaged: list[tuple[Path, Exception]]) -> DataError:
+        kind = "an Arrow" if self.is_arrow else "a Parquet"
+        said = "; ".join(
+            f"{file}: expected {kind} file, got something else ({_first_line(error)})"
+            for file, error in damaged[:5]
+        )
+        more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
+        others = len(self.files) - len(damaged)
+        return DataError(
+            f"{said}{more}; the other {others} of {len(self.files)} files can be read: write "
+            "again what is damaged, or leave it out"
+        )
+
+    def frames(self, columns: list[str]) -> Iterator[Any]:
+        rows = int(np.clip(_CELLS // max(len(columns), 1), _FEWEST, _MOST))
+        few: list[Any] = []  # small files are summed together
+        for file in self.files:
+            try:
+                for batch in self._batches(file, columns, rows):
+                    frame = self._frame(batch, columns)
+                    if few and frame.schema != few[0].schema:
+                        yield self._pl.concat(few)
+                        few = []
+                    few.append(frame)
+                    if sum(one.height for one in few) >= rows // 2:
+                        yield self._pl.concat(few)
+                        few = []
+            except DataError:
+                raise
+            except Exception as error:
+                raise self._broken([(file, error)]) from None
+        if few:
+            yield self._pl.concat(few)
+
+    def _batches(self, file: Path, columns: list[str], rows: int) -> Iterator[Any]:
+        if self.is_arrow:
+            with self._pa.memory_map(str(file)) as source:
+                reader = self._pa.ipc.open_file(source)
+                for i in range(reader.num_record_batches):
+                    batch = reader.get_batch(i).select(columns)
+                    for start in range(0, batch.num_rows, rows):
+                        yield batch.slice(start, rows)
+            return
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(file, memory_map=True) as parquet:
+            yield from parquet.iter_batches(rows, columns=columns)
+
+    def _frame(self, batch: Any, columns: list[str]) -> Any:
+        frame = self._pl.from_arrow(batch.select(columns), rechunk=False)
+        return cells_as_read(frame, self.missing)
+
+
+class _TextReader(_Reader):
+    """Delimited text, whose columns get their types from a pass of their own."""
+
+    def __init__(
+        self,
+        files: list[Path],
+        missing: frozenset[str],
+        text: frozenset[str],
+        separator: str | None,
+    ) -> None:
+        super().__init__(files)
+        self._missing, self._text, self._separator = missing, text, separator
+        self._dtypes: dict[str, Any] = {}
+        names = []
+        for file in files:
+            names.append(next(iter(self._raw(file))).columns)
+        self._same_columns(names)
+        # What a column holds, all its cells say: the first pass that asks finds out.
+        self.types = dict.fromkeys(names[0])
+
+    def _raw(self, file: Path) -> Iterator[Any]:
+        for batch in read_batches(file, separator=self._separator):
+            yield batch.frame
+
+    def _found(self) -> dict[str, Any]:
+        """Return the type of every column that serves the cells of all files."""
+        if self._dtypes:
+            return self._dtypes
+        dtypes: dict[str, Any] = {}
+        for file in self.files:
+            for raw in read_ahead(self._raw(file)):
+                frame = cells_as_read(raw, self._missing, text=self._text, where=str(file))
+                for name, dtype in frame.schema.items():
+                    if frame[name].null_count() < frame.height:
+                        dtypes[name] = _wider(dtypes.get(name, dtype), dtype, f"{file}: {name}")
+        self._dtypes = dtypes
+        return dtypes
+
+    def frames(self, columns: list[str]) -> Iterator[Any]:
+        pl = import_optional("polars", "tables from files")
+        dtypes = self._found()
+        as_text = {name for name, dtype in dtypes.items() if dtype == pl.String} | self._text
+        wanted = {name: dtypes.get(name, pl.Float64) for name in columns}
+        for file in self.files:
+            for raw in self._raw(file):
+                some = raw.select(columns)
+                own = frozenset(as_text & set(columns))
+                frame = cells_as_read(some, self._missing, text=own, where=str(file))
+                yield frame.select(pl.col(name).cast(dtype) for name, dtype in wanted.items())
+
+
+def _wider(one: Any, other: Any, where: str) -> Any:
+    """Return the type that holds the cells of both, whole numbers among text being codes."""
+    pl = import_optional("polars", "tables from files")
+    if one == other:
+        return one
+    pair = {one, other}
+    if pair == {pl.Int64, pl.Float64}:
+        return pl.Float64
+    if pair == {pl.Int64, pl.String}:
+        return pl.String
+    raise DataError(
+        f"{where}: expected cells of one type in the whole column, got {one} in some rows and "
+        f"{other} in others; correct the cells, or name the column in text (--text)"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
