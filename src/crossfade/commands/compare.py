@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crossfade.commands.options import (
+    Batches,
     Data,
     Drop,
     Json,
@@ -61,6 +62,7 @@ def compare(
     missing: Missing = None,
     text: Text = None,
     separator: Separator = None,
+    batches: Batches = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Also write everything as one self-contained web page."),
@@ -89,7 +91,13 @@ def compare(
     if out is not None:
         check_installed()
     table = open_table(
-        data, target, drop=drop, missing=missing, text=text, separator=separator
+        data,
+        target,
+        drop=drop,
+        missing=missing,
+        text=text,
+        separator=separator,
+        batches=batches,
     ).named()
     chosen = None if models == "default" else models.split(",")
     with live_table() as watch:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Data, Drop, Missing, Seed, Separator, Target, Text
+from crossfade.commands.options import (
+    Batches,
+    Data,
+    Drop,
+    Missing,
+    Seed,
+    Separator,
+    Target,
+    Text,
+)
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -58,6 +67,15 @@ def fit(
     missing: Missing = None,
     text: Text = None,
     separator: Separator = None,
+    batches: Batches = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Sum on a Dask cluster: the address of its scheduler (tcp://...), or local for "
+            "processes on this machine.",
+        ),
+    ] = None,
 ) -> None:
     """Fit a model to all rows of a table and write it to a file.
 
@@ -74,16 +92,22 @@ def fit(
     import_skops()  # before hours of work and not after
     check_writable(out, "--out", data)
     table = open_table(
-        data, target, drop=drop, missing=missing, text=text, separator=separator
+        data,
+        target,
+        drop=drop,
+        missing=missing,
+        text=text,
+        separator=separator,
+        batches=batches or cluster is not None,
+        sampled=model == "best",
     ).named()
-    problem = read_problem(table.X, table.y)
-    training: dict[str, Any] = table.to_dict() | {"rows": len(table.y)}
+    training: dict[str, Any] = table.to_dict()
     lines = list(table.notes)
     if model == "best":
         _refuse_tradeoff(tradeoff, "best")
         _refuse_unknown(handle_unknown, "best")
         with live_progress(table.name) as progress:
-            label, estimator, comparison, verdict = _best(table, problem, splits, seed, progress)
+            label, estimator, comparison, verdict = _best(table, splits, seed, progress)
         training["comparison"] = comparison
         lines.append(verdict)
     else:
@@ -98,7 +122,13 @@ def fit(
             estimator.set_params(handle_unknown=handle_unknown)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(table.X, table.y)
+        if table.source is None:
+            read_problem(table.X, table.y)
+            estimator.fit(table.X, table.y)
+        else:
+            _fit_in_passes(estimator, table, cluster)
+    n_rows = len(table.y) if table.source is None else int(estimator.class_count_.sum())
+    training["rows"] = n_rows
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
@@ -123,12 +153,39 @@ def fit(
     )
     terminal.print(
         plain(
-            f"{label}, {how}, fitted to {len(table.y):,} rows of {len(about['columns']):,} "
-            f"columns, {len(about['classes'])} classes; written to {out} "
+            f"{label}, {how}, fitted to {n_rows:,} rows of {len(about['columns']):,} "
+            f"columns, {len(about['classes'])} classes{_passes(estimator)}; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
         ),
         soft_wrap=True,
     )
+
+
+def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None) -> None:
+    """Fit to rows that are read some at a time, here or on the workers of a cluster."""
+    from crossfade.classifiers.base import TradeoffClassifier
+    from crossfade.commands.output import live_progress
+    from crossfade.errors import DataError
+    from crossfade.table.cluster import joined_cluster
+
+    assert table.source is not None
+    if not isinstance(estimator, TradeoffClassifier):
+        raise DataError(
+            "--model: expected best, naive-bayes, gaussian-shared or gaussian-full for rows that "
+            f"are read some at a time, got {type(estimator).__name__}; name one of these"
+        )
+    if cluster is not None:
+        with joined_cluster(cluster):
+            estimator.fit(table.source.on_cluster())
+        return
+    with live_progress(table.name) as progress:
+        table.source.progress = progress
+        estimator.fit(table.source)
+
+
+def _passes(estimator: Any) -> str:
+    passes = getattr(estimator, "n_passes_", None)
+    return "" if passes is None else f", in {passes} passes over the rows"
 
 
 def _weights(pool: Any) -> str:
@@ -168,12 +225,14 @@ def _number(tradeoff: str | None) -> float | str | None:
 
 
 def _best(
-    table: OpenTable, problem: Any, splits: int, seed: int, progress: Any
+    table: OpenTable, splits: int, seed: int, progress: Any
 ) -> tuple[str, Any, dict[str, Any], str]:
     """Return the best model's name, the unfitted model, the scores, and the verdict's sentence."""
     from crossfade.comparison import compare
     from crossfade.comparison.models import affordable, own_models
+    from crossfade.comparison.problem import read_problem
 
+    problem = read_problem(table.X, table.y)
     models, note = affordable(own_models(), problem.data.column_kinds, len(problem.data.classes))
     result = compare(
         table.X,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Batches",
     "Data",
     "Drop",
     "Json",
@@ -29,7 +30,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A CSV, TSV or Parquet file (also .gz), or the name of a bundled data set.",
+        help="A CSV, TSV or Parquet file (also .gz), a folder or pattern of such files, or the "
+        "name of a bundled data set.",
         show_default=False,
     ),
 ]
@@ -54,6 +56,15 @@ Missing = Annotated[
 Text = Annotated[
     list[str] | None,
     typer.Option(metavar="COL", help="Column to read as text, such as a code; may be repeated."),
+]
+
+Batches = Annotated[
+    bool,
+    typer.Option(
+        "--batches",
+        help="Read the rows some at a time, also of a small file. Folders, patterns, Arrow files "
+        "and files above 1 GB (Parquet: 300 MB) always are.",
+    ),
 ]
 
 Separator = Annotated[

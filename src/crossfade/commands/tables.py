@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,8 +15,12 @@ from crossfade._checks import did_you_mean, listed
 from crossfade.comparison.problem import left_out
 from crossfade.errors import DataError
 from crossfade.evidence.comparison import TableOrigin
+from crossfade.io.scan import FileSource, scan
 
-__all__ = ["OpenTable", "open_table"]
+__all__ = ["OpenTable", "is_large", "open_table"]
+
+#: Bytes of a file above which it is read some rows at a time: text, and Parquet, which is packed.
+_LARGE_TEXT, _LARGE_PARQUET = 1_000_000_000, 300_000_000
 
 
 @dataclass(frozen=True)
@@ -25,11 +30,13 @@ class OpenTable(TableOrigin):
     `X` (n_rows, n_columns): The other columns.
     `y` (n_rows,): The target.
     `names`: Names of the columns.
+    `source`: Where the rows of a large table are read from; `X` and `y` are then an even sample.
     """
 
     X: Any
     y: Any
     names: tuple[str, ...]
+    source: FileSource | None = None
 
     def named(self) -> OpenTable:
         """Return the same with columns that have names, also where a data set is an array."""
@@ -48,11 +55,25 @@ def open_table(
     missing: Collection[str] | None = None,
     text: Collection[str] | None = None,
     separator: str | None = None,
+    batches: bool = False,
+    sampled: bool = True,
 ) -> OpenTable:
     """Open a file or a bundled data set and split off the target.
 
-    Takes drop: columns to leave out.
+    Takes drop: columns to leave out; batches: read some rows at a time also what is not large;
+    sampled: of a large table, draw the sample.
     """
+    if name not in datasets.bundled() and (batches or is_large(Path(name))):
+        label = target or "target"
+        source = scan(
+            datasets.find(name),
+            label,
+            drop=drop or (),
+            missing_values=missing or (),
+            text=text or (),
+            separator=separator,
+        )
+        return _open_large(name, label, source, sampled=sampled)
     data = datasets.load(
         name, target, missing_values=missing or (), text=text or (), separator=separator
     )
@@ -62,6 +83,30 @@ def open_table(
     if drop:
         notes.append(f"Left out as asked: {', '.join(drop)}.")
     return OpenTable(name, label, data.n_dropped, tuple(notes), X, data.y, names)
+
+
+def is_large(path: Path) -> bool:
+    """Return whether a table is read some rows at a time unasked."""
+    if path.is_dir() or (not path.exists() and any(mark in str(path) for mark in "*?[")):
+        return True
+    if path.suffix.lower() in (".arrow", ".feather", ".ipc"):
+        return True
+    most = _LARGE_PARQUET if path.suffix.lower() in (".parquet", ".pq") else _LARGE_TEXT
+    return path.is_file() and path.stat().st_size > most
+
+
+def _open_large(name: str, target: str, source: FileSource, *, sampled: bool) -> OpenTable:
+    from crossfade.commands.output import live_progress
+
+    X, y, notes = None, (), [f"The rows of {name} are read some at a time."]
+    if sampled:
+        with live_progress(name) as progress:
+            source.progress = progress
+            X, y, n_rows = source.sample()
+        source.progress = None
+        if len(y) < n_rows:
+            notes[0] = f"The figures are of {len(y):,} rows of all {n_rows:,}, drawn evenly."
+    return OpenTable(name, target, source.n_dropped, tuple(notes), X, y, source.names, source)
 
 
 def _without(

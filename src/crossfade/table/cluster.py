@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from crossfade._optional import import_optional
@@ -20,7 +20,7 @@ from crossfade.table.source import (
     rows_of,
 )
 
-__all__ = ["DaskSource", "as_source", "is_lazy", "refuse_by_row"]
+__all__ = ["DaskSource", "as_source", "is_lazy", "joined_cluster", "refuse_by_row"]
 
 Result = TypeVar("Result")
 
@@ -190,6 +190,30 @@ class _Kept(DaskSource):
     def close(self) -> None:
         self._parts = None
         self._source.close()
+
+
+@contextmanager
+def joined_cluster(address: str) -> Iterator[None]:
+    """Use the cluster with this scheduler's address, or processes here for "local"."""
+    distributed = import_optional("distributed", "Dask clusters")
+    if address != "local" and "://" not in address:
+        raise DataError(
+            f"--cluster: expected local or an address such as tcp://10.0.0.1:8786, got {address!r}"
+            "; a scheduler prints its own when it starts"
+        )
+    with ExitStack() as stack:
+        try:
+            where = address
+            if address == "local":
+                own = distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)
+                where = stack.enter_context(own)
+            stack.enter_context(distributed.Client(where, timeout=10))
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(
+                f"--cluster: expected a scheduler at {address}, got no answer "
+                f"({type(error).__name__}); start one with: dask scheduler"
+            ) from None
+        yield
 
 
 def _whole_rows(X: Any) -> Any:

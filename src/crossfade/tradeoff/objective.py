@@ -471,11 +471,13 @@ class TradeoffObjective:
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
     def curvature_product(self, theta: Floats) -> Callable[[Floats], Floats]:
-        """Return v ↦ H v, a product one pass over the rows.
+        """Return v ↦ H v, a product one pass over the rows: their sample, if they are not at hand.
 
         Where a factor's A is not counted once a row, its curvature is left out where it is
         negative: of documents it is none but far from the optimum.
         """
+        if self.rows.is_part:
+            return self.sampled(1.0).curvature_product(theta)
         passes, density = self.passes, self.density
         lam, total = self.tradeoff, passes.total
         by_words = self._penalises_words

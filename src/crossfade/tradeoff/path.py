@@ -149,6 +149,13 @@ def minimise(
         return replace(solution, theta=np.append(solution.theta, np.zeros(objective.passes.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
+    if cold and objective.rows.is_part:
+        # A pass over rows that are not at hand takes longest: their sample goes ahead.
+        near = minimise(objective.sampled(1.0), start, tol=1e-6, cold=True).theta
+        solution = minimise(objective, near, tol=tol, max_iter=max_iter)
+        if np.isfinite(solution.value):
+            return solution
+        cold = False
     sparse = objective.density.reads_words
     newton_tol = tol or (1e-8 if objective.has_missing or sparse else 1e-10)
     if cold and objective.has_gaps and objective.tradeoff < _LAST_WITH_MISSING:
