@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class ClusterError(RuntimeError):
+class ClusterError(ConnectionError):
     """The cluster that holds the rows is gone, or lost them; nothing was fitted."""
 
 

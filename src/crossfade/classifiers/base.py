@@ -36,7 +36,7 @@ from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.table.read import check_same_columns
 from crossfade.table.source import RowSource
-from crossfade.table.survey import Encoder, survey
+from crossfade.table.survey import SAMPLE_ROWS, Encoder, survey
 from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
@@ -226,7 +226,13 @@ class TradeoffClassifier(FittedViews, ABC):
         source = as_source(X, y)
         if source is not None:
             refuse_by_row(sample_weight=sample_weight, groups=groups)
-            return *self._read_source(source), None, None
+            components = getattr(self, "components", 1)
+            if components > 1:
+                raise DataError(
+                    f"components: expected 1 for rows that are read in parts, got {components}; "
+                    "fit mixtures to a table in memory"
+                )
+            return self._read_source(source)
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -280,7 +286,7 @@ class TradeoffClassifier(FittedViews, ABC):
 
     def _read_source(
         self, source: RowSource
-    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice]]:
+    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], None, ByFold | None]:
         """Return the rows of a source, their schema and the columns' densities."""
         table = source.head().table
         declared = self._declared_kinds(table)
@@ -300,6 +306,9 @@ class TradeoffClassifier(FittedViews, ABC):
 
         rows = coded(schema)
         choices = self._choices(schema, rows)
+        by_fold = None
+        if rows.n_samples <= SAMPLE_ROWS:  # the sample is all of them: as in memory
+            by_fold = self._choice_by_fold(schema, rows.at_hand, None, choices)
         better = kinds_of(choices, schema.kinds)
         if better:
             schema = survey(source, better).schema(source, better)
@@ -308,7 +317,7 @@ class TradeoffClassifier(FittedViews, ABC):
         self.__dict__.pop("_cells", None)  # what batches would have to agree with is not known
         self.schema_, self._table_library = schema, table_library(table)
         check_same_columns(self, table, reset=True)
-        return rows, schema, choices
+        return rows, schema, choices, None, by_fold
 
     def _choice_by_fold(
         self,

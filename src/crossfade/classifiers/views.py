@@ -21,6 +21,7 @@ from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.table import Schema, read_features
+from crossfade.table.cluster import part_by_part
 from crossfade.table.decoding import decoded_table
 from crossfade.table.documents import block_of
 from crossfade.tradeoff.binding import has_missing_cells
@@ -88,6 +89,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
             refuse_cells(values, matrix[:, : self.n_features_in_], self.schema_.names)
         return values
 
+    @part_by_part
     def predict_proba(self, X: Any) -> Floats:
         """Return the posterior probability of each class.
 
@@ -98,11 +100,13 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         ----------
         X : data frame or array-like of shape (n_samples, n_features)
             Missing cells are left out of the product; a row without any cell gets the prior.
+            Files opened by :func:`crossfade.io.scan` are read some rows at a time.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``.
+            Columns in the order of ``classes_``. A lazy dask array for a Dask collection, as of
+            every method that returns something for each row.
         """
         return self._posterior(self._encoded(X))
 
@@ -110,12 +114,14 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix), matrix)
 
+    @part_by_part
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
         matrix = self._encoded(X)
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix, log=True), matrix)
 
+    @part_by_part
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,).
 
@@ -129,6 +135,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         ]
         return self.classes_[np.concatenate(codes)]
 
+    @part_by_part
     def decision_function(self, X: Any) -> Floats:
         """Return log-odds of the second class (two classes), else log-posteriors per class.
 
@@ -141,6 +148,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
             return log_posterior[:, 1] - log_posterior[:, 0]
         return log_posterior
 
+    @part_by_part
     def joint_log_likelihood(self, X: Any) -> Floats:
         """Return log p(x, y = k) = log p_k f_k(x), shape (n_samples, n_classes), in nats.
 
@@ -157,6 +165,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.whole.scorer.all_rows(matrix, joint=True), matrix)
 
+    @part_by_part
     def score_samples(self, X: Any) -> Floats:
         """Return log p(x) = log Σ_k p_k f_k(x), shape (n_samples,), in nats.
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
+
+import numpy as np
 
 from crossfade._optional import import_optional
 from crossfade.blocks import threads
@@ -20,7 +23,7 @@ from crossfade.table.source import (
     rows_of,
 )
 
-__all__ = ["DaskSource", "as_source", "is_lazy", "joined_cluster", "refuse_by_row"]
+__all__ = ["DaskSource", "as_source", "is_lazy", "joined_cluster", "part_by_part", "refuse_by_row"]
 
 Result = TypeVar("Result")
 
@@ -44,6 +47,59 @@ def as_source(X: Any, y: Any) -> RowSource | None:
             f"X: expected a Dask collection where y is one, got {type(X).__name__}; use y.compute()"
         )
     return None
+
+
+def part_by_part(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Make a method of a table take sources and Dask collections: part by part, lazily there."""
+
+    @functools.wraps(method)
+    def of_any(self: Any, X: Any) -> Any:
+        if isinstance(X, RowSource):
+            parts: list[Any] = []
+
+            def keep(part: Part) -> None:
+                parts.append(method(self, part.table))
+
+            X.reduce(keep, lambda one, other: None)
+            if not parts:
+                raise no_rows()
+            return np.concatenate(parts)
+        return _lazily(self, method, X) if is_lazy(X) else method(self, X)
+
+    return of_any
+
+
+def _lazily(model: Any, method: Callable[[Any, Any], Any], X: Any) -> Any:
+    """Return a dask array of what a method makes of each partition."""
+    dask = import_optional("dask", "Dask collections")
+    array = import_optional("dask.array", "Dask collections")
+    tables = _delayed(_whole_rows(X))
+    shape, dtype = _result_of(model, method.__name__)
+    call = dask.delayed(_of_table, pure=False, traverse=False)
+    kept = dask.delayed(model, pure=False, traverse=False)
+    chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(tables)
+    blocks = [
+        array.from_delayed(call(kept, method.__name__, table), (n, *shape), dtype)
+        for table, n in zip(tables, chunks, strict=True)
+    ]
+    return array.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def _result_of(model: Any, name: str) -> tuple[tuple[int, ...], Any]:
+    """Return the shape of a row's result, and its type."""
+    n_classes = model.classes_.size
+    if name == "predict":
+        return (), model.classes_.dtype
+    alone = name == "score_samples" or (name == "decision_function" and n_classes == 2)
+    return () if alone else (n_classes,), np.dtype(np.float64)
+
+
+def _of_table(model: Any, name: str, table: Any) -> Any:
+    if not rows_of(table):
+        shape, dtype = _result_of(model, name)
+        return np.empty((0, *shape), dtype)
+    with threads(1):
+        return getattr(model, name)(table)
 
 
 def refuse_by_row(**given: Any) -> None:
@@ -81,6 +137,8 @@ class DaskSource(RowSource):
         self._collections = X, y
         self._parts: list[Any] | None = None
         self._lengths: list[int] = []
+        self._held: Any = None
+        self._head: Part | None = None
 
     # -- partitions ------------------------------------------------------------------------------
 
@@ -104,6 +162,7 @@ class DaskSource(RowSource):
         """Return a table and its labels for every part, on the workers."""
         X, y = self._collections
         kept = self._dask.persist(*([_whole_rows(X)] if y is None else [_whole_rows(X), y]))
+        self._held = kept  # the workers forget what nobody here holds
         tables = _delayed(kept[0])
         labels = [None] * len(tables) if y is None else _delayed(kept[1])
         if len(labels) != len(tables):
@@ -128,10 +187,12 @@ class DaskSource(RowSource):
     def head(self) -> Part:
         parts = self._parts if self._parts is not None else self._started()
         for part, length in zip(parts, self._lengths, strict=True):
-            if length:
+            if length and self._head is None:
                 with _named_errors():
-                    return self._delay(first_rows)(part).compute()
-        raise no_rows()
+                    self._head = self._delay(first_rows)(part).compute()
+        if self._head is None:
+            raise no_rows()
+        return self._head
 
     def reduce(
         self,
@@ -163,14 +224,14 @@ class DaskSource(RowSource):
         return _Kept(self, function)
 
     def close(self) -> None:
-        self._parts = None
+        self._parts = self._held = None
 
 
 class _Kept(DaskSource):
     """What a function makes of the parts of another source, kept by the workers."""
 
     def __init__(self, source: DaskSource, function: Callable[[Part], Part]) -> None:
-        self._dask, self._source = source._dask, source
+        self._dask, self._source, self._head = source._dask, source, None
         self.names, self.has_names = source.names, source.has_names
         self.n_rows, self._lengths = source.n_rows, source._lengths
         code = self._packed(function)

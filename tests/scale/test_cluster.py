@@ -1,0 +1,205 @@
+"""The same fits on a Dask cluster: two real worker processes, of which one is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+from crossfade import ClusterError, DataError, NaiveBayes
+from crossfade.io import scan
+from crossfade.io.reading import read_table
+from crossfade.table import cluster as cluster_module
+from crossfade.table.source import MemorySource
+from tests.scale.tables import mixed_table
+
+dd = pytest.importorskip("dask.dataframe")
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what Dask says of itself
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        warnings.catch_warnings(),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        warnings.simplefilter("ignore")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return mixed_table(21_000).to_pandas()
+
+
+@pytest.fixture(scope="module")
+def collection(client, frame):
+    """Unknown divisions, and an empty partition among the others."""
+    parts = [dd.from_pandas(frame[a:b], npartitions=1) for a, b in ((0, 9_000), (9_000, 9_000))]
+    parts.append(dd.from_pandas(frame[9_000:], npartitions=3, sort=False))
+    return dd.concat(parts).clear_divisions()
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.0, "auto"])
+def test_a_data_frame_on_the_cluster(collection, frame, tradeoff):
+    X, y = frame.drop(columns="y"), frame["y"]
+    fitted = NaiveBayes(tradeoff=tradeoff).fit(collection[list(X.columns)], collection["y"])
+    same = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(X, y))
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    assert fitted.schema_ == same.schema_
+    np.testing.assert_allclose(fitted.predict_proba(X), same.predict_proba(X), atol=tolerance)
+    if tradeoff == 1.0:
+        whole = NaiveBayes(tradeoff=1).fit(X, y)
+        np.testing.assert_allclose(fitted.predict_proba(X), whole.predict_proba(X), atol=1e-10)
+    # Its posteriors are lazy, and those of each partition on its own.
+    lazy = fitted.predict_proba(collection[list(X.columns)])
+    assert hasattr(lazy, "__dask_graph__")
+    np.testing.assert_allclose(lazy.compute(), fitted.predict_proba(X), atol=1e-12)
+    decided = fitted.predict(collection[list(X.columns)]).compute()
+    np.testing.assert_array_equal(decided, fitted.predict(X))
+
+
+def test_an_array_on_the_cluster(client):
+    rng = np.random.default_rng(1)
+    codes = rng.integers(2, size=4_000)
+    X = rng.normal(size=(4_000, 6)) + codes[:, None]
+    chunked = da.from_array(X, chunks=(900, 4))
+    fitted = NaiveBayes(tradeoff=1).fit(chunked, da.from_array(codes, chunks=900))
+    whole = NaiveBayes(tradeoff=1).fit(X, codes)
+    np.testing.assert_allclose(fitted.predict_proba(X), whole.predict_proba(X), atol=1e-10)
+    np.testing.assert_allclose(
+        fitted.predict_proba(chunked).compute(), whole.predict_proba(X), atol=1e-10
+    )
+
+
+def test_titanic_in_files_that_workers_read(client, shared_data, tmp_path):
+    frame = read_table(shared_data / "mixed" / "titanic.csv")
+    for number, start in enumerate(range(0, frame.height, 400)):
+        frame[start : start + 400].write_parquet(tmp_path / f"{number}.parquet")
+    X = frame.drop("target")
+    for tradeoff in (1.0, "auto"):
+        fitted = NaiveBayes(tradeoff=tradeoff).fit(scan(tmp_path, "target").on_cluster())
+        whole = NaiveBayes(tradeoff=tradeoff).fit(X, frame["target"])
+        tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+        np.testing.assert_allclose(fitted.predict_proba(X), whole.predict_proba(X), atol=tolerance)
+
+
+def test_classes_and_categories_of_one_partition_only(client):
+    import pandas as pd
+
+    parts = [
+        pd.DataFrame({"c": ["u", "v"], "x": [1, 2], "y": [0, 0]}),
+        pd.DataFrame({"c": ["u", "w"], "x": [0.5, 4.0], "y": [1, 0]}),
+    ]
+    lazy = dd.concat([dd.from_pandas(part, npartitions=1) for part in parts])
+    fitted = NaiveBayes(tradeoff=1).fit(lazy, "y")
+    whole = pd.concat(parts)
+    same = NaiveBayes(tradeoff=1).fit(whole[["c", "x"]], whole["y"])
+    np.testing.assert_allclose(
+        fitted.predict_proba(whole[["c", "x"]]), same.predict_proba(whole[["c", "x"]]), atol=1e-12
+    )
+
+
+def test_collections_that_do_not_belong_together_are_refused(collection, frame):
+    with pytest.raises(DataError, match=r"^y: expected a Dask collection where X is one"):
+        NaiveBayes().fit(collection[["level"]], frame["y"])
+    with pytest.raises(DataError, match=r"^X: expected a Dask collection where y is one"):
+        NaiveBayes().fit(frame[["level"]], collection["y"])
+    with pytest.raises(DataError, match=r"^y: expected the 5 partitions of X, got 2"):
+        NaiveBayes().fit(collection[["level"]], collection["y"].repartition(npartitions=2))
+    with pytest.raises(DataError, match=r"^y: expected the name of a column, got 'z'"):
+        NaiveBayes().fit(collection, "z")
+
+
+def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collection, frame):
+    X = frame.drop(columns="y")
+    columns = list(X.columns)
+    fitted = NaiveBayes(tradeoff=0.5).fit(collection[columns], collection["y"])
+    own, passes = cluster_module.DaskSource.reduce, []
+
+    def killing(source, function, join, columns=None):
+        passes.append(1)
+        if len(passes) == 4:
+            processes = client.run(os.getpid)
+            victim = sorted(processes.values())[0]
+            # While the sums are under way.
+            threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start()
+        return own(source, function, join, columns)
+
+    cluster_module.DaskSource.reduce = killing
+    try:
+        again = NaiveBayes(tradeoff=0.5).fit(collection[columns], collection["y"])
+    finally:
+        cluster_module.DaskSource.reduce = own
+    assert len(passes) > 4
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    client.wait_for_workers(2, timeout=30)
+
+
+def test_a_scheduler_that_goes_away_is_said_and_nothing_is_half_fitted(tmp_path, frame):
+    file = tmp_path / "scheduler.json"
+    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    scheduler = subprocess.Popen(
+        [*start, "--port", "0", "--scheduler-file", str(file)],
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(300):
+            if file.exists() and file.read_text():
+                break
+            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file), set_as_default=True) as client:
+            address = client.scheduler.address
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny"],
+                stderr=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+            try:
+                client.wait_for_workers(1, timeout=60)
+                X = frame.drop(columns="y")
+                model = NaiveBayes(tradeoff=1).fit(X[:500], frame["y"][:500])
+                before = vars(model).copy()
+                lazy = dd.from_pandas(frame, npartitions=3)
+                own = cluster_module.DaskSource.reduce
+
+                def killing(source, function, join, columns=None):
+                    scheduler.kill()
+                    return own(source, function, join, columns)
+
+                cluster_module.DaskSource.reduce = killing
+                try:
+                    with pytest.raises(ClusterError, match=r"^the cluster: expected the sums of"):
+                        model.fit(lazy, "y")
+                finally:
+                    cluster_module.DaskSource.reduce = own
+                assert vars(model) == before
+            finally:
+                worker.kill()
+                worker.wait()
+    finally:
+        scheduler.kill()
+        scheduler.wait()
+
+
+def test_polars_parts_survive_the_journey():
+    # Parts read from files by workers are polars frames, which travel by pickle.
+    import cloudpickle
+
+    part = pl.DataFrame({"x": [1.0, None]})
+    assert cloudpickle.loads(cloudpickle.dumps(part)).equals(part)

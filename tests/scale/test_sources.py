@@ -1,0 +1,345 @@
+"""A fit does not know where its rows are: in memory, in files or on a cluster."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade.blocks import Together, read_ahead
+from crossfade.io import scan
+from crossfade.io.reading import read_table
+from crossfade.table import survey as survey_module
+from crossfade.table.source import MemorySource
+from crossfade.table.survey import SAMPLE_ROWS, Drawing, drawn_rows, row_keys
+from tests.scale.tables import mixed_table
+
+
+def write(frame, folder, n_files, *, suffix="parquet"):
+    """Write consecutive rows of a table to so many files."""
+    folder.mkdir()
+    edges = np.linspace(0, frame.height, n_files + 1).astype(int)
+    for number, (start, stop) in enumerate(itertools.pairwise(edges)):
+        part, name = frame[int(start) : int(stop)], folder / f"part-{number:02d}.{suffix}"
+        {"parquet": part.write_parquet, "arrow": part.write_ipc, "csv": part.write_csv}[suffix](
+            name
+        )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def table():
+    """More rows than a sample has, with missing cells, categories, counts and booleans."""
+    return mixed_table(22_000)
+
+
+@pytest.fixture(scope="module")
+def folder(table, tmp_path_factory):
+    return write(table, tmp_path_factory.mktemp("table") / "parts", 7)
+
+
+def posterior(model, frame):
+    return model.predict_proba(frame.drop("y"))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
+def test_files_give_the_generative_fit_of_the_table(table, tmp_path, suffix):
+    source = scan(write(table, tmp_path / "parts", 5, suffix=suffix))
+    fitted = NaiveBayes(tradeoff=1).fit(source, "y")
+    whole = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"])
+    assert fitted.schema_ == whole.schema_
+    np.testing.assert_array_equal(fitted.class_count_, whole.class_count_)
+    np.testing.assert_allclose(posterior(fitted, table), posterior(whole, table), atol=1e-10)
+    np.testing.assert_allclose(
+        fitted.parameters_.natural, whole.parameters_.natural, rtol=1e-10, atol=1e-10
+    )
+    assert fitted.n_passes_ == 2
+
+
+@pytest.mark.parametrize("tradeoff", [0.5, 0.0])
+@pytest.mark.parametrize("complete", [True, False])
+def test_files_give_the_optimum_of_the_table(table, folder, tradeoff, complete):
+    columns = ["tail", "grade", "count", "flag"] if complete else None
+    fitted = NaiveBayes(tradeoff=tradeoff)
+    whole = NaiveBayes(tradeoff=tradeoff)
+    frame = table.select([*columns, "y"]) if complete else table
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # λ = 1e-4 stands for 0 where cells are missing
+        fitted.fit(scan(folder, columns=columns), "y")
+        whole.fit(frame.drop("y"), frame["y"])
+    assert fitted.solution_.converged
+    np.testing.assert_allclose(posterior(fitted, frame), posterior(whole, frame), atol=1e-6)
+    if complete:
+        assert fitted.n_passes_ <= 8
+
+
+@pytest.mark.parametrize("tradeoff", ["auto", "best"])
+def test_a_sample_chooses_and_all_rows_are_fitted(table, folder, tradeoff):
+    of_files = NaiveBayes(tradeoff=tradeoff).fit(scan(folder), "y")
+    in_memory = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(table, "y", size=3_001))
+    np.testing.assert_allclose(posterior(of_files, table), posterior(in_memory, table), atol=1e-6)
+    assert f"chosen on {SAMPLE_ROWS:,} rows of all {table.height:,}" in of_files.selection_
+    assert of_files.class_count_.sum() == table.height
+
+
+def test_what_is_no_larger_than_a_sample_is_fitted_as_in_memory(shared_data, tmp_path):
+    frame = read_table(shared_data / "mixed" / "titanic.csv").rename({"target": "y"})
+    source = scan(write(frame, tmp_path / "parts", 4))
+    for tradeoff in (1.0, "auto"):
+        fitted = NaiveBayes(tradeoff=tradeoff).fit(source, "y")
+        whole = NaiveBayes(tradeoff=tradeoff).fit(frame.drop("y"), frame["y"])
+        tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+        np.testing.assert_allclose(
+            posterior(fitted, frame), posterior(whole, frame), atol=tolerance
+        )
+        assert fitted.density_report_ == whole.density_report_
+
+
+@pytest.mark.parametrize("covariance", ["shared", "full"])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.0])
+def test_a_discriminant_from_files(table, folder, covariance, tradeoff):
+    columns = ["tail", "count", "flag"]
+    fitted = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(
+        scan(folder, columns=columns), "y"
+    )
+    frame = table.select([*columns, "y"])
+    whole = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(frame.drop("y"), frame["y"])
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    np.testing.assert_allclose(posterior(fitted, frame), posterior(whole, frame), atol=tolerance)
+
+
+def test_batches_give_what_the_source_gives(table, folder):
+    frame = table.drop("count", "flag")
+    batches = NaiveBayes(tradeoff=1)
+    for start in range(0, frame.height, 4_000):
+        part = frame[start : start + 4_000]
+        batches.partial_fit(part.drop("y"), part["y"])
+    fitted = NaiveBayes(tradeoff=1).fit(scan(folder, drop=["count", "flag"]), "y")
+    np.testing.assert_allclose(posterior(fitted, frame), posterior(batches, frame), atol=1e-10)
+
+
+def test_class_weights_are_those_of_the_table(table, folder):
+    for weights in ("balanced", {"a": 3.0}):
+        fitted = NaiveBayes(tradeoff=0.5, class_weight=weights).fit(scan(folder), "y")
+        whole = NaiveBayes(tradeoff=0.5, class_weight=weights).fit(table.drop("y"), table["y"])
+        np.testing.assert_allclose(fitted.class_count_, whole.class_count_)
+        np.testing.assert_allclose(posterior(fitted, table), posterior(whole, table), atol=1e-6)
+
+
+def test_later_batches_add_to_a_fit_from_files(table, folder):
+    fitted = NaiveBayes(tradeoff=1).fit(scan(folder), "y").partial_fit(table.drop("y"), table["y"])
+    twice = NaiveBayes(tradeoff=1).fit(
+        pl.concat([table, table]).drop("y"), pl.concat([table, table])["y"]
+    )
+    np.testing.assert_allclose(posterior(fitted, table), posterior(twice, table), atol=1e-10)
+
+
+# -- the sample ------------------------------------------------------------------------------------
+
+
+def sample_of(codes, size, parts):
+    counts = np.bincount(codes)
+    drawing = Drawing.of(counts, size)
+    numbers = np.arange(codes.size, dtype=np.float64)[:, None]
+    from crossfade.table.source import Part
+
+    edges = np.linspace(0, codes.size, parts + 1).astype(int)
+    pieces = [drawing(Part(numbers[a:b], codes[a:b], int(a))) for a, b in itertools.pairwise(edges)]
+    joined = pieces[0]
+    for piece in pieces[1:]:
+        joined = joined.joined(piece)
+    X, own = drawn_rows(joined, size)
+    assert (codes[X[:, 0].astype(int)] == own).all()
+    return X[:, 0].astype(int)
+
+
+def test_the_sample_is_even_and_does_not_depend_on_the_parts():
+    codes = np.zeros(200_000, dtype=np.int64)
+    sample = sample_of(codes, 5_000, 1)
+    assert sample.size == 5_000
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(sample, sample_of(codes, 5_000, 37))
+    # Each of 50 stretches holds 100 on average, with the spread of a draw.
+    held = np.histogram(sample, 50, (0, 200_000))[0]
+    assert 0.5 < held.var() / 100 < 1.6
+    keys = row_keys(0, 100_000).astype(np.float64) / 2.0**64
+    assert abs(np.corrcoef(keys[:-1], keys[1:])[0, 1]) < 0.02
+
+
+def test_a_rare_class_has_rows_in_the_sample():
+    codes = np.zeros(300_000, dtype=np.int64)
+    codes[[5, 299_000]] = 1
+    codes[1_000:1_040] = 2
+    sample = sample_of(codes, 2_000, 11)
+    assert sample.size == 2_000
+    assert {5, 299_000} <= set(sample.tolist())
+    assert (codes[sample] == 2).sum() >= 10
+
+
+# -- what a part lacks, and what is refused --------------------------------------------------------
+
+
+def parts_of(folder, *frames):
+    folder.mkdir()
+    for number, frame in enumerate(frames):
+        frame.write_parquet(folder / f"{number}.parquet")
+    return scan(folder)
+
+
+def test_parts_may_lack_classes_categories_and_rows(tmp_path):
+    frames = [
+        pl.DataFrame({"c": ["u", "v"], "x": [1.0, 2.0], "y": [0, 0]}),
+        pl.DataFrame(schema={"c": pl.String, "x": pl.Float64, "y": pl.Int64}),
+        pl.DataFrame({"c": [None, "w"], "x": [0.5, None], "y": [1, 1]}),
+    ]
+    fitted = NaiveBayes(tradeoff=1).fit(parts_of(tmp_path / "parts", *frames), "y")
+    whole = pl.concat(frames)
+    same = NaiveBayes(tradeoff=1).fit(whole.drop("y"), whole["y"])
+    assert fitted.schema_ == same.schema_
+    np.testing.assert_allclose(posterior(fitted, whole), posterior(same, whole), atol=1e-12)
+
+
+def test_parts_may_differ_in_dtype(tmp_path):
+    frames = [
+        pl.DataFrame({"x": [1, 2, 9], "y": ["a", "b", "a"]}, schema={"x": pl.Int8, "y": pl.String}),
+        pl.DataFrame({"x": [0.5, 4.0, 2.0], "y": ["b", "b", "a"]}),
+        pl.DataFrame({"x": [None, None], "y": ["b", "a"]}, schema={"x": pl.Null, "y": pl.String}),
+    ]
+    fitted = NaiveBayes(tradeoff=1).fit(parts_of(tmp_path / "parts", *frames), "y")
+    whole = pl.concat(frames, how="vertical_relaxed")
+    same = NaiveBayes(tradeoff=1).fit(whole.drop("y"), whole["y"])
+    np.testing.assert_allclose(posterior(fitted, whole), posterior(same, whole), atol=1e-12)
+
+
+def test_rows_without_a_label_are_left_out_and_counted(table, tmp_path):
+    holes = table.with_columns(
+        pl.when(pl.int_range(pl.len()) % 10 == 3).then(None).otherwise(pl.col("y")).alias("y")
+    )
+    source = scan(write(holes, tmp_path / "parts", 3), "y")
+    fitted = NaiveBayes(tradeoff=1).fit(source)
+    kept = holes.drop_nulls("y")
+    assert source.n_dropped == holes.height - kept.height
+    whole = NaiveBayes(tradeoff=1).fit(kept.drop("y"), kept["y"])
+    np.testing.assert_allclose(posterior(fitted, kept), posterior(whole, kept), atol=1e-10)
+
+
+@pytest.mark.parametrize("spoil", ["footer", "pages"])
+def test_a_damaged_file_among_forty_is_named(table, tmp_path, spoil):
+    folder = write(table, tmp_path / "parts", 40)
+    file = folder / "part-17.parquet"
+    data = bytearray(file.read_bytes())
+    data[100:900] = bytes(800)
+    file.write_bytes(b"PAR1" + bytes(400) if spoil == "footer" else bytes(data))
+    model = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"])
+    before = posterior(model, table)
+    with pytest.raises(DataError) as caught:
+        model.fit(scan(folder), "y")
+    assert str(caught.value).startswith(f"{file}: expected a Parquet file, got something else (")
+    assert str(caught.value).endswith(
+        "; the other 39 of 40 files can be read: write again what is damaged, or leave it out"
+    )
+    np.testing.assert_array_equal(posterior(model, table), before)
+
+
+def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
+    with pytest.raises(DataError, match=r"^sample_weight: expected none for rows that are read"):
+        NaiveBayes().fit(scan(folder), "y", sample_weight=np.ones(table.height))
+    with pytest.raises(DataError, match=r"^y: expected the name of a column, got 'z'; the columns"):
+        NaiveBayes().fit(scan(folder), "z")
+    with pytest.raises(DataError, match=r"^y: expected the name of the column of labels in the"):
+        NaiveBayes().fit(scan(folder), table["y"])
+    with pytest.raises(DataError, match=r"^components: expected 1 for rows that are read in parts"):
+        GaussianDiscriminant(components=2).fit(scan(folder, columns=["tail"]), "y")
+    with pytest.raises(DataError, match=r"^path: expected table files .* got none in"):
+        scan(tmp_path)
+    texts = pl.DataFrame({"t": [f"some words of number {i}" for i in range(40)], "y": [0, 1] * 20})
+    with pytest.raises(DataError, match=r"^X: column 't': expected no free text in rows"):
+        NaiveBayes().fit(parts_of(tmp_path / "texts", texts), "y")
+    mixed = [pl.DataFrame({"x": [1.5], "y": [0]}), pl.DataFrame({"x": ["u"], "y": [1]})]
+    with pytest.raises(DataError, match=r"^X: column 'x': expected cells of one type in all"):
+        NaiveBayes().fit(parts_of(tmp_path / "mixed", *mixed), "y")
+    other = [pl.DataFrame({"x": [1.5], "y": [0]}), pl.DataFrame({"z": [1.5], "y": [1]})]
+    with pytest.raises(DataError, match=r"1\.parquet: expected the columns of .*0\.parquet, but"):
+        parts_of(tmp_path / "other", *other)
+    one = pl.DataFrame({"x": [1.5, 2.0], "y": [0, 0]})
+    with pytest.raises(DataError, match=r"^y: expected at least 2 classes, got 1 class \(0 in all"):
+        NaiveBayes().fit(parts_of(tmp_path / "one", one), "y")
+
+
+def test_too_many_texts_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(survey_module, "_MOST_TEXTS", 50)
+    frame = pl.DataFrame({"id": [f"n{i}" for i in range(120)], "y": [0, 1] * 60})
+    with pytest.raises(DataError, match=r"expected at most 50 different texts, got more; drop"):
+        NaiveBayes().fit(MemorySource(frame, "y", size=30))
+
+
+# -- passes ----------------------------------------------------------------------------------------
+
+
+def test_fits_that_go_on_together_share_their_passes():
+    taken = []
+
+    def take(functions):
+        taken.append(len(functions))
+        return [function() for function in functions]
+
+    together = Together(take)
+
+    def fit(steps):
+        return [together.total(lambda k=k: (steps, k)) for k in range(steps)]
+
+    assert together.map(fit, [3, 1, 2]) == [[(n, k) for k in range(n)] for n in (3, 1, 2)]
+    assert taken == [3, 2, 1]
+
+
+def test_an_error_in_a_common_pass_reaches_every_fit():
+    together = Together(lambda functions: [1 / 0 for _ in functions])
+    reached = []
+
+    def fit(number):
+        try:
+            together.total(lambda: None)
+        except ZeroDivisionError:
+            reached.append(number)
+            raise
+
+    with pytest.raises(ZeroDivisionError):
+        together.map(fit, [1, 2, 3])
+    assert sorted(reached) == [1, 2, 3]
+
+
+def test_what_is_read_ahead_stops_when_it_is_not_wanted():
+    made = []
+
+    def items():
+        for number in range(1_000):
+            made.append(number)
+            yield number
+
+    for item in read_ahead(items()):
+        if item == 3:
+            break
+    assert len(made) < 20
+
+    def broken():
+        yield 1
+        raise DataError("no more")
+
+    with pytest.raises(DataError, match="no more"):
+        list(read_ahead(broken()))
+
+
+def test_pandas_frames_are_sources_too():
+    frame = pd.DataFrame({"x": [0.0, 1.0, np.nan, 4.0], "y": ["u", "v", "u", "v"]})
+    fitted = NaiveBayes(tradeoff=1).fit(MemorySource(frame, "y", size=3))
+    whole = NaiveBayes(tradeoff=1).fit(frame[["x"]], frame["y"])
+    np.testing.assert_allclose(
+        fitted.predict_proba(frame[["x"]]), whole.predict_proba(frame[["x"]]), atol=1e-12
+    )
+    assert list(fitted.feature_names_in_) == ["x"]
