@@ -247,7 +247,7 @@ class FileSource(PartedSource):
                 trimmed()
             return part.labels.len()
 
-        n_rows = self.reduce(draw, operator.add)
+        n_rows = self.reduce_parts(draw, operator.add)
         if n_rows is None:
             raise no_rows()
         trimmed()

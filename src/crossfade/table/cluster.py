@@ -60,7 +60,7 @@ def part_by_part(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
             def keep(part: Part) -> None:
                 parts.append(method(self, part.table))
 
-            X.reduce(keep, lambda one, other: None)
+            X.reduce_parts(keep, lambda one, other: None)
             if not parts:
                 raise no_rows()
             return np.concatenate(parts)
@@ -194,7 +194,7 @@ class DaskSource(RowSource):
             raise no_rows()
         return self._head
 
-    def reduce(
+    def reduce_parts(
         self,
         function: Callable[[Part], Result],
         join: Callable[[Result, Result], Result],

@@ -199,6 +199,11 @@ def _refuse_other_containers(X: Any) -> None:
             f"X: expected a data frame or an array, got a lazy frame ({type(X).__name__}); "
             "use X.collect()"
         )
+    if hasattr(X, "__dask_graph__") or hasattr(X, "reduce_parts"):
+        raise DataError(
+            f"X: expected a table in memory, got {type(X).__name__}, whose rows come in parts; "
+            "NaiveBayes and GaussianDiscriminant fit to these: use one of them, or read the table"
+        )
     if isinstance(X, (str, bytes)) or X is None or isinstance(X, dict):
         remedy = "use pandas.DataFrame(X)" if isinstance(X, dict) else "read the table first"
         raise DataError(f"X: expected a data frame or a 2-D array, got {show(X)}; {remedy}")

@@ -72,7 +72,7 @@ class RowSource(ABC):
         return {}
 
     @abstractmethod
-    def reduce(
+    def reduce_parts(
         self,
         function: Callable[[Part], Result],
         join: Callable[[Result, Result], Result],
@@ -116,14 +116,14 @@ class _Mapped(RowSource):
     def n_passes(self) -> int:  # type: ignore[override]
         return self._source.n_passes
 
-    def reduce(
+    def reduce_parts(
         self,
         function: Callable[[Part], Result],
         join: Callable[[Result, Result], Result],
         columns: Sequence[int] | None = None,
     ) -> Result | None:
         own = self._function
-        return self._source.reduce(lambda part: function(own(part)), join, columns)
+        return self._source.reduce_parts(lambda part: function(own(part)), join, columns)
 
     def head(self) -> Part:
         return self._function(self._source.head())
@@ -139,7 +139,7 @@ class PartedSource(RowSource):
     def parts(self, columns: Sequence[int] | None) -> Any:
         """Yield :class:`Part` after part."""
 
-    def reduce(
+    def reduce_parts(
         self,
         function: Callable[[Part], Result],
         join: Callable[[Result, Result], Result],

@@ -255,7 +255,7 @@ def survey(source: RowSource, declared: Any = None, *, labelled: bool = True) ->
         if j not in settled or kinds[j] in ("categorical", "boolean", "text")
     ]
     surveyor = _Surveyor(source.names, source.has_names, tuple(looked), declared, labelled)
-    found = source.reduce(surveyor, _joined, looked)
+    found = source.reduce_parts(surveyor, _joined, looked)
     if found is None:
         raise no_rows()
     return found

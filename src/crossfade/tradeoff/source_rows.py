@@ -35,7 +35,7 @@ class _Passes:
     def sample(self) -> LabelledRows:
         """An even sample of the rows."""
         if self._sample is None:
-            self._keep(self.parts.reduce(self._drawing, _joined))
+            self._keep(self.parts.reduce_parts(self._drawing, _joined))
         assert self._sample is not None
         return self._sample
 
@@ -55,7 +55,7 @@ class _Passes:
         def join(one: Any, other: Any) -> Any:
             return add_sums(one[0], other[0]), None if one[1] is None else one[1].joined(other[1])
 
-        sums, drawn = self.parts.reduce(of_part, join)  # type: ignore[misc]
+        sums, drawn = self.parts.reduce_parts(of_part, join)  # type: ignore[misc]
         if drawn is not None:
             self._keep(drawn)
         return tuple(sums)
