@@ -195,23 +195,11 @@ def add_sums(total: Any, part: Any) -> Any:
 def block_sum(
     function: Callable[[slice], Sums], n_rows: int, *, block_rows: int = BLOCK_ROWS
 ) -> Sums:
-    """Sum ``function(rows)`` over blocks of rows.
+    """Sum ``function(rows)`` over blocks of rows; the sums are the same for any number of threads.
 
-    `function`: Takes a slice of rows; returns a freshly made array, a number, or a tuple of these
-        (nested tuples allowed), always of the same shapes. It must release the interpreter lock
-        in its heavy parts (NumPy, BLAS, Numba with ``nogil``) for threads to help. With no rows it
-        is called once with an empty slice, so that the shapes of the sums are known.
-
-    The sums are the same for any number of threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from crossfade.blocks import block_sum
-    >>> X = np.arange(10_000.0).reshape(5_000, 2)
-    >>> total, squares = block_sum(lambda rows: (X[rows].sum(axis=0), (X[rows] ** 2).sum()), 5_000)
-    >>> total
-    array([24995000., 25000000.])
+    `function`: Takes a slice of rows, an empty one too; returns a fresh array, a number, or a tuple
+        of these (nested tuples allowed), always of the same shapes. Threads help where its heavy
+        parts release the interpreter lock (NumPy, BLAS, Numba with ``nogil``).
     """
     if n_rows <= block_rows:
         return function(slice(0, n_rows))
@@ -249,20 +237,10 @@ def for_each_block(
 def map_fits(
     function: Callable[[Item], Result], items: Sequence[Item], n_rows: int
 ) -> list[Result]:
-    """Return ``function(item)`` for every item, each of which reads `n_rows` rows.
+    """Return ``function(item)`` for every item, each of which sums over `n_rows` rows.
 
-    Where the rows make only a few blocks, sums over them leave threads waiting for each other; then
-    every thread takes an item of its own, whose sums it does alone. Otherwise items come one after
-    the other, their sums on all threads.
-
-    `function`: It must not depend on the order of the items.
-    `n_rows`: Rows that a call sums over.
-
-    Examples
-    --------
-    >>> from crossfade.blocks import map_fits
-    >>> map_fits(lambda power: 2**power, [1, 2, 3], n_rows=100)
-    [2, 4, 8]
+    Where the rows make only a few blocks, sums over them leave threads waiting for each other: then
+    every thread takes an item of its own. Otherwise items come one after the other.
     """
     if not _FEW_ROWS <= n_rows < MANY_ROWS:
         return [function(item) for item in items]

@@ -47,9 +47,8 @@ Result = TypeVar("Result")
 def apart(work: Callable[[], Result]) -> Result:
     """Return ``work()``, done by a thread of its own where this is the main thread.
 
-    The main thread only waits, and so it obeys Ctrl-C and time limits at once, even while the work
-    sits in one long compiled call. The interrupt is passed on to the work; what does not stop by
-    then is left behind, and stops at its next instruction of Python.
+    The main thread only waits, so that it obeys Ctrl-C and time limits even while the work sits in
+    one long compiled call. What does not stop then is left behind, to stop at its next instruction.
     """
     if not is_nobodys_worker():
         return work()
@@ -88,9 +87,7 @@ def map_in_order(
 ) -> Iterator[Result]:
     """Yield ``function(item)`` for each item, in order; on processes where that saves time.
 
-    The first item is worked on here, which tells how long the others will take. Where they would
-    take long, and there is more than one core (or thread allowed), the others are shared out to as
-    many processes, of one thread each.
+    The first item is worked on here, which tells how long the others will take.
     """
     if not items:
         return
@@ -188,9 +185,8 @@ def work_as_chosen(
 ) -> Iterator[tuple[Item, Result]]:
     """Yield (item, ``function(item)``) of what `choose` gives, until it gives None.
 
-    It is asked for the next item whenever there is room for one, after all that is done was
-    yielded. Items are worked on here, one by one, until the seconds left are known and so many
-    that processes save time; then as many are under way as there are threads. What is still under
+    It is asked for the next item when there is room for one, after all that is done was yielded.
+    Items are worked on here until so many seconds are left that processes save time. What is under
     way when the reader stops, or is interrupted, is stopped.
     """
     number = n_threads() if share and is_nobodys_worker() else 1

@@ -28,13 +28,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Colours:
-    """What each thing is drawn in.
+    """What each thing is drawn in: `best` is a best model that is neither end of a family.
 
-    `paper`, `ink`, `soft`, `faint`: Background, text, axes, grid.
-    `generative`, `discriminative`, `best`: Models: the two ends of a family, and the best one where
-        it is neither.
-    `classes`: Classes of the target (Okabe and Ito's palette, ordered so that neighbours differ
-        most).
+    `classes`: Okabe and Ito's palette, ordered so that neighbours differ most.
     """
 
     paper: str

@@ -41,13 +41,10 @@ class Probes:
 def make_probes(X: Any, schema: Schema, codes: Integers) -> Probes | None:
     """Return the rows at which models are asked for the weight of each column.
 
-    Numbers go from one standard deviation below their mean to one above (whole numbers to whole
-    numbers, and nowhere outside what occurs); a boolean from its first value to its second; text
-    from its most frequent category to each of the next five. All other columns stay at their
-    median or most frequent value, which matters only where columns interact (a covariance a
-    class).
-
-    Shapes: X (n_rows, n_columns); codes (n_rows,).
+    A number goes from one standard deviation below its mean to one above, within what occurs; a
+    boolean from its first value to its second; text from its commonest category to each of the next
+    five. Other columns stay at their median or commonest value. Shapes: X (n_rows, n_columns);
+    codes (n_rows,).
     """
     if schema.sparse or schema.texts:
         return None  # a step from one text to another says nothing of others
@@ -85,9 +82,8 @@ def weights(scores: Floats, probes: Probes) -> Floats:
 def jackknife(values: Sequence[Floats], test_to_train: float) -> tuple[Floats, float]:
     """Return the standard error of an estimate from its values on random parts of the rows.
 
-    The delete-d jackknife (Shao and Wu 1989, "A general theory for jackknife variance
-    estimation", Annals of Statistics 17): with d rows left out of n, the variance of the estimate
-    on all rows is (n-d)/d times the mean squared deviation of those on parts.
+    The delete-d jackknife (Shao and Wu 1989, Annals of Statistics 17): with d rows left out of n,
+    the variance on all rows is (n-d)/d times the mean squared deviation of those on parts.
     """
     parts = np.stack(values)
     error = parts.std(axis=0, ddof=1) / np.sqrt(test_to_train)

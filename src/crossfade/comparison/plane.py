@@ -20,13 +20,10 @@ _RIDGE = 1e-6
 
 
 def discriminant_plane(Z: Floats, codes: Integers) -> Floats:
-    """Return rows on the first two discriminant directions.
+    """Return rows on the first two discriminant directions (Fisher 1936; Rao 1948).
 
-    The directions along which class means differ most against the spread within classes (Fisher
-    1936; Rao 1948). Two classes have one such direction; the second then is the direction of
-    largest spread in what the first leaves over.
-
-    Shapes: Z (n_rows, n_columns); codes (n_rows,); → (n_rows, 2).
+    Two classes have one such direction; the second then is the direction of largest spread in what
+    the first leaves over. Shapes: Z (n_rows, n_columns); codes (n_rows,); → (n_rows, 2).
     """
     onehot = np.eye(int(codes.max()) + 1)[codes]
     onehot = onehot[:, onehot.any(axis=0)]

@@ -58,9 +58,9 @@ def needed_splits(
 ) -> dict[str, int]:
     """Return how many splits each model needs, as far as the scores so far tell.
 
-    All need five. Then one more is asked for, again and again, of those unsettled models that need
-    the fewest, and of the best one where it has fewer than they; what a model has beyond its need
-    is not looked at. So the numbers depend on the scores alone, not on who was faster.
+    All need five; then the unsettled ones that need the fewest, and the best one, need one more,
+    and so on. What a model has beyond its need is not looked at: the numbers depend on the scores
+    alone.
 
     Shapes: scores (n_finished,) each, the criterion by split; NaN for a model that has none.
     """

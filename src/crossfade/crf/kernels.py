@@ -292,13 +292,12 @@ def stochastic_pass(
     rates: Floats,
     shrinkage: float,
 ) -> None:
-    """Take one gradient step per sentence, in this order, each of its own length.
+    """Take one gradient step per sentence, in this order, each of its own length, in place.
 
-    Changes ``dense``, ``weights`` and the chain's weights in place. ``dense_mask`` is 1 where a
-    dense row has a weight, ``chosen`` (K + 2, K) where a transition, a start, a stop has one.
-    ``shrinkage`` is the share of the penalty's gradient that falls to one sentence: weights are
-    held as a common scale times what is stored, so that shrinking all costs one multiplication
-    (Bottou 2010, "Large-scale machine learning with stochastic gradient descent").
+    ``dense_mask`` is 1 where a dense row has a weight, ``chosen`` (K + 2, K) where a transition, a
+        start, a stop has one. ``shrinkage`` is a sentence's share of the penalty's gradient:
+        weights are a common scale times what is stored, so that shrinking all is one multiplication
+        (Bottou 2010).
     """
     n_states, longest = chain.start.shape[0], 0
     for s in order:

@@ -140,11 +140,9 @@ def extrapolate(
 ) -> Extrapolation:
     """Fit the power law to a curve and say what it promises at m.
 
-    It is supported where at least four sizes and five splits are there, m is at most ten times the
-    largest size, the curve still falls from its second half to its end by more than chance, and the
-    law fits the last third of the curve within what chance and a hundredth allow.
-
-    Shapes: scores (n_splits, n_sizes).
+    Supported: four sizes and five splits or more, m at most ten times the largest size, a curve
+    that still falls by more than chance, and a law that fits its last third. Shapes: scores
+    (n_splits, n_sizes).
     """
     at = np.asarray(sizes, dtype=np.float64)
     reason = _too_little(scores, at, m, unit)

@@ -69,9 +69,9 @@ class Estimate(Finding):
 def estimate(values: Floats, test_to_train: float) -> Estimate:
     """Estimate the mean of a score over repeated splits of the same rows.
 
-    Repeated splits share rows, so their scores are correlated and s/√J is far too small. Nadeau
-    and Bengio (2003, "Inference for the generalization error", Machine Learning 52, section 5)
-    correct it to s·√(1/J + n_test/n_train).
+    Scores of splits that share rows are correlated; Nadeau and Bengio (2003, "Inference for the
+    generalization error", Machine Learning 52, section 5) correct s/√J to s·√(1/J +
+    n_test/n_train).
 
     Shapes: values (n_splits,).
     """

@@ -53,20 +53,15 @@ class FitSettings:
 class Fit:
     """A fitted likelihood, with everything that inference needs.
 
-    Shapes: aliased, separated (n_names,).
-    `whole`: Over all rows.
-    `problem`: Over the rows that were not fitted exactly by an infinite estimate.
-    `rows`: Which rows of the data these are; None for all.
-    `theta` (n_parameters,): Finite part of the estimate, standardised coordinates.
-    `spread` (n_parameters, n_parameters): Covariance of θ within what can be estimated.
-    `value`: Objective at θ.
-    `beta` (n_names,): Finite part of the estimate, in the columns' own units; 0 for aliased
-        columns.
-    `estimates` (n_names,): The estimate: infinite, or NaN where its sign is open, along separated
-        columns.
-    `covariance` (n_names, n_names): Infinite variances for separated, NaN for aliased columns.
-    `direction` (n_names,) or None: A direction along which the likelihood rises without end.
+    `whole`, `problem`, `rows`: Over all rows; over those, numbered, that no infinite estimate fits.
+    `theta`, `spread`, `value`: Finite part of the estimate in standardised coordinates
+        (n_parameters,), its covariance within what can be estimated, the objective there.
+    `beta`: The same in the columns' own units; 0 for aliased columns.
+    `estimates`, `covariance`: Infinite along separated columns, NaN where a sign is open or a
+        column is aliased.
+    `direction`: Along which the likelihood rises without end, or None.
     `rank`: Number of columns (and constants) that are linearly independent.
+    Shapes: (n_names,) unless said; covariance (n_names, n_names).
     """
 
     whole: Likelihood

@@ -81,10 +81,8 @@ def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
     """Return whether the last Newton step proves that a finite optimum exists.
 
     With residuals r and the step Δ = (ZᵀWZ)⁻¹Zᵀr, the corrected r - W ZΔ are orthogonal to all
-    columns. If they keep the signs of r on all rows without a finite optimum of their own, these
-    are strictly positive weights on sᵢxᵢ that sum to zero, and no direction of recession exists
-    (Stiemke's lemma). Along a direction of recession Newton's steps never get small, so this
-    fails just where it must.
+    columns. If they keep the signs of r, they are strictly positive weights on sᵢxᵢ that sum to
+    zero, and no direction of recession exists (Stiemke's lemma).
     """
     data, family = problem.data, problem.family
     # No row of Z is longer than the sum of squares of all of them allows.

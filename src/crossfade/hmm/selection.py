@@ -155,11 +155,10 @@ def _folds(
 def fit_selected(data: LabelledChain, chosen: ChainSelection, settings: StopRule) -> ChainFit:
     """Return the chosen point, or the pool, fitted on all sequences.
 
-    Its weights are the pool's. Its parameters are those of the weighted mean of the points' chains,
-    with weights that sum to one: a density of the observations, since log Z is convex. A mean of
-    logarithms leaves less of every step, so sequences would be short: a constant per step, which
-    no posterior notices, gives them the mean length of those that were seen. What is missing is
-    integrated out of this density, and only then is the posterior raised to the pool's power.
+    Its parameters are those of the weighted mean of the points' chains, a density since log Z is
+    convex. A mean of logarithms makes sequences short: a constant per step, which no posterior
+    notices, gives them their mean length. What is missing is integrated out of this density, and
+    only then is the posterior raised to the pool's power.
     """
     kept = np.flatnonzero(chosen.shares)
     fits = list(path(data, [chosen.points[g] for g in kept.tolist()], settings))

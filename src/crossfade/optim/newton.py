@@ -53,15 +53,12 @@ class Dense:
 class Sampled:
     """Gradients of all rows and the curvature of a share of them.
 
-    While the gradient is large, the curvature comes from a share of the rows, anew at every step.
-    Once the gradient is small, the curvature is kept and improved only by what the gradients of
-    the steps reveal (BFGS), so that a step costs one pass over the rows. Where a step fails, or
-    the steps no longer pay, the curvature of all rows replaces it: at worst this is Newton's
-    method with some passes wasted, however the rows are sorted and however rare a class is.
+    While the gradient is large, the curvature is that of a share of the rows, anew at every step;
+    then it is kept, improved by what the gradients reveal (BFGS), so that a step costs one pass.
+    Where a step fails or no longer pays, the curvature of all rows replaces it.
 
-    `near`: Gradient norm from which the curvature is kept.
+    `near`: Gradient norm from which the curvature is kept, for `keep` steps at most.
     `worthwhile`: Share of the promised gain that a step must remove.
-    `keep`: Steps that one curvature serves at most.
     `sample`: The function over some rows, whose optimum is the start.
     """
 

@@ -62,15 +62,7 @@ class Preparation(TransformerMixin, BaseEstimator):
         return np.repeat(np.arange(len(widths)), widths)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn categories, medians, centres and scales from training rows.
-
-        Parameters
-        ----------
-        X : frame or array-like of shape (n_samples, n_features)
-            Training rows.
-        y : ignored
-            Ignored; scikit-learn passes it.
-        """
+        """Learn categories, medians, centres and scales; X (n_samples, n_features)."""
         self._fit(X)
         return self
 

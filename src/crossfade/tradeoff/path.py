@@ -223,10 +223,9 @@ def _centred(objective: TradeoffObjective, theta: Floats) -> Floats:
 def cold_start(objective: TradeoffObjective) -> Floats:
     """Return where a fit without a neighbour on the path starts.
 
-    The generative fit with its class differences shrunk to a share of themselves, the share with
-    the lowest objective: naive Bayes is overconfident where columns repeat each other, and far
-    out on the logistic curve Newton's steps are short. If that is worse still, one density for
-    the rows of all classes: that of a class of one row may be next to a point mass.
+    The generative fit with its class differences shrunk to the share of lowest objective: far out
+    on the logistic curve Newton's steps are short. If that is worse still, one density for all
+    classes.
     """
     start = objective.theta(objective.generative())
     if objective.tradeoff == 1.0:
@@ -373,10 +372,9 @@ def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> int | None:
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.
 
-    Where the scores put every row on its own class's side, to grow them is always better still.
-    Where only some rows are separated, the gradient vanishes because their scores run away: a
-    further Newton step moves them by about one, however often, and at an optimum by nothing. Once
-    they are so far out that their gradient is lost in rounding, so is the curvature along them.
+    Where the scores put every row on its own class's side, to grow them is always better. Where
+    only some rows are separated, a further Newton step moves their scores by about one, however
+    often; once their gradient is lost in rounding, so is the curvature along them.
     """
     if objective.tradeoff > 0.0 or objective.l2 > 0.0:
         return False
