@@ -18,19 +18,20 @@ from crossfade.commands.stopping import STOPPED_CODE, Watch, watched
 
 __all__ = ["build_app", "main"]
 
-#: Modules of :mod:`crossfade.commands`; each adds itself by its ``register(app)``. They import
-#: what is heavy inside the command, so that ``--help`` stays quick.
-_COMMANDS: Final = (
-    "compare",
-    "curve",
-    "fit",
-    "predict",
-    "explain",
-    "export",
-    "explore",
-    "glm",
-    "tag",
-)
+#: Commands, each a function of this name in a module of :mod:`crossfade.commands`, in a few words
+#: (None: the first sentence of its docstring). They import what is heavy inside the function, so
+#: that ``--help`` stays quick.
+_COMMANDS: Final = {
+    "compare": "Find out which classifier fits a table, and how sure that is.",
+    "curve": "Show how models improve with the number of labelled rows.",
+    "fit": None,
+    "predict": "Predict the class of each row, with probabilities, as CSV.",
+    "explain": "Show what each column adds to a row's prediction.",
+    "export": "Write a model as ONNX or as plain coefficients.",
+    "explore": "Look at a comparison in the browser, and change it.",
+    "glm": "Fit a generalised linear model, with errors and tests.",
+    "tag": "Learn tags from one column file, and tag another.",
+}
 
 #: Exit code as a shell has it: 128 and the signal's number.
 _CLOSED_PIPE: Final = 141
@@ -57,8 +58,9 @@ def build_app() -> Any:
     ) -> None:
         pass
 
-    for name in _COMMANDS:
-        import_module(f"crossfade.commands.{name}").register(app)
+    for name, summary in _COMMANDS.items():
+        command = getattr(import_module(f"crossfade.commands.{name}"), name)
+        app.command(name, short_help=summary)(command)
     return app
 
 

@@ -16,7 +16,7 @@ from crossfade.tagging.tokens import read_columns, write_columns
 
 def run(*arguments):
     app = typer.Typer()
-    tag.register(app)
+    app.command("tag")(tag.tag)
     return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
 
 

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
     from crossfade.comparison import ComparisonResult
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command(
-        "compare", short_help="Find out which classifier fits a table, and how sure that is."
-    )(compare)
+__all__ = ["compare"]
 
 
 def compare(

@@ -10,14 +10,7 @@ import typer
 
 from crossfade.commands import options
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("curve", short_help="Show how models improve with the number of labelled rows.")(
-        curve
-    )
+__all__ = ["curve"]
 
 
 def curve(

@@ -12,18 +12,13 @@ from crossfade.commands.options import Json, ModelFile, NewData, Separator
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["register"]
+__all__ = ["explain"]
 
 #: Terminal cells of the longest bar.
 _BAR = 20
 
 #: Words of a cell of text that are shown, those that add most.
 _MOST_WORDS = 8
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("explain", short_help="Show what each column adds to a row's prediction.")(explain)
 
 
 def explain(

@@ -8,14 +8,7 @@ import typer
 
 from crossfade.commands.options import Data, Drop, Missing, Seed, Separator, Target, Text
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("explore", short_help="Look at a comparison in the browser, and change it.")(
-        explore
-    )
+__all__ = ["explore"]
 
 
 def explore(

@@ -9,12 +9,7 @@ import typer
 
 from crossfade.commands.options import ModelFile
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("export", short_help="Write a model as ONNX or as plain coefficients.")(export)
+__all__ = ["export"]
 
 
 def export(

@@ -22,12 +22,7 @@ from crossfade.commands.options import (
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("fit")(fit)
+__all__ = ["fit"]
 
 
 def fit(

@@ -11,12 +11,7 @@ import typer
 
 from crossfade.commands.options import Json, Missing, Separator, Text
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("glm", short_help="Fit a generalised linear model, with errors and tests.")(glm)
+__all__ = ["glm"]
 
 
 class FamilyName(StrEnum):

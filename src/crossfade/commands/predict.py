@@ -11,14 +11,7 @@ import typer
 
 from crossfade.commands.options import ModelFile, NewData, Separator
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("predict", short_help="Predict the class of each row, with probabilities, as CSV.")(
-        predict
-    )
+__all__ = ["predict"]
 
 
 def predict(

@@ -11,12 +11,7 @@ import typer
 
 from crossfade.commands.options import Json
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("tag", short_help="Learn tags from one column file, and tag another.")(tag)
+__all__ = ["tag"]
 
 
 class ModelName(StrEnum):
