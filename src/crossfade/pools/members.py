@@ -14,6 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
@@ -148,6 +149,9 @@ def fit_member(
     """
     if is_fitted_already(estimator):
         return estimator
+    if index is None and not isinstance(estimator, TradeoffClassifier):
+        # A copy: who knows what a member of others does to its rows.
+        index = np.arange(len(labels))
     if index is not None:
         X, labels = _safe_indexing(indexable(X), index), labels[index]
         weights = None if weights is None else weights[index]
@@ -195,6 +199,9 @@ def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = Non
     labels = np.asarray(model.classes_).tolist()
     if not known.keys() >= set(labels):
         raise DataError(f"it knows other classes than y has: {show(labels)}")
+    if found.shape != (len(found), len(labels)) or len(found) != _num_samples(part):
+        shape = (_num_samples(part), len(labels))
+        raise DataError(f"its probabilities have the shape {found.shape}, not {shape}")
     place = [known[label] for label in labels]
     out = np.zeros((found.shape[0], len(known)))
     out[:, place] = found

@@ -174,6 +174,8 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    _takes_sparse = True
+
     # -- parameters ------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
