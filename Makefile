@@ -15,6 +15,8 @@ TEST_WORKERS ?= 2
 # Two test processes share two cores: nested pools of threads would only fight over them.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+# Tests start many processes; without bytecode on disk each would compile the whole package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-oldest coverage lint format types docs docs-serve bench bench-against \
