@@ -95,9 +95,11 @@ def test_samples_repeat_with_their_seed_and_only_with_it():
     state = np.random.RandomState(0)
     assert (model.sample(5, random_state=state)[0] != model.sample(5, random_state=state)[0]).any()
     assert model.sample()[0].shape == (1, 3)
-    with pytest.raises(DataError, match="n_samples: expected a positive integer, got 0"):
+    with pytest.raises(DataError, match="n_samples: expected a whole number of at least 1, got 0"):
         model.sample(0)
-    with pytest.raises(DataError, match=r"n_samples: expected a positive integer, got 2\.5"):
+    with pytest.raises(
+        DataError, match=r"n_samples: expected a whole number of at least 1, got 2\.5"
+    ):
         model.sample(2.5)
 
 

@@ -157,7 +157,7 @@ def test_refusals():
         DataError, match=r"levels: expected one number for each of 3 columns, got 2"
     ):
         Categorical([3, 2]).begin(np.zeros((1, 3)))
-    with pytest.raises(DataError, match=r"alpha: expected a finite pseudo-count >= 0, got -1"):
+    with pytest.raises(DataError, match=r"alpha: expected a finite number of at least 0, got -1"):
         Categorical([3], alpha=-1)
     begun = Categorical(LEVELS).begin(np.zeros((1, 3)))
     summary = begun.summary(np.zeros((1, 3)), np.array([0]), None, 1)

@@ -128,9 +128,9 @@ def test_parameters_are_checked():
     ):
         MultivariateGaussian("tied")
     for shrinkage in (-0.1, 1.0, np.nan):
-        with pytest.raises(DataError, match=r"shrinkage: expected a number in \[0, 1\)"):
+        with pytest.raises(DataError, match=r"shrinkage: expected a finite number in \[0, 1\)"):
             MultivariateGaussian(shrinkage=shrinkage)
-        with pytest.raises(DataError, match=r"pooling: expected a number in \[0, 1\)"):
+        with pytest.raises(DataError, match=r"pooling: expected a finite number in \[0, 1\)"):
             MultivariateGaussian(pooling=shrinkage)
     assert MultivariateGaussian("shared").shared
     assert not MultivariateGaussian("full").shared

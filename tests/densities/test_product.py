@@ -103,13 +103,13 @@ def test_refusals():
 @pytest.mark.parametrize("build", [Bernoulli, Poisson])
 @pytest.mark.parametrize("alpha", [-1.0, np.nan, np.inf])
 def test_a_bad_pseudo_count_is_refused(build, alpha: float):
-    with pytest.raises(DataError, match=r"alpha: expected a finite pseudo-count >= 0"):
+    with pytest.raises(DataError, match=r"alpha: expected a finite number of at least 0"):
         build(alpha)
 
 
 @pytest.mark.parametrize("smoothing", [-1e-9, np.nan, np.inf])
 def test_a_bad_smoothing_is_refused(smoothing: float):
-    with pytest.raises(DataError, match=r"var_smoothing: expected a finite number >= 0"):
+    with pytest.raises(DataError, match=r"var_smoothing: expected a finite number of at least 0"):
         Gaussian(var_smoothing=smoothing)
 
 

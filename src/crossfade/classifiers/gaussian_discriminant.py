@@ -157,18 +157,10 @@ feature_names_in_
                 f"covariance: expected one of {', '.join(map(repr, names))}, got "
                 f"{self.covariance!r}; 'shared' is linear, 'full' quadratic discriminant analysis"
             )
-        check_number("shrinkage", self.shrinkage, 0.0, "0 is the plain covariance")
-        if self.shrinkage >= 1.0:
-            raise DataError(
-                f"shrinkage: expected a number in [0, 1), got {self.shrinkage!r}; "
-                "use covariance='shared_diagonal' for shrinkage 1"
-            )
+        remedy = "0 is the plain covariance, covariance='shared_diagonal' that of shrinkage 1"
+        check_number("shrinkage", self.shrinkage, 0.0, remedy, below=1.0)
         for name in ("components", "n_init"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-                raise DataError(
-                    f"{name}: expected a positive integer, got {value!r}; 1 is the least"
-                )
+            check_number(name, getattr(self, name), 1, "1 is the least", whole=True)
         if not isinstance(self.standardise, (bool, np.bool_)):
             raise DataError(
                 f"standardise: expected True or False, got {self.standardise!r}; True makes units "

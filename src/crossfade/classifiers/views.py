@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
@@ -218,10 +219,7 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         self._check_density()
-        if int(n_samples) != n_samples or n_samples < 1:
-            raise DataError(
-                f"n_samples: expected a positive integer, got {n_samples!r}; give 1 or more"
-            )
+        check_number("n_samples", n_samples, 1, "give 1 or more", whole=True)
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         rng = np.random.default_rng(seed)
         codes = rng.choice(self.classes_.size, size=int(n_samples), p=self.class_prior_)

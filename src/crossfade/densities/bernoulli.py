@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.densities.univariate import Univariate
-from crossfade.errors import DataError
 
 __all__ = ["Bernoulli"]
 
@@ -20,10 +20,7 @@ _EDGE = 1e-15
 
 def check_alpha(alpha: float) -> None:
     """Refuse a pseudo-count that is negative or not finite."""
-    if not (np.isfinite(alpha) and alpha >= 0):
-        raise DataError(
-            f"alpha: expected a finite pseudo-count >= 0, got {alpha!r}; 1.0 is Laplace's"
-        )
+    check_number("alpha", alpha, 0.0, "1.0 is Laplace's pseudo-count")
 
 
 class Bernoulli(Univariate):

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound
 from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.kernels import grouped_moments, quadratic_scores
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
-from crossfade.errors import DataError, DomainError
+from crossfade.errors import DomainError
 from crossfade.table.read import check_large
 
 __all__ = ["Gaussian"]
@@ -67,17 +68,11 @@ class Gaussian(Univariate):
         var_smoothing: float = 1e-9,
         shrinkage_rows: float = 0.0,
     ):
-        if not (np.isfinite(var_smoothing) and var_smoothing >= 0):
-            raise DataError(
-                f"var_smoothing: expected a finite number >= 0, got {var_smoothing!r}; "
-                "it is a fraction of each column's variance, 1e-9 by default"
-            )
+        remedy = "it is a fraction of each column's variance, 1e-9 by default"
+        check_number("var_smoothing", var_smoothing, 0.0, remedy)
+        own = "0 leaves each class its own variance"
+        check_number("shrinkage_rows", shrinkage_rows, 0.0, own)
         self.shared_variance = shared_variance
-        if not (np.isfinite(shrinkage_rows) and shrinkage_rows >= 0):
-            raise DataError(
-                f"shrinkage_rows: expected a finite number >= 0, got {shrinkage_rows!r}; "
-                "0 leaves each class its own variance"
-            )
         self.var_smoothing = var_smoothing
         self.shrinkage_rows = shrinkage_rows
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
@@ -128,22 +129,12 @@ class MultivariateGaussian(Density):
                 f"covariance: expected 'shared' or one of {', '.join(map(repr, COVARIANCES))}, "
                 f"got {covariance!r}"
             )
-        if not 0 <= shrinkage < 1:
-            raise DataError(
-                f"shrinkage: expected a number in [0, 1), got {shrinkage!r}; "
-                "use covariance='shared_diagonal' for shrinkage 1"
-            )
-        if not 0 <= pooling < 1:
-            raise DataError(
-                f"pooling: expected a number in [0, 1), got {pooling!r}; "
-                "use a shared covariance for pooling 1"
-            )
+        remedy = "use covariance='shared_diagonal' for shrinkage 1"
+        check_number("shrinkage", shrinkage, 0.0, remedy, below=1.0)
+        check_number("pooling", pooling, 0.0, "use a shared covariance for pooling 1", below=1.0)
+        remedy = "0 adds nothing to the shrinkage"
+        check_number("shrinkage_rows", shrinkage_rows, 0.0, remedy)
         self.covariance = covariance
-        if not (np.isfinite(shrinkage_rows) and shrinkage_rows >= 0):
-            raise DataError(
-                f"shrinkage_rows: expected a finite number >= 0, got {shrinkage_rows!r}; "
-                "0 adds nothing to the shrinkage"
-            )
         self.shrinkage = shrinkage
         self.standardise = standardise
         self.shrinkage_rows = shrinkage_rows
