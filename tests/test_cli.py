@@ -221,7 +221,10 @@ def test_bad_files_get_one_line_and_exit_code_two(case, tmp_path, capsys):
         (["compare", "iris", "--train-size", "0"], "error: train_size: expected a fraction"),
         (["compare", "iris", "--train-size", "149"], "error: train_size: expected between 3 and"),
         (["compare", "iris", "--seed", "-3"], "error: random_state: expected a whole number"),
-        (["compare", "iris", "--criterion", "auc"], "error: criterion: expected one of log_loss"),
+        (
+            ["compare", "iris", "--criterion", "auc"],
+            "error: criterion: expected 'log_loss', 'brier' or",
+        ),
         (["compare", "iris", "--models", "swm"], "did you mean 'svm'?"),
         (["compare", "iris", "--json", "/no/such/x.json"], "error: --json: expected a file in a"),
         (["compare", "iris", "--json", "/"], "error: --json: expected a file, got the folder '/'"),

@@ -12,7 +12,7 @@ import numpy as np
 
 from crossfade.errors import DataError
 
-__all__ = ["check_number", "did_you_mean", "is_missing", "listed", "show"]
+__all__ = ["check_choice", "check_number", "did_you_mean", "is_missing", "listed", "show"]
 
 
 def show(value: Any, width: int = 60) -> str:
@@ -46,6 +46,19 @@ def is_missing(item: Any) -> bool:
         return bool(item != item)
     except (TypeError, ValueError, ArithmeticError):
         return False
+
+
+def check_choice(
+    name: str, value: Any, choices: Iterable[Any], remedy: str = "use one of these"
+) -> None:
+    """Refuse a setting that is none of the choices."""
+    known = list(choices)
+    if any(isinstance(value, type(one)) and value == one for one in known):
+        return
+    words = list(map(repr, known))
+    few = f"{', '.join(words[:-1])} or {words[-1]}"
+    expected = few if len(words) < 4 else f"one of {', '.join(words)}"
+    raise DataError(f"{name}: expected {expected}, got {show(value)}; {remedy}")
 
 
 def check_number(

@@ -478,7 +478,7 @@ def test_nothing_given_is_changed():
         ),
         ({"n_splits": 2.5}, "n_splits: expected a whole number of at least 2, got 2.5"),
         ({"random_state": -1}, "random_state: expected a whole number of at least 0, got -1"),
-        ({"criterion": "auc"}, "criterion: expected one of log_loss, brier, error, got 'auc'"),
+        ({"criterion": "auc"}, "criterion: expected 'log_loss', 'brier' or 'error', got 'auc'"),
         ({"train_size": 2.5}, r"train_size: expected a fraction in \(0, 1\) or a number of rows"),
         ({"models": {}}, "models: expected names, or a mapping of names to estimators, got {}"),
         ({"models": {"a": 3}}, "models: expected scikit-learn classifiers, got 3 under 'a'"),

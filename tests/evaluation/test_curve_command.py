@@ -78,7 +78,7 @@ def test_a_checkpoint_is_continued(table, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--metric", "auc"), "metric: expected one of"),
+        (("--metric", "auc"), "metric: expected 'log_loss'"),
         (("--sizes", "many"), "train_sizes: expected 'log'"),
         (("--sizes", "10,90"), "train_sizes: expected"),
         (("--chart", "curve.gif"), "--chart: expected a file that ends in .png"),

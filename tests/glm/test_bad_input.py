@@ -132,7 +132,7 @@ def test_refused_with_a_whole_sentence(kind, y, options, message):
     [
         (
             {"link": "log"},
-            "link: expected one of 'logit', 'probit', 'cloglog', got 'log'; use one of these",
+            "link: expected 'logit', 'probit' or 'cloglog', got 'log'; use one of these",
         ),
         (
             {"method": "newton"},

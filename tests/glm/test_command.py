@@ -111,7 +111,7 @@ def test_separation_multinomial_and_firth(tmp_path, capsys):
     ("arguments", "message"),
     [
         (("--formula", "cbind(dead, n - dead) ~ dosis"), "did you mean 'dose'?"),
-        (("--formula", FORMULA, "--link", "log"), "link: expected one of 'logit'"),
+        (("--formula", FORMULA, "--link", "log"), "link: expected 'logit'"),
         (
             ("--formula", FORMULA, "--exposure", "n"),
             "exposure: expected none for BinomialRegression",

@@ -395,7 +395,7 @@ def test_a_pool_of_own_members_is_kept_in_a_file(tmp_path):
         ({"estimators": [("a", Stub()), ("a", Stub())]}, "a name of its own"),
         ({"estimators": [("cv", Stub())]}, "a name of its own"),
         ({"pooling": "mean"}, "pooling: expected 'best', 'logarithmic', 'linear', got 'mean'"),
-        ({"selection": "error"}, "selection: expected one of 'log_loss', 'brier', got 'error'"),
+        ({"selection": "error"}, "selection: expected 'log_loss' or 'brier', got 'error'"),
         ({"cv": 1}, "cv: expected a whole number of at least 2, got 1"),
         ({"cv": "all"}, "cv: expected a number of folds, 'prefit' or a splitter, got 'all'"),
         ({"cv": [(0, 1, 2)]}, "cv: expected pairs of positions"),

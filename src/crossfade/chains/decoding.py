@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crossfade._checks import check_choice
 from crossfade._typing import Floats, Integers
 from crossfade.chains import recursions
 from crossfade.chains.attributes import EncodedSequences
@@ -43,8 +44,7 @@ class ChainDecoding:
 
     def predict(self, X: Any, lengths: ArrayLike | None = None, *, decode: str = "viterbi") -> Any:
         """Return the states of each sequence."""
-        if decode not in ("viterbi", "posterior"):
-            raise DataError(f"decode: expected 'viterbi' or 'posterior', got {decode!r}")
+        check_choice("decode", decode, ("viterbi", "posterior"))
         layout, scorer, chain = self._steps(X, lengths)
         if decode == "viterbi":
             codes, scores = best_paths(scorer, layout.offsets, *chain)

@@ -35,6 +35,7 @@ from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.table.read import check_same_columns
+from crossfade.table.schema import check_handle_unknown
 from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, survey
 from crossfade.tradeoff.binding import has_missing_cells
@@ -109,11 +110,7 @@ class TradeoffClassifier(FittedViews, ABC):
         check_number("l2", self.l2, 0.0, "0 for no penalty, 1 as scikit-learn's C=1")
         if isinstance(self.selection, str):
             check_criterion(self.selection, 0)
-        if self.handle_unknown not in ("ignore", "error"):
-            raise DataError(
-                f"handle_unknown: expected 'ignore' or 'error', got {self.handle_unknown!r}; "
-                "'ignore' treats a category not seen in fit as missing"
-            )
+        check_handle_unknown(self.handle_unknown)
 
     # -- fitting ---------------------------------------------------------------------------------
 

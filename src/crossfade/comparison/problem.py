@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfade._checks import check_number
-from crossfade.errors import DataError
+from crossfade._checks import check_choice, check_number
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
@@ -39,11 +38,8 @@ def check_settings(
     check_number("random_state", random_state, 0, "use for example 0", whole=True)
     if time_limit is not None:
         check_number("time_limit", time_limit, 0.1, "give seconds, for example 60")
-    if criterion not in METRICS:
-        raise DataError(
-            f"criterion: expected one of {', '.join(METRICS)}, got {criterion!r}; "
-            "use log_loss unless costs are equal and only decisions count"
-        )
+    remedy = "use log_loss unless costs are equal and only decisions count"
+    check_choice("criterion", criterion, METRICS, remedy)
 
 
 def left_out(n_rows: int, what: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.base import Bound, Density, not_a_density, refuse
@@ -140,11 +140,8 @@ class MultivariateGaussian(Density):
         self.shrinkage_rows = shrinkage_rows
         self.shared = name.startswith("shared_")
         self.pooling = 0.0 if self.shared else pooling
-        if missing not in ("refuse", "mean", "marginal"):
-            raise DataError(
-                f"missing: expected 'refuse', 'mean' or 'marginal', got {missing!r}; 'mean' fills "
-                "cells from the row's others"
-            )
+        ways, remedy = ("refuse", "mean", "marginal"), "'mean' fills cells from the row's others"
+        check_choice("missing", missing, ways, remedy)
         self.missing, self.reference = missing, reference
         self.allows_missing = self.fills_missing = missing != "refuse"
         self._kind = STRUCTURES[name.removeprefix("shared_")]

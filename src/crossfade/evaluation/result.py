@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from crossfade._checks import check_choice
 from crossfade._findings import Finding
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
@@ -21,11 +22,7 @@ __all__ = ["LearningCurve", "check_metric"]
 
 def check_metric(metric: str) -> None:
     """Refuse the name of a score that there is not."""
-    if metric not in METRICS:
-        raise DataError(
-            f"metric: expected one of {', '.join(METRICS)}, got {metric!r}; error is the share of "
-            "wrong decisions"
-        )
+    check_choice("metric", metric, METRICS, "error is the share of wrong decisions")
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
 from crossfade.errors import (
     AliasedColumnsWarning,
@@ -36,8 +36,7 @@ class Regression(Results):
     # -- fitting ---------------------------------------------------------------------------------
 
     def _settings(self, method: str = "irls") -> FitSettings:
-        if method not in ("irls", "firth"):
-            raise DataError(f"method: expected 'irls' or 'firth', got {method!r}; use one of these")
+        check_choice("method", method, ("irls", "firth"))
         l2 = check_number("l2", self.l2, 0.0, "use 0 for no penalty")
         if method == "firth" and l2 > 0.0:
             raise DataError(

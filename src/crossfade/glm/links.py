@@ -18,8 +18,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.special
 
+from crossfade._checks import check_choice
 from crossfade._typing import Floats
-from crossfade.errors import DataError
 from crossfade.rowwise import logistic_information, logistic_loss
 
 __all__ = [
@@ -319,7 +319,5 @@ LINKS: dict[str, type[Link]] = {
 def get_link(link: str | Link, allowed: tuple[str, ...]) -> Link:
     """Return the link of a name, or the link object itself."""
     name = link.name if isinstance(link, Link) else link
-    if name not in allowed:
-        choices = ", ".join(repr(choice) for choice in allowed)
-        raise DataError(f"link: expected one of {choices}, got {link!r}; use one of these")
+    check_choice("link", name, allowed)
     return link if isinstance(link, Link) else LINKS[name]()

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import listed
+from crossfade._checks import check_choice, listed
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
@@ -175,10 +175,7 @@ aliased_, converged_, n_iter_, history_
         if kind == "deviance":
             logs = problem.log_probabilities(everything, fit.theta)
             return training.spread(np.sqrt(np.maximum(-2.0 * logs, 0.0)))
-        if kind != "response":
-            raise DataError(
-                f"kind: expected 'response' or 'deviance', got {kind!r}; use one of these"
-            )
+        check_choice("kind", kind, ("response", "deviance"))
         found = -problem.probabilities(everything, fit.theta)
         found[np.arange(len(found)), training.data.y.astype(np.int64)] += 1.0
         return training.spread(found[:, np.argsort(self._order)])

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 import scipy.stats
 
+from crossfade._checks import check_choice
 from crossfade._typing import Floats
 from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
@@ -129,9 +130,7 @@ def _definite(matrix: Floats) -> bool:
 
 def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
     """Return one residual per row of the data that the model was fitted to."""
-    if kind not in RESIDUALS:
-        choices = ", ".join(repr(choice) for choice in RESIDUALS)
-        raise DataError(f"kind: expected one of {choices}, got {kind!r}; use one of these")
+    check_choice("kind", kind, RESIDUALS)
     problem, eta = _rowwise(fit)
     data, family = problem.data, problem.family
     mean = family.mean(eta, data.size)

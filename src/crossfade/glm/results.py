@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
 from crossfade.errors import (
     DataError,
@@ -137,8 +137,7 @@ class Results(BaseEstimator):
             Order of ``names_``.
         """
         training = self._trained()
-        if kind not in ("HC0", "HC1", "cluster"):
-            raise DataError(f"kind: expected 'HC0', 'HC1' or 'cluster', got {kind!r}; use one")
+        check_choice("kind", kind, ("HC0", "HC1", "cluster"))
         if (groups is None) == (kind == "cluster"):
             got = "none" if groups is None else f"groups with kind={kind!r}"
             raise DataError(

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.chains.decoding import ConditionalChain, Potentials
@@ -229,10 +229,8 @@ class EntropicMarkovChain(ConditionalChain, BaseEstimator):
             self._fit_jointly(features, layout, labels.codes)
 
     def _check_parameters(self) -> None:
-        if self.training not in ("plug-in", "joint"):
-            raise DataError(f"training: expected 'plug-in' or 'joint', got {self.training!r}")
-        if self.initial not in ("counts", "reference"):
-            raise DataError(f"initial: expected 'counts' or 'reference', got {self.initial!r}")
+        check_choice("training", self.training, ("plug-in", "joint"))
+        check_choice("initial", self.initial, ("counts", "reference"))
         if self.training == "joint" and self.local_classifier is not None:
             raise DataError(
                 f"local_classifier: expected None for training='joint', got "

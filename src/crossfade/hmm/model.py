@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.chains import recursions
@@ -215,18 +215,14 @@ default="categorical"
                 f"tradeoff: expected a number in [0, 1], 'auto' or 'best', got {self.tradeoff!r}; "
                 "1.0 is generative, 0.0 discriminative"
             )
-        if self.algorithm not in ("baum-welch", "viterbi"):
-            raise DataError(
-                f"algorithm: expected 'baum-welch' or 'viterbi', got {self.algorithm!r}"
-            )
+        check_choice("algorithm", self.algorithm, ("baum-welch", "viterbi"))
         for name in ("alpha", "tol", "l2"):
             check_number(name, getattr(self, name), 0.0)
         for name in ("n_init", "max_iter"):
             check_number(name, getattr(self, name), 1, whole=True)
         if self.n_states is not None:
             check_number("n_states", self.n_states, 1, whole=True)
-        if self.model_end not in (True, False, "auto"):
-            raise DataError(f"model_end: expected True, False or 'auto', got {self.model_end!r}")
+        check_choice("model_end", self.model_end, (True, False, "auto"))
 
     def _publish(self) -> None:
         """Set the attributes that show the parameters in the usual terms."""

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.explanation import Explanation
@@ -215,11 +215,8 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
                 f"pooling: expected 'best', {', '.join(map(repr, POOLINGS))}, got "
                 f"{self.pooling!r}; 'best' takes the better by cross-fitted loss"
             )
-        if self.selection not in _SELECTIONS:
-            raise DataError(
-                f"selection: expected one of {', '.join(map(repr, _SELECTIONS))}, got "
-                f"{self.selection!r}; name a loss that weights can minimise"
-            )
+        remedy = "name a loss that weights can minimise"
+        check_choice("selection", self.selection, _SELECTIONS, remedy)
         check_number("pseudo_count", self.pseudo_count, above=0.0, remedy="1 is the default")
         if isinstance(self.cv, (int, float)):
             check_number("cv", self.cv, 2, "5 folds are the default", whole=True)

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from crossfade._checks import check_choice
 from crossfade._optional import import_optional
 from crossfade.charts.theme import DARK, LIGHT, STYLE_SHEET, Colours, altair, themed
 from crossfade.errors import DataError
@@ -78,8 +79,7 @@ def in_frame(page: str) -> str:
 
 def draw(result: Comparison, name: str, colours: Colours = LIGHT) -> Any:
     """Return one chart of a comparison."""
-    if name not in CHARTS:
-        raise DataError(f"chart: expected one of {', '.join(CHARTS)}, got {name!r}; name another")
+    check_choice("chart", name, CHARTS)
     chart = CHARTS[name](Figures(result, colours))
     if chart is None:
         possible = ", ".join(known for known, _ in _drawn(Figures(result, colours)))

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import listed, show
+from crossfade._checks import check_choice, listed, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
 from crossfade.table.documents import MixedRows, check_cells_sparse
@@ -34,6 +34,12 @@ from crossfade.table.text import Text
 from crossfade.table.weights import check_weights
 
 __all__ = ["Kind", "Schema"]
+
+
+def check_handle_unknown(value: Any) -> None:
+    """Refuse what is no way to handle a category that fit did not see."""
+    remedy = "'ignore' treats a category not seen in fit as missing"
+    check_choice("handle_unknown", value, ("ignore", "error"), remedy)
 
 
 @dataclass(frozen=True)
@@ -124,11 +130,7 @@ class Schema:
 
         Shapes: X (n_rows, n_features); → (n_rows, n_features).
         """
-        if handle_unknown not in ("ignore", "error"):
-            raise DataError(
-                f"handle_unknown: expected 'ignore' or 'error', got {handle_unknown!r}; 'ignore' "
-                "treats a new category as a missing cell"
-            )
+        check_handle_unknown(handle_unknown)
         columns = self._matching(X)
         if self.sparse:
             return self._counts(columns)

@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.theory.parameters import check_probability
@@ -189,10 +189,7 @@ class BayesClassifier(ClassifierMixin, BaseEstimator):
         DataError
             If quadrature is asked for and the rows have more than one column.
         """
-        if method not in ("auto", "quadrature", "simulation"):
-            raise DataError(
-                f"method: expected 'auto', 'quadrature' or 'simulation', got {method!r}"
-            )
+        check_choice("method", method, ("auto", "quadrature", "simulation"))
         one_column = self.sample(2)[0].shape[1] == 1
         if method == "quadrature" and not one_column:
             raise DataError(

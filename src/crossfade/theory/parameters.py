@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade.errors import DataError
 
 __all__ = ["parameter_accuracy", "parameter_failure_probability", "parameter_sample_size"]
@@ -230,11 +230,8 @@ def _check(n_features: int, prior_floor: float, smoothing: float, kind: str) -> 
 
 def check_kind(kind: str) -> None:
     """Refuse what is no kind of columns."""
-    if kind not in _KINDS:
-        raise DataError(
-            f"kind: expected 'discrete' or 'continuous', got {kind!r}; columns of 0 and 1 are "
-            "discrete, others must lie in [0, 1]"
-        )
+    remedy = "columns of 0 and 1 are discrete, others must lie in [0, 1]"
+    check_choice("kind", kind, _KINDS, remedy)
 
 
 def check_probability(name: str, value: float) -> None:
