@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossfade._checks import check_number, is_missing
+from crossfade._checks import check_choice, check_number, did_you_mean, is_missing, listed
 from crossfade._optional import EXTRAS, import_optional, versions
 from crossfade.errors import DataError, MissingExtraError
 from tests.conftest import ROOT
@@ -73,3 +73,35 @@ def test_a_package_that_is_missing_is_named_with_its_purpose_and_its_extra(monke
 
 def test_versions_are_those_of_the_packages():
     assert versions()["numpy"] == np.__version__
+
+
+def test_names_are_listed_up_to_eight():
+    assert listed("abc") == "'a', 'b', 'c'"
+    assert listed(range(11)) == "0, 1, 2, 3, 4, 5, 6, 7 and 3 more"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("Age", "did you mean 'age '?"),
+        ("heigth", "did you mean 'height'?"),
+        ("zzz", "name another"),
+    ],
+)
+def test_near_names_are_asked_for(name, answer):
+    assert did_you_mean(name, ["age ", "height", "mass_in_kg"], "name another") == answer
+
+
+@pytest.mark.parametrize(
+    ("choices", "value", "message"),
+    [
+        (("a", "b"), "c", r"^x: expected 'a' or 'b', got 'c'; use one of these$"),
+        ((True, False, "auto"), 1, r"^x: expected True, False or 'auto', got 1; use one"),
+        ("abcd", None, r"^x: expected one of 'a', 'b', 'c', 'd', got None; use one"),
+    ],
+)
+def test_what_is_none_of_the_choices_is_refused(choices, value, message):
+    for one in choices:
+        check_choice("x", one, choices)
+    with pytest.raises(DataError, match=message):
+        check_choice("x", value, choices)

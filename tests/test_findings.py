@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,4 +34,26 @@ def test_whatever_a_finding_holds_becomes_strict_json():
             "1": [{"value": None}, None, 3, True, None],
             "array": [[1.0, None], [None, 2.0]],
         },
+    }
+
+
+@dataclass(frozen=True)
+class Named(Finding):
+    _KEYS: ClassVar = {
+        "rows": "n",
+        "at": {"first": "by_name.a", "none": "by_name.b", "two": "twice"},
+    }
+
+    n: int
+    by_name: dict[str, Inner]
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.n
+
+
+def test_keys_name_attributes_entries_and_more_keys():
+    assert Named(4, {"a": Inner(0.5)}).to_dict() == {
+        "rows": 4,
+        "at": {"first": {"value": 0.5}, "none": None, "two": 8},
     }
