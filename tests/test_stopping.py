@@ -176,10 +176,9 @@ MODELS = "--models", "nb:generative,nb:discriminative"
         ("12,99", ["curve", "iris", "--models", "nb:auto", "--sizes", "20,40"], "5 splits of"),
     ],
 )
-def test_what_is_done_is_shown_although_a_fit_does_not_end(tmp_path, busy, least, words, found):
+def test_what_is_done_is_shown_although_a_fit_does_not_end(tmp_path, least, words, found):
     words = [word.format(folder=tmp_path) for word in words]
     process = start(LATER, least, *words)
-    busy()
     started = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
