@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import comparison, selection, text
+from benchmarks import comparison, in_use, selection, text
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
@@ -63,6 +63,14 @@ def main(arguments: list[str] | None = None) -> int:
     if options.only.lower() in comparison.FITS_TITLE:
         say(comparison.FITS_TITLE)
         parts.append(comparison.fits_table(options.sets or comparison.SETS, say=say))
+    share = min(options.scale, 1.0)
+    if options.only.lower() in in_use.SHARES_TITLE:
+        say(in_use.SHARES_TITLE)
+        n_splits = max(1, round(10 * share))
+        parts.append(in_use.shares_table(n_splits, options.sets or in_use.SHARE_SETS, say))
+    if options.only.lower() in in_use.SETS_TITLE:
+        say(in_use.SETS_TITLE)
+        parts.append(in_use.sets_table(max(1, round(20 * share)), options.sets or in_use.SETS, say))
     if options.only.lower() in "stopping early":
         parts.append(comparison.stopping_table(max(20, round(500 * min(options.scale, 1.0)))))
     if options.only.lower() in text.TITLE:

@@ -33,7 +33,7 @@ from crossfade.comparison.references import references
 from crossfade.comparison.stopping import needed_splits
 from crossfade.evaluation.scores import difference
 
-__all__ = ["FITS_TITLE", "SETS", "TITLE", "fits_table", "stopping_table", "table"]
+__all__ = ["FITS_TITLE", "SETS", "TITLE", "fits_table", "read_set", "stopping_table", "table"]
 
 TITLE = "compare: the default comparison against the references alone"
 FITS_TITLE = "auto: one fit of each default model against logistic regression"
@@ -70,7 +70,7 @@ def table(
     ]
     ratios = []
     for name in sets:
-        found = _data(name)
+        found = read_set(name)
         if found is None:
             lines.append(f"| {name} | not in CROSSFADE_DATA | | | | | | |")
             continue
@@ -107,7 +107,7 @@ def _timed(X: Any, y: Any, **settings: Any) -> tuple[float, float, Any]:
         return perf_counter() - start, rows[0], result
 
 
-def _data(name: str) -> tuple[Any, Any] | None:
+def read_set(name: str) -> tuple[Any, Any] | None:
     if name not in _FILES:
         raise SystemExit(f"--sets: expected some of {', '.join(SETS)}, got {name!r}")
     path = Path(os.environ.get("CROSSFADE_DATA", "")) / _FILES[name]
@@ -132,7 +132,7 @@ def fits_table(
     ]
     ratios: dict[str, list[float]] = {name: [] for name in names}
     for name in sets:
-        found = _data(name)
+        found = read_set(name)
         if found is None:
             continue
         say(name)

@@ -22,7 +22,7 @@ LAYERS = (
     ("blocks", "files", "rowwise"),
     ("charts", "optim", "processes"),
     ("table",),
-    ("chains", "densities"),
+    ("chains", "densities", "inference"),
     ("tradeoff",),
     ("choice",),
     ("classifiers", "crf", "glm", "hmm", "tagging"),

@@ -179,6 +179,36 @@ def test_predictions_are_the_estimators_own(model, table, tmp_path, capsys):
     assert frame.equals(expected(model, pl.read_csv(table)))
 
 
+def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path, capsys):
+    path, out = tmp_path / "auto.skops", tmp_path / "p.csv"
+    assert run("fit", table, "-t", "default", "-m", "naive-bayes", "-o", path) == 0
+    frame = pl.read_csv(table).filter(
+        (pl.col("default") == "yes") | (pl.int_range(pl.len()) % 5 == 0)
+    )
+    new = tmp_path / "new.csv"
+    frame.drop("default").write_csv(new)
+    capsys.readouterr()
+    assert run("predict", path, new, "--adapt", "--coverage", 0.8, "-o", out) == 0
+    told = capsys.readouterr().err
+    saved = load_model(path)
+    adapted = saved.estimator.adapt(frame.select(saved.schema.names))
+    assert str(adapted.class_shares_) in told
+    written = pl.read_csv(out)
+    assert written.columns == ["prediction", "P(no)", "P(yes)", "in_set(no)", "in_set(yes)"]
+    rows = frame.select(saved.schema.names)
+    np.testing.assert_allclose(written[:, 1:3].to_numpy(), adapted.predict_proba(rows), rtol=1e-12)
+    assert written[:, 3:].to_numpy().tolist() == adapted.predict_set(rows, 0.8).tolist()
+
+
+def test_what_a_model_cannot_be_asked_is_refused_and_nothing_written(
+    model, table, tmp_path, capsys
+):
+    out = tmp_path / "p.csv"
+    assert run("predict", model, table, "--coverage", 0.8, "-o", out) == 2
+    assert "'auto' or 'best'" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_without_out_they_go_to_stdout(model, table, capsys):
     assert run("predict", model, table) == 0
     out = capsys.readouterr().out

@@ -25,6 +25,20 @@ def predict(
     batch: Annotated[
         float, typer.Option(metavar="MB", help="How much of the file to read at a time.")
     ] = 16.0,
+    adapt: Annotated[
+        bool,
+        typer.Option(
+            "--adapt",
+            help="Estimate the class shares of these rows first, and predict with those.",
+        ),
+    ] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Add a column per class: is it in a set that holds the true one so often?",
+        ),
+    ] = None,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
@@ -39,6 +53,11 @@ def predict(
     are matched by name, whatever their order; those that the model does not know are ignored and
     named on stderr. Files larger than memory are read in batches. The file is written whole or
     not at all.
+
+    With --adapt the rows are read twice: the shares of the classes among them are estimated, told
+    on stderr with 95 % intervals, and the probabilities follow. With --coverage 0.9 a column
+    in_set(class) per class tells whether the class belongs to a set that holds the true class of 90
+    of 100 rows.
     """
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_writable, say
@@ -58,17 +77,46 @@ def predict(
     estimator = saved.estimator
     labels = _Labels(estimator.classes_, spreadsheet_safe)
     rows = NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
+    if coverage is not None:
+        _check_has(estimator, "--coverage", "predict_set")
+    if adapt:
+        estimator = _adapted(estimator, rows)
     n_rows = 0
     with _output(out) as write:
         for table, first in rows.batches():
             probabilities = estimator.predict_proba(table)
             decided = estimator.classes_[decisions(probabilities, estimator.selection)]
-            write(labels.as_csv(decided, probabilities, header=first == 1))
+            sets = None if coverage is None else estimator.predict_set(table, coverage)
+            write(labels.as_csv(decided, probabilities, sets, header=first == 1))
             n_rows += len(decided)
     for note in [*rows.notes(), *labels.notes()]:
         say(f"note: {note}", stderr=True)
     if out is not None:
         say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
+
+
+def _check_has(estimator: Any, option: str, method: str) -> None:
+    """Refuse an option that this model has no method for."""
+    from crossfade.errors import DataError
+
+    if not hasattr(estimator, method):
+        raise DataError(
+            f"{option}: expected a model of naive Bayes or a Gaussian discriminant, got "
+            f"{type(estimator).__name__}; leave {option} out"
+        )
+
+
+def _adapted(estimator: Any, rows: Any) -> Any:
+    """Return the model for the class shares of these rows, and tell them."""
+    import numpy as np
+
+    from crossfade.commands.output import say
+
+    _check_has(estimator, "--adapt", "adapt_to_posteriors")
+    found = [estimator.predict_log_proba(table) for table, _ in rows.batches()]
+    adapted = estimator.adapt_to_posteriors(np.concatenate(found) if found else np.empty((0, 0)))
+    say(str(adapted.class_shares_), stderr=True)
+    return adapted
 
 
 @contextmanager
@@ -92,7 +140,7 @@ class _Labels:
         self._formulas = [text for text in self._texts if _is_formula(text)]
         self._safe = safe
 
-    def as_csv(self, decided: Any, probabilities: Any, *, header: bool) -> bytes:
+    def as_csv(self, decided: Any, probabilities: Any, sets: Any, *, header: bool) -> bytes:
         import polars as pl
 
         predictions = pl.Series("prediction", [str(label) for label in decided.tolist()])
@@ -102,6 +150,11 @@ class _Labels:
             pl.Series(f"P({text})", column)
             for text, column in zip(self._texts, probabilities.T, strict=True)
         ]
+        if sets is not None:
+            columns += [
+                pl.Series(f"in_set({text})", column)
+                for text, column in zip(self._texts, sets.T, strict=True)
+            ]
         return pl.DataFrame([predictions, *columns]).write_csv(include_header=header).encode()
 
     def notes(self) -> list[str]:

@@ -87,6 +87,8 @@ TRUSTED: Final = (
     "crossfade.densities.categorical.Tally",
     "crossfade.pools.pooled.PooledClassifier",
     "crossfade.pools.weights.Weighing",
+    "crossfade.inference.held_out.HeldOut",
+    "crossfade.inference.shares.ClassShares",
     "crossfade.optim.solver.Solution",
     "crossfade.tradeoff.fitting.Fitted",
     "crossfade.tradeoff.fitting.Sums",

@@ -22,6 +22,7 @@ from crossfade.errors import (
     SeparationWarning,
     TradeoffWarning,
 )
+from crossfade.inference.held_out import HeldOut
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
@@ -109,6 +110,7 @@ class Fitted:
     `sums`: Where more rows can be added.
     `held_out` (n_samples, n_classes) or None: Log-posteriors of rows, by fits and a choice of other
         folds.
+    `left_out`: Log-posteriors of rows that the fits behind the choice of λ did not see, if any.
     """
 
     density: Density
@@ -126,6 +128,27 @@ class Fitted:
     settled: Fitted | None = None
     sums: Sums | None = None
     held_out: Floats | None = None
+    left_out: HeldOut | None = None
+
+    def for_shares(self, shares: Floats) -> Fitted:
+        """Return the same for rows among which the classes have these shares, (n_classes,)."""
+        used = self.class_weights > 0.0
+        data = self.class_weights / self.class_weights.sum()
+        ratio = np.divide(shares, data, out=np.ones_like(data), where=used)
+        settled = None if self.settled is None else self.settled.for_shares(shares)
+        left_out = self.left_out
+        if left_out is not None:
+            now = self.shares
+            left_out = left_out.for_shares(
+                np.divide(shares, now, out=np.ones_like(now), where=used)
+            )
+        return replace(self, shift=np.log(ratio), settled=settled, left_out=left_out)
+
+    @property
+    def shares(self) -> Floats:
+        """Class shares of the posterior, (n_classes,)."""
+        log_prior = self._log_prior
+        return np.exp(log_prior - np.logaddexp.reduce(log_prior))
 
     @property
     def whole(self) -> Fitted:
@@ -341,6 +364,7 @@ def choose_tradeoff(
         warnings=_worries([(m.objective, m.point.solution) for m in pool.members]),
         open=_left_open(pool.objective) if undetermined else None,
         held_out=chosen.held_out,
+        left_out=chosen.left_out,
     )
 
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.densities.base import Density
+from crossfade.inference.held_out import HeldOut
 from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import Choice, choose, unscored
@@ -51,11 +52,13 @@ class Selection(Choice):
 
     `held_out` (n_samples, n_classes) or None: On given folds, log-posteriors by the choice that the
         rows of other folds make.
+    `left_out`: Log-posteriors of the choice for rows that its fits did not see.
     """
 
     members: tuple[Member, ...]
     losses: tuple[dict[str, float], ...]
     held_out: Floats | None = None
+    left_out: HeldOut | None = None
 
     def path(self) -> dict[str, Floats]:
         return super().path() | {
@@ -168,7 +171,10 @@ def _choose(
     )
     if remark:
         chosen = replace(chosen, method=f"{chosen.method}; {remark}")
-    return Selection(**vars(chosen), members=members, losses=each, held_out=held_out)
+    left_out = HeldOut.of(joint_of(chosen.scale * chosen.shares, every), scored.codes, weights)
+    return Selection(
+        **vars(chosen), members=members, losses=each, held_out=held_out, left_out=left_out
+    )
 
 
 def _chosen_on_some_rows(

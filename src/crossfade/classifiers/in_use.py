@@ -1,0 +1,199 @@
+"""A fitted classifier where it is used: other class shares, prediction sets."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from crossfade._checks import check_number
+from crossfade._typing import Floats
+from crossfade.classifiers.checks import class_shares
+from crossfade.classifiers.views import FittedViews
+from crossfade.errors import DataError
+from crossfade.inference import ClassShares, HeldOut, estimate_shares
+from crossfade.inference.sets import least_probabilities
+
+__all__ = ["InUse"]
+
+
+class InUse(FittedViews):
+    """Class shares that differ where the model is used, and prediction sets."""
+
+    class_shares_: ClassShares
+
+    def with_class_prior(self, class_prior: str | ArrayLike | dict[Any, float]) -> Self:
+        """Return the same model for rows among which the classes have other shares.
+
+        Parameters
+        ----------
+        class_prior : "uniform", array-like of shape (n_classes,) or mapping of label to share
+
+        Returns
+        -------
+        A fitted copy with P'(y|x) ∝ P(y|x) π'_y/π_y; everything else follows from it.
+
+        Raises
+        ------
+        DataError
+            If these are no shares.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from crossfade import NaiveBayes
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NaiveBayes(tradeoff=1).fit(X, y)
+        >>> model.with_class_prior([0.2, 0.7, 0.1]).class_prior_.round(3)
+        array([0.2, 0.7, 0.1])
+        """
+        check_is_fitted(self)
+        shares = class_shares(class_prior, self.classes_)
+        if shares is None:
+            counts = self._fitted.class_weights
+            shares = counts / counts.sum()
+        adapted = copy.copy(self)
+        adapted._fitted = self._fitted.for_shares(shares)
+        return adapted
+
+    def adapt(
+        self, X: Any, *, coverage: float = 0.95, n_bootstrap: int = 200, random_state: int = 0
+    ) -> Self:
+        """Return the same model for the class shares of new rows, estimated without their labels.
+
+        Only the shares may differ from those of fit, not what the rows of a class look like.
+        The shares of the new rows are found by EM (Saerens, Latinne & Decaestecker 2002), after
+        the model's probabilities have been drawn to the truth of rows that it was not fitted to,
+        where `tradeoff="auto"` or "best" has such rows.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            Rows as they come where the model is used; more rows, narrower intervals.
+        coverage : float, default=0.95
+            Of the bootstrap intervals.
+        n_bootstrap : int, default=200
+        random_state : int, default=0
+
+        Returns
+        -------
+        A fitted copy; its ``class_shares_`` holds the shares, their intervals, and the p-value of
+        the hypothesis that nothing shifted.
+
+        Raises
+        ------
+        DataError
+            If there is no row, or a parameter is out of range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from crossfade import NaiveBayes
+        >>> rng = np.random.default_rng(0)
+        >>> y = np.repeat([0, 1], 500)
+        >>> X = rng.normal(size=(1000, 2)) + 2 * y[:, None]
+        >>> new = rng.normal(size=(600, 2)) + 2 * (np.arange(600) < 120)[:, None]
+        >>> adapted = NaiveBayes().fit(X, y).adapt(new)
+        >>> print(adapted.class_shares_)
+        class  fitted  new rows
+        0       0.500     0.798 (0.758 to 0.843)
+        1       0.500     0.202 (0.157 to 0.242)
+        600 rows, 95 % intervals; p = 2.1e-42 that nothing shifted
+        """
+        return self.adapt_to_posteriors(
+            self.predict_log_proba(X),
+            coverage=coverage,
+            n_bootstrap=n_bootstrap,
+            random_state=random_state,
+        )
+
+    def adapt_to_posteriors(
+        self,
+        log_posterior: Floats,
+        *,
+        coverage: float = 0.95,
+        n_bootstrap: int = 200,
+        random_state: int = 0,
+    ) -> Self:
+        """Do what :meth:`adapt` does, from this model's log-posteriors of the new rows.
+
+        Parameters
+        ----------
+        log_posterior : ndarray of shape (n_samples, n_classes)
+            What :meth:`predict_log_proba` returned, of batches put together.
+        coverage, n_bootstrap, random_state
+            As for :meth:`adapt`.
+        """
+        check_is_fitted(self)
+        check_number("coverage", coverage, above=0.0, below=1.0, remedy="0.9 is usual")
+        check_number("n_bootstrap", n_bootstrap, 20, "200 gives two digits", whole=True)
+        if not len(log_posterior):
+            raise DataError("X: expected at least one row, got none; give rows to adapt to")
+        found = estimate_shares(
+            log_posterior,
+            self.classes_,
+            self._fitted.shares,
+            self._fitted.left_out,
+            coverage=coverage,
+            n_bootstrap=int(n_bootstrap),
+            seed=random_state,
+        )
+        adapted = copy.copy(self)
+        adapted._fitted = self._fitted.for_shares(np.maximum(found.shares, 1e-12))
+        adapted.class_shares_ = found
+        return adapted
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, *, by_class: bool = False
+    ) -> NDArray[np.bool_]:
+        """Return sets of classes that hold the true one for this share of the rows to come.
+
+        A class is in a row's set if its probability is no less than the least one that the rows
+        out of fold allow (cross-conformal prediction; Vovk 2015). This holds however wrong the
+        model is, as long as new rows come from where the rows of fit came from. A set can be
+        empty: no class is probable enough.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        coverage : float, default=0.9
+        by_class : bool, default=False
+            Hold the coverage for the rows of every class, not for all rows together.
+
+        Returns
+        -------
+        ndarray of bool, shape (n_samples, n_classes)
+            Columns in the order of ``classes_``.
+
+        Raises
+        ------
+        DataError
+            If the model has no scores of rows that it was not fitted to: its tradeoff was given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from crossfade import NaiveBayes
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NaiveBayes().fit(X, y)
+        >>> model.predict_set(X[[0, 70, 133]], coverage=0.97)
+        array([[ True, False, False],
+               [False,  True,  True],
+               [False,  True,  True]])
+        """
+        check_number("coverage", coverage, above=0.0, below=1.0, remedy="0.9 is usual")
+        least = least_probabilities(self._rows_left_out(), coverage, by_class=by_class)
+        return self.predict_proba(X) >= least
+
+    def _rows_left_out(self) -> HeldOut:
+        check_is_fitted(self)
+        if self._fitted.left_out is None:
+            raise DataError(
+                f"tradeoff: expected 'auto' or 'best', which score rows out of fold, got "
+                f"{getattr(self, 'tradeoff', None)!r}; choose the tradeoff, or calibrate the "
+                "probabilities on rows of your own"
+            )
+        return self._fitted.left_out

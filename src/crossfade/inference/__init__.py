@@ -1,0 +1,6 @@
+"""What probabilities allow to be said of rows to come: class shares and prediction sets."""
+
+from crossfade.inference.held_out import HeldOut
+from crossfade.inference.shares import ClassShares, estimate_shares
+
+__all__ = ["ClassShares", "HeldOut", "estimate_shares"]

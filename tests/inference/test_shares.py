@@ -1,0 +1,129 @@
+"""Class shares of rows without labels: against what makes the rows likeliest, and the truth."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade.inference import HeldOut, estimate_shares
+from crossfade.io import load_model, save_model
+
+
+def two_classes(n, share, seed, shift=2.0):
+    """Return rows of two Gaussian classes, and which are of the second."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    return rng.normal(size=(n, 2)) + shift * y[:, None], y
+
+
+def test_the_shares_make_the_rows_likeliest():
+    rng = np.random.default_rng(0)
+    log_posterior = log_softmax(rng.normal(size=(300, 2)) * 2, axis=1)
+    prior = np.array([0.3, 0.7])
+    found = estimate_shares(log_posterior, np.arange(2), prior, n_bootstrap=20).shares
+
+    def loss(share):
+        return -np.log(np.exp(log_posterior) @ (np.array([share, 1 - share]) / prior)).sum()
+
+    best = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-10}).x
+    assert_allclose(found, [best, 1 - best], atol=1e-5)
+
+
+def test_a_class_without_rows_gets_no_share_and_certainty_counts():
+    posterior = np.repeat(np.eye(3)[[0, 2]], [30, 10], axis=0)
+    with np.errstate(divide="ignore"):
+        found = estimate_shares(np.log(posterior), np.arange(3), np.full(3, 1 / 3))
+    assert_allclose(found.shares, [0.75, 0.0, 0.25], atol=1e-12)
+    low, high = found.interval
+    assert low[0] < 0.75 < high[0]
+    assert high[1] == 0.0
+
+
+def test_a_model_that_is_too_sure_is_corrected_by_rows_it_did_not_see():
+    # The true posterior to the power of three: all new rows look surer than they are.
+    rng = np.random.default_rng(1)
+
+    def drawn(n, share):
+        y = rng.random(n) < share
+        x = rng.normal(size=n) + y
+        return log_softmax(np.column_stack([0 * x, 3 * (x - 0.5)]), axis=1), y.astype(int)
+
+    held, codes = drawn(4_000, 0.5)
+    new, _ = drawn(4_000, 0.2)
+    half = np.array([0.5, 0.5])
+    raw = estimate_shares(new, np.arange(2), half, n_bootstrap=20)
+    mended = estimate_shares(new, np.arange(2), half, HeldOut.of(held, codes, None), n_bootstrap=50)
+    assert abs(raw.shares[1] - 0.2) > 0.04
+    assert abs(mended.shares[1] - 0.2) < 0.04
+    assert mended.interval[0, 1] < 0.2 < mended.interval[1, 1]
+
+
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+def test_intervals_hold_the_truth_and_the_test_its_level(make):
+    held = shifted = 0
+    for seed in range(20):
+        if seed % 4 == 0:  # the rows of fit are drawn again, too
+            X, y = two_classes(500, 0.5, 1_000 * seed, shift=1.2)
+            model = make().fit(X, y)
+        new = two_classes(300, 0.2, 100 + seed, shift=1.2)[0]
+        found = model.adapt(new, n_bootstrap=50).class_shares_
+        # What the rows were drawn with, not what they turned out to have.
+        held += found.interval[0, 1] <= 0.2 <= found.interval[1, 1]
+        same = two_classes(300, y.mean(), 500 + seed, shift=1.2)[0]
+        shifted += model.adapt(same, n_bootstrap=50).class_shares_.p_value < 0.05
+        assert found.p_value < 1e-3
+        assert found.calibrated
+    # At 95 % each, 16 or fewer of 20 come about once in 400 such tests.
+    assert held >= 17
+    assert shifted <= 3
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.3, 0.0, "auto"])
+def test_other_shares_multiply_the_posterior_and_are_all_that_changes(tradeoff):
+    X, y = two_classes(300, 0.4, 3)
+    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    before = model.predict_proba(X)
+    moved = model.with_class_prior({0: 0.9, 1: 0.1})
+    wanted = before * [0.9, 0.1] / [1 - y.mean(), y.mean()]
+    assert_allclose(moved.predict_proba(X), wanted / wanted.sum(axis=1, keepdims=True), rtol=1e-10)
+    assert_allclose(model.predict_proba(X), before, rtol=0, atol=0)
+    back = moved.with_class_prior("empirical")
+    assert_allclose(back.predict_proba(X), before, rtol=1e-10)
+    given = NaiveBayes(tradeoff=1.0, class_prior=[0.9, 0.1]).fit(X, y).predict_proba(X)
+    if tradeoff == 1.0:
+        assert_allclose(moved.class_prior_, [0.9, 0.1], rtol=1e-10)
+        assert_allclose(moved.predict_proba(X), given, rtol=1e-10)
+
+
+def test_an_adapted_model_goes_into_files_and_is_as_adapted(tmp_path):
+    X, y = two_classes(300, 0.5, 4)
+    adapted = NaiveBayes().fit(X, y).adapt(two_classes(200, 0.2, 5)[0], n_bootstrap=20)
+    wanted = adapted.predict_proba(X)
+    assert_allclose(pickle.loads(pickle.dumps(adapted)).predict_proba(X), wanted, rtol=0, atol=0)
+    save_model(adapted, tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops").estimator
+    assert_allclose(loaded.predict_proba(X), wanted, rtol=0, atol=0)
+    assert str(loaded.class_shares_) == str(adapted.class_shares_)
+
+
+def test_wrong_arguments_are_refused_by_name():
+    X, y = two_classes(100, 0.5, 6)
+    model = NaiveBayes(tradeoff=1.0).fit(X, y)
+    for arguments, words in [
+        ({"coverage": 1.0}, "coverage"),
+        ({"n_bootstrap": 3}, "n_bootstrap"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            model.adapt(X, **arguments)
+    with pytest.raises(DataError, match="class_prior"):
+        model.with_class_prior([0.5, 0.6])
+    found = model.adapt(X, n_bootstrap=20).class_shares_
+    assert not found.calibrated
+    assert io.StringIO(str(found)).readline() == "class  fitted  new rows\n"
