@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, MultinomialNB
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError
 from crossfade.table.documents import MixedRows
@@ -261,3 +264,25 @@ def test_what_cannot_be_is_refused_with_a_remedy(do, message):
     X, y = counts()
     with pytest.raises(DataError, match=message):
         do(scipy.sparse.csr_array(X.astype(float)), y)
+
+
+@pytest.mark.parametrize("key", [slice(3, 9), slice(9, 3), slice(0, 40, 3), np.array([5, 1, 1])])
+def test_some_rows_of_mixed_rows_are_those_of_both_tables(key):
+    X, _ = counts(n=40)
+    numbers = np.random.default_rng(0).normal(size=(40, 2))
+    some = MixedRows.of(numbers, {1: scipy.sparse.csr_array(X)})[key]
+    assert (some.words[1].toarray() == X[key]).all()
+    assert (some.numbers[:, 0] == numbers[key, 0]).all()
+    # A cell of words is the number of its contents, whichever rows are asked first.
+    whole = np.asarray(MixedRows.of(numbers, {1: scipy.sparse.csr_array(X)}))
+    assert (np.asarray(some) == whole[key]).all()
+
+
+def test_a_reference_says_nothing_of_classes_smaller_than_its_folds():
+    X, y = counts(n_classes=2)
+    y[:] = 0
+    y[:3] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = references()["logistic regression"].fit(scipy.sparse.csr_array(X), y)
+    assert model.predict_proba(scipy.sparse.csr_array(X)).shape == (120, 2)

@@ -112,7 +112,7 @@ class Product(Density):
                 part, words[int(columns[0])] = part.compact(self._columns_of(X, columns))
             parts.append((part, columns))
         new.parts = tuple(parts)
-        return new, MixedRows(X.numbers, words)
+        return new, MixedRows(X.contents, words, told_apart=True)
 
     def spread(self, eta: Floats) -> tuple[Density, Floats]:
         found = [

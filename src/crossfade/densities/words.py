@@ -136,7 +136,12 @@ class Words(Density):
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
         onehot = class_weights(codes, weights, n_classes)
-        return self._factor_counts(counts, onehot), np.ascontiguousarray((counts.T @ onehot).T)
+        sizes = np.diff(counts.indptr)
+        # Each entry has one place to go: a product with the classes would visit all of them.
+        place = np.repeat(codes * counts.shape[1], sizes) + counts.indices
+        data = counts.data if weights is None else counts.data * np.repeat(weights, sizes)
+        sums = np.bincount(place, data, minlength=n_classes * counts.shape[1])
+        return self._factor_counts(counts, onehot), sums.reshape(n_classes, -1)
 
     def bind(self, summary: Any) -> Bound:
         counts, sums = summary

@@ -127,6 +127,7 @@ class ConjugateGradient:
     """
 
     preconditioner: Callable[[Floats], Operator]
+    loosest: float = 0.1
 
     def points(
         self, problem: ProblemOfProducts, start: Floats
@@ -136,7 +137,7 @@ class ConjugateGradient:
         at: Iterate | None = begin
         while at is not None:
             yield at
-            inner = min(0.1, np.sqrt(at.gradient_norm / max(begin.gradient_norm, 1e-300)))
+            inner = min(self.loosest, np.sqrt(at.gradient_norm / max(begin.gradient_norm, 1e-300)))
             product = problem.curvature_product(at.theta)
             precondition = self.preconditioner(at.theta)
             step = _conjugate_gradients(product, -at.gradient, precondition, inner)

@@ -186,9 +186,9 @@ def _refuse_sparse(X: Any) -> Columns:
 
 
 def _of_sparse(X: Any) -> Columns:
-    labels = _labels(X) if hasattr(X, "iloc") else list(range(X.shape[1]))
-    has_names = all(isinstance(label, str) for label in labels)
-    names = tuple(labels) if has_names else tuple(f"x{index}" for index in range(len(labels)))
+    labels = _labels(X) if hasattr(X, "iloc") else []
+    has_names = bool(labels) and all(isinstance(label, str) for label in labels)
+    names = tuple(labels) if has_names else tuple(map("x%d".__mod__, range(X.shape[1])))
     counts = word_counts(X)
     return Columns(names, has_names, counts.shape[0], words=counts)
 

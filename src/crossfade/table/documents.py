@@ -35,16 +35,27 @@ class MixedRows:
     number of their column, CSR (n_rows, n_words).
     """
 
-    def __init__(self, numbers: Floats, words: Mapping[int, Any]) -> None:
-        self.numbers, self.words = numbers, dict(words)
+    def __init__(
+        self, numbers: Floats, words: Mapping[int, Any], *, told_apart: bool = False
+    ) -> None:
+        self.numbers, self.words, self._told_apart = numbers, dict(words), told_apart
 
     @classmethod
     def of(cls, numbers: Floats, words: Mapping[int, Any]) -> MixedRows:
-        """Return rows with these counts, their contents as numbers put in place."""
+        """Return rows with these counts; their contents as numbers are found when asked for."""
         numbers = np.array(numbers, dtype=np.float64)
-        for column, counts in words.items():
-            numbers[:, column] = content(counts)
+        numbers[:, list(words)] = 0.0
         return cls(numbers, words)
+
+    @property
+    def contents(self) -> Floats:
+        """The numbers, with one for each cell of words that its contents alone decide."""
+        if not self._told_apart:
+            numbers = self.numbers.copy()
+            for column, counts in self.words.items():
+                numbers[:, column] = content(counts)
+            self.numbers, self._told_apart = numbers, True
+        return self.numbers
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -55,14 +66,32 @@ class MixedRows:
         return int(self.numbers.shape[0])
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
-        return np.array(self.numbers, dtype=dtype) if copy else np.asarray(self.numbers, dtype)
+        return np.array(self.contents, dtype=dtype) if copy else np.asarray(self.contents, dtype)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
-            return self.numbers[key]
+            return self.contents[key]
         if isinstance(key, slice) and key.indices(len(self)) == (0, len(self), 1):
             return self
-        return MixedRows(self.numbers[key], {j: counts[key] for j, counts in self.words.items()})
+        words = {j: _rows_of(counts, key) for j, counts in self.words.items()}
+        return MixedRows(self.numbers[key], words, told_apart=self._told_apart)
+
+
+def _rows_of(counts: Any, key: Any) -> Any:
+    """Return some rows of a CSR matrix, consecutive ones as views: SciPy copies them."""
+    if not isinstance(key, slice) or key.step not in (None, 1):
+        return counts[key]
+    start, stop, _ = key.indices(counts.shape[0])
+    first, last = counts.indptr[start], counts.indptr[max(stop, start)]
+    entries = slice(first, last)
+    return scipy.sparse.csr_array(
+        (
+            counts.data[entries],
+            counts.indices[entries],
+            counts.indptr[start : max(stop, start) + 1] - first,
+        ),
+        shape=(max(stop - start, 0), counts.shape[1]),
+    )
 
 
 def block_of(X: Any, rows: slice | Integers) -> Any:

@@ -24,7 +24,7 @@ from crossfade.errors import (
 )
 from crossfade.inference.held_out import HeldOut
 from crossfade.optim.solver import Solution
-from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
+from crossfade.tradeoff.binding import bind, compact, has_missing, has_missing_cells, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
@@ -227,7 +227,7 @@ class Fitted:
 
     def posterior(self, X: Floats, log: bool = False) -> Floats:
         """Return P(y = k | x), or its logarithm, shape (n_samples, n_classes)."""
-        return (self.whole if np.isnan(X).any() else self).scorer.posterior(X, log)
+        return (self.whole if has_missing_cells(X) else self).scorer.posterior(X, log)
 
     def without_search(self) -> Fitted:
         """Return the same with its densities found; what finds them and was told is left out."""
@@ -245,6 +245,8 @@ def fit_tradeoff(
     start: Floats | None = None,
 ) -> Fitted:
     """Fit a density at one λ; `start` is the optimum of a neighbour. DomainError on wrong cells."""
+    if tradeoff == 1.0 and density.reads_words:
+        return add_rows(rows, density, options)  # as wide as words are, one look is enough
     if tradeoff != 1.0:
         density, rows = compact(density, rows)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)

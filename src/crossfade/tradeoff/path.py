@@ -172,7 +172,8 @@ def minimise(
         start = solution.theta
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
-            inner = ConjugateGradient(partial(preconditioner, objective))
+            loosest = 0.5 if sparse else 0.1
+            inner = ConjugateGradient(partial(preconditioner, objective), loosest)
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)

@@ -93,7 +93,11 @@ def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
 
 
 def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
-    """Invert a diagonal: words differ by orders of magnitude in how often they occur."""
+    """Invert a diagonal: words differ by orders of magnitude in how often they occur.
+
+    At λ = 0 the penalty alone stands for theirs: frequent words act together, few eigenvalues stand
+    out, and conjugate gradients find these sooner than where each word's own curvature is known.
+    """
     passes, lam, density, bound = (
         objective.passes,
         objective.tradeoff,
@@ -103,8 +107,10 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
     total, free = passes.total, passes.free
     share = np.maximum(passes.class_weights / total, 1.0 / total)
     scale = (1.0 - lam) * objective.l2 * np.tile(density.penalty_profile, (share.size, 1))
-    if lam < 1.0:
-        scale[:, free] += (1.0 - lam) * passes.row_curvature(theta).squares()
+    flat = density.word_factors[density.factors] & (lam == 0.0 < objective.l2)
+    if lam < 1.0 and not flat.all():
+        squares = passes.row_curvature(theta).squares()
+        scale[:, free] += (1.0 - lam) * np.where(flat[free], 0.0, squares)
     if lam > 0.0:
         counts = (bound.counts + bound.prior_counts)[:, density.factors]
         curvature = density.hessian_diagonal(passes.natural(theta))
@@ -112,6 +118,8 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
     scale = np.maximum(scale, 1e-6 * scale.max(initial=1e-300))
     own, shared = scale[:, free], scale[:, passes.tied].sum(axis=0)[: passes.n_tied]
     mass = total * share * np.maximum(1.0 - share, lam)
+    if flat.all():
+        mass = own.mean(axis=1)
 
     def solve(v: Floats) -> Floats:
         weights, offsets, tied = objective.split(v)

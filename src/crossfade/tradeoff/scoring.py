@@ -9,7 +9,7 @@ from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
 from crossfade.rowwise.posteriors import softmax
 from crossfade.table.documents import block_of
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
 __all__ = ["Scorer", "held_out_scores"]
@@ -67,7 +67,8 @@ class Scorer:
     @property
     def _block_rows(self) -> int:
         """Rows of a block: fewer where many classes would make its scores large."""
-        return max(1, min(BLOCK_ROWS, _SCORE_CELLS // self.n_classes))
+        most = WORD_ROWS if self.density.reads_words else BLOCK_ROWS
+        return max(1, min(most, _SCORE_CELLS // self.n_classes))
 
     def by_class(self, scores: Floats) -> Floats:
         """Return scores of classes from those of their components, (n_rows, n_classes)."""
