@@ -23,17 +23,15 @@ class Blend(ClassifierMixin, BaseEstimator):
         self.tradeoff_ = 0.25 if self.tradeoff == "auto" else float(self.tradeoff)
         self.preparation_ = Preparation()
         Z = self.preparation_.fit_transform(X)
-        self.generative_ = GaussianNB().fit(Z, y)
-        self.discriminative_ = LogisticRegression(max_iter=1000).fit(Z, y)
-        self.classes_ = self.generative_.classes_
+        shares = self.tradeoff_, 1.0 - self.tradeoff_
+        parts = zip(shares, (GaussianNB(), LogisticRegression(max_iter=1000)), strict=True)
+        self.parts_ = [(share, part.fit(Z, y)) for share, part in parts if share]
+        self.classes_ = np.unique(y)
         return self
 
     def predict_proba(self, X: Any) -> Any:
         Z = self.preparation_.transform(X)
-        share = self.tradeoff_
-        return share * self.generative_.predict_proba(Z) + (
-            1 - share
-        ) * self.discriminative_.predict_proba(Z)
+        return sum(share * part.predict_proba(Z) for share, part in self.parts_)
 
     def predict(self, X: Any) -> Any:
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
