@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import comparison, in_use, selection, text
+from benchmarks import comparison, in_use, scale, selection, text
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
@@ -77,6 +77,9 @@ def main(arguments: list[str] | None = None) -> int:
         say(text.TITLE)
         n_splits = max(1, round(10 * min(options.scale, 1.0)))
         parts.append(text.table(n_splits, options.sets or text.SETS, say))
+    if options.only.lower() in scale.TITLE:
+        say(scale.TITLE)
+        parts.append(scale.table(options.scale, say))
     whole = "\n\n".join(parts) + "\n"
     print(whole)
     if options.out is not None:

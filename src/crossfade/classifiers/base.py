@@ -129,8 +129,12 @@ class TradeoffClassifier(InUse, ABC):
         X : data frame or array-like of shape (n_samples, n_features)
             A pandas or polars data frame, a pyarrow table, a NumPy array or nested lists. NaN,
             None and NA are missing. Not changed, and not copied if it is a C-ordered array.
+            Rows may also come in parts: files opened by :func:`crossfade.io.scan`, or a Dask data
+            frame or array. λ of "auto" and "best", densities and weights of a pool are then
+            chosen on 20,000 rows drawn evenly; all else is of all rows.
         y : array-like of shape (n_samples,)
-            Labels of any one type, at least two different ones.
+            Labels of any one type, at least two different ones; for rows in parts also the name
+            of their column.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 3 means the same as three equal rows, 0 the same as no row.
         groups : array-like of shape (n_samples,), optional

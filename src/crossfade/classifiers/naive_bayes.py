@@ -162,6 +162,8 @@ default="auto"
     coef_, intercept_ : ndarray
         The posterior as a linear function of :meth:`sufficient_statistics`.
     class_densities_ : dict of label to ClassDensity
+    n_passes_ : int
+        How often the rows were read, where they came in parts (:func:`crossfade.io.scan`, Dask).
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.

@@ -1,0 +1,149 @@
+"""Rows in files and on a cluster: passes, their speed against a plain read, and peak memory.
+
+Each case runs in a process of its own, so that its peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.memory import peak
+
+__all__ = ["TITLE", "table"]
+
+TITLE = "scale"
+
+#: Rows and columns of the files at --scale 1, and of the table on the cluster.
+_ROWS, _COLUMNS = 1_000_000, 20
+_CLUSTER_ROWS, _CLUSTER_COLUMNS = 200_000, 50
+
+#: Rows of a row group, and of what is made at a time.
+_GROUP = 1 << 17
+
+
+def write(folder: Path, n_rows: int, n_columns: int) -> None:
+    """Write a generated table: normal columns whose means differ by class, labels 0 and 1."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, shift = np.random.default_rng(0), np.linspace(-0.3, 0.3, n_columns)
+    schema = pa.schema([*((f"x{j}", pa.float64()) for j in range(n_columns)), ("y", pa.int64())])
+    with pq.ParquetWriter(folder / "rows.parquet", schema, compression="zstd") as writer:
+        for first in range(0, n_rows, _GROUP):
+            y = rng.integers(2, size=min(_GROUP, n_rows - first))
+            X = rng.standard_normal((y.size, n_columns)) + shift * y[:, None]
+            X = X.astype(np.float32).astype(np.float64)
+            writer.write_table(pa.table([*X.T, y], schema=schema))
+
+
+def read(folder: Path) -> float:
+    """Return the seconds in which pyarrow reads every column, batch by batch."""
+    import pyarrow.parquet as pq
+
+    start = time.perf_counter()
+    with pq.ParquetFile(folder / "rows.parquet", memory_map=True) as file:
+        for batch in file.iter_batches(_GROUP):
+            batch.num_rows  # noqa: B018
+    return time.perf_counter() - start
+
+
+def fit(folder: Path, tradeoff: Any) -> dict[str, float]:
+    """Return seconds, passes and megabytes of a fit to the files, the read's seconds beside it."""
+    from crossfade import NaiveBayes
+    from crossfade.io import scan
+
+    reads = [read(folder) for _ in range(3)]
+    small = NaiveBayes(tradeoff=tradeoff, shared_variance=True)
+    rng = np.random.default_rng(1)
+    small.fit(rng.standard_normal((30_000, 4)), rng.integers(2, size=30_000))  # compiles
+    before, start = peak(), time.perf_counter()
+    model = NaiveBayes(tradeoff=tradeoff, shared_variance=True).fit(scan(folder), "y")
+    seconds = time.perf_counter() - start
+    return {
+        "read": float(np.median(reads)),
+        "seconds": seconds,
+        "passes": float(model.n_passes_),
+        "megabytes": peak() - before,
+    }
+
+
+def cluster(folder: Path, n_workers: int) -> dict[str, float]:
+    """Return the seconds of a fit at λ = 0 on so many workers of one thread each."""
+    import dask.dataframe as dd
+    from distributed import Client, LocalCluster
+
+    from crossfade import NaiveBayes
+
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as own,
+        Client(own),
+    ):
+        rows = dd.read_parquet(folder, split_row_groups=True).persist()
+        model = NaiveBayes(tradeoff=0.0, shared_variance=True)
+        model.fit(rows, "y")  # loads, and compiles
+        start = time.perf_counter()
+        model.fit(rows, "y")
+        return {"seconds": time.perf_counter() - start, "passes": float(model.n_passes_)}
+
+
+def _apart(case: str, folder: Path, *arguments: Any) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.scale", case, str(folder), *map(str, arguments)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def table(scale: float, say: Callable[[str], None]) -> str:
+    """Return the table, in Markdown."""
+    n_rows, n_cluster = round(_ROWS * scale), round(_CLUSTER_ROWS * scale)
+    lines = [
+        f"Parquet, {n_rows:,} rows x {_COLUMNS} columns; a read is pyarrow's of the same columns",
+        "",
+        "| fit | passes | time in reads | goal | peak memory |",
+        "|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        say(f"writing {n_rows:,} rows")
+        write(folder, n_rows, _COLUMNS)
+        for tradeoff, goal in (("1.0", "1.25"), ("0.0", "8"), ("auto", "")):
+            say(f"λ = {tradeoff}")
+            found = _apart("fit", folder, tradeoff)
+            ratio = found["seconds"] / found["read"]
+            lines.append(
+                f"| λ = {tradeoff} | {found['passes']:.0f} | {ratio:.2f} | {goal} | "
+                f"{found['megabytes']:.0f} MB |"
+            )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write(folder, n_cluster, _CLUSTER_COLUMNS)
+        say("one worker, two workers")
+        one, two = (_apart("cluster", folder, workers) for workers in (1, 2))
+    lines += [
+        "",
+        f"Dask, {n_cluster:,} rows x {_CLUSTER_COLUMNS} columns, λ = 0 in {two['passes']:.0f} "
+        f"passes: two workers take {one['seconds'] / two['seconds']:.2f} times less time than one "
+        "(goal 1.6)",
+    ]
+    return "\n".join(lines)
+
+
+def _main(case: str, folder: str, argument: str) -> dict[str, float]:
+    if case == "cluster":
+        return cluster(Path(folder), int(argument))
+    return fit(Path(folder), argument if argument == "auto" else float(argument))
+
+
+if __name__ == "__main__":
+    print(json.dumps(_main(*sys.argv[1:])))
