@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PoissonRegression
 from crossfade.blocks import Together, read_ahead
 from crossfade.io import scan
 from crossfade.io.reading import read_table
@@ -17,6 +17,7 @@ from crossfade.table import survey as survey_module
 from crossfade.table.source import MemorySource
 from crossfade.table.survey import SAMPLE_ROWS, Drawing, drawn_rows, row_keys
 from tests.scale.tables import mixed_table
+from tests.test_take_home_commands import run
 
 
 def write(frame, folder, n_files, *, suffix="parquet"):
@@ -256,6 +257,10 @@ def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
         NaiveBayes().fit(scan(folder), table["y"])
     with pytest.raises(DataError, match=r"^components: expected 1 for rows that are read in parts"):
         GaussianDiscriminant(components=2).fit(scan(folder, columns=["tail"]), "y")
+    with pytest.raises(DataError, match=r"^interactions: expected None for rows that are read"):
+        NaiveBayes(interactions=1).fit(scan(folder), "y")
+    with pytest.raises(DataError, match=r"^X: expected a table in memory, got FileSource"):
+        PoissonRegression().fit(scan(folder), table["count"])
     with pytest.raises(DataError, match=r"^path: expected table files .* got none in"):
         scan(tmp_path)
     texts = pl.DataFrame({"t": [f"some words of number {i}" for i in range(40)], "y": [0, 1] * 20})
@@ -343,3 +348,24 @@ def test_pandas_frames_are_sources_too():
         fitted.predict_proba(frame[["x"]]), whole.predict_proba(frame[["x"]]), atol=1e-12
     )
     assert list(fitted.feature_names_in_) == ["x"]
+
+
+def test_posteriors_of_files_are_read_part_by_part(table, folder):
+    model = NaiveBayes(tradeoff=1).fit(scan(folder), "y")
+    rows = scan(folder, drop=["y"])
+    np.testing.assert_allclose(model.predict_proba(rows), posterior(model, table), atol=1e-15)
+    np.testing.assert_array_equal(model.predict(rows), model.predict(table.drop("y")))
+
+
+def test_the_commands_read_a_folder(table, folder, tmp_path, capsys):
+    file, out = tmp_path / "model.skops", tmp_path / "predictions.csv"
+    code = run("fit", folder, "--target", "y", "-m", "naive-bayes", "--tradeoff", 1, "-o", file)
+    told = capsys.readouterr().out
+    assert code == 0, told
+    assert f"fitted to {table.height:,} rows of 6 columns" in told
+    assert "in 2 passes over the rows" in told
+    one = folder / "part-00.parquet"
+    assert run("predict", file, one, "--out", out) == 0
+    model, rows = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"]), pl.read_parquet(one)
+    found = pl.read_csv(out).select("P(a)", "P(b)", "P(c)").to_numpy()
+    np.testing.assert_allclose(found, posterior(model, rows), atol=1e-10)

@@ -205,6 +205,7 @@ class TradeoffClassifier(InUse, ABC):
             with self._renamed(rows, density):
                 fitted = fit_tradeoff(rows, density, float(self.tradeoff), options)
         self._set_fitted(replace(fitted, held_out=None))
+        self.__dict__.pop("n_passes_", None)
         if isinstance(rows, SourceRows):
             rows.close()
             self.n_passes_ = rows.n_passes
@@ -315,6 +316,7 @@ class TradeoffClassifier(InUse, ABC):
             schema = survey(source, better).schema(source, better)
             rows = coded(schema)
         self._set_choices(choices)
+        self._derived = None
         self.__dict__.pop("_cells", None)  # what batches would have to agree with is not known
         self.schema_, self._table_library = schema, table_library(table)
         check_same_columns(self, table, reset=True)

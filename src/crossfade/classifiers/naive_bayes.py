@@ -37,6 +37,7 @@ from crossfade.densities import (
 )
 from crossfade.errors import DataError
 from crossfade.table import Schema
+from crossfade.table.cluster import comes_in_parts
 from crossfade.table.documents import is_sparse
 from crossfade.table.text import Text
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -235,6 +236,11 @@ default="auto"
     ) -> Floats | None:
         if self.interactions is None:
             return super()._fit(X, y, sample_weight, groups, fold)
+        if comes_in_parts(X):
+            raise DataError(
+                f"interactions: expected None for rows that are read in parts, got "
+                f"{self.interactions!r}; leave it out, or fit to a table in memory"
+            )
         return fit_with_interactions(self, super()._fit, X, y, sample_weight, groups, fold)
 
     def _derives(

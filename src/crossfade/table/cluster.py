@@ -23,7 +23,15 @@ from crossfade.table.source import (
     rows_of,
 )
 
-__all__ = ["DaskSource", "as_source", "is_lazy", "joined_cluster", "part_by_part", "refuse_by_row"]
+__all__ = [
+    "DaskSource",
+    "as_source",
+    "comes_in_parts",
+    "is_lazy",
+    "joined_cluster",
+    "part_by_part",
+    "refuse_by_row",
+]
 
 Result = TypeVar("Result")
 
@@ -34,6 +42,11 @@ _FAN_IN = 8
 def is_lazy(X: Any) -> bool:
     """Return whether a table is a Dask collection."""
     return hasattr(X, "__dask_graph__")
+
+
+def comes_in_parts(X: Any) -> bool:
+    """Return whether the rows of a table are not at hand."""
+    return isinstance(X, RowSource) or is_lazy(X)
 
 
 def as_source(X: Any, y: Any) -> RowSource | None:
