@@ -151,9 +151,9 @@ def minimise(
         start = _centred(objective, start)
     if cold and objective.rows.is_part:
         # A pass over rows that are not at hand takes longest: their sample goes ahead.
-        sample = objective.sampled(1.0)
-        is_all = sample.rows.n_samples == objective.rows.n_samples
-        near = minimise(sample, start, tol=tol if is_all else 1e-6, cold=True).theta
+        at_hand = objective.sampled(1.0)
+        is_all = at_hand.rows.n_samples == objective.rows.n_samples
+        near = minimise(at_hand, start, tol=tol if is_all else 1e-6, cold=True).theta
         solution = minimise(objective, near, tol=tol, max_iter=max_iter)
         if np.isfinite(solution.value):
             return solution
