@@ -3,6 +3,8 @@
     python -m benchmarks.selection --splits 50 --sizes 30 100 300 1000 --store auto.jsonl
 
 Every cell is a data set and a number of training rows; all models see the same stratified splits.
+The default pool, its rivals (LightGBM and EBM where they are installed) and scikit-learn's stack of the
+same members: `--models pool forest boosting LightGBM EBM stacking --sizes 50 200 1000 --splits 10`.
 Results are kept in the store, one line per split, so that a run can be stopped and continued,
 and `--report` prints the tables of what is there. Data sets that scikit-learn brings are always
 there; others are read from the folder that ``CROSSFADE_DATA`` names, ``../shared/data`` by default.
@@ -19,13 +21,16 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.ensemble import StackingClassifier
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.naive_bayes import GaussianNB
@@ -33,8 +38,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
-from crossfade.pools.members import boosting, random_forest
-from crossfade.table.preparation import Preparation
+from crossfade.pools.members import MEMBERS, boosting, default_names, random_forest
+from crossfade.table import Schema
+from crossfade.table.preparation import Indicators, Preparation
 
 __all__ = ["MODELS", "TITLE", "report", "run", "table", "timing"]
 
@@ -107,6 +113,36 @@ MODELS: dict[str, Callable[[], Any]] = {
     "boosting": boosting,
     "GNB cal.": lambda: _prepared(CalibratedClassifierCV(GaussianNB(), cv=5), scaled=False),
 }
+
+
+def _lightgbm() -> Any:
+    from lightgbm import LGBMClassifier
+
+    return make_pipeline(Indicators(), LGBMClassifier(verbose=-1, n_jobs=1, random_state=0))
+
+
+def _additive_trees() -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier
+
+    return make_pipeline(Indicators(), ExplainableBoostingClassifier(n_jobs=1, random_state=0))
+
+
+class _Stacking(BaseEstimator):
+    """scikit-learn's stack of the default pool's members for a table."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        names = default_names(Schema.learn(X))
+        members = [(name, MEMBERS[name](0)) for name in names]
+        return StackingClassifier(members, LogisticRegression(max_iter=1000)).fit(X, y)
+
+
+MODELS["stacking"] = _Stacking
+for _package, _name, _make in (
+    ("lightgbm", "LightGBM", _lightgbm),
+    ("interpret", "EBM", _additive_trees),
+):
+    if find_spec(_package) is not None:
+        MODELS[_name] = _make
 
 METRICS = ("log-loss", "Brier", "error", "seconds")
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
@@ -105,3 +106,18 @@ def test_labels_of_nothing_are_not_foretold():
     # What is told of chance is chance, or worse where noise got a weight.
     assert len(gaps) > 3
     assert np.mean(gaps) > -np.std(gaps, ddof=1) / np.sqrt(len(gaps))
+
+
+def test_where_a_forest_is_ahead_the_columns_that_interact_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    noise = rng.logistic(size=400)
+    interacting = (4 * np.sign(X[:, 1] * X[:, 2]) + noise > 0).astype(int)
+    models = {"nb": NaiveBayes(), "forest": RandomForestClassifier(30, random_state=0)}
+    for y, expected in ((interacting, True), ((X[:, 0] + noise > 0).astype(int), False)):
+        found = compare(X, y, models=models, n_splits=5, evidence=False, criterion="brier")
+        said = [note for note in found.notes if "does not see what columns say" in note]
+        assert bool(said) == expected
+        if expected:
+            assert said[0].startswith("nb does not see")
+            assert "ask for x1 × x2 (χ² " in said[0]

@@ -62,7 +62,8 @@ class Stub(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X):
-        return np.tile(np.nan if self.nan else self.shares_, (len(X), 1))
+        shares = np.full_like(self.shares_, np.nan) if self.nan else self.shares_
+        return np.tile(shares, (len(X), 1))
 
 
 def blobs(n=120, k=3, seed=0):
@@ -155,6 +156,19 @@ def test_the_better_pooling_is_taken():
     given = Evidence(scores, which, np.arange(n) % 5, np.ones(n), np.log([0.5, 0.5]), "log_loss")
     mixed = pooled(weigh(given, ["linear"]), scores, given.log_prior)
     np.testing.assert_allclose(np.exp(mixed[0]), [0.5, 0.5], atol=0.03)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+def test_a_member_that_says_next_to_nothing_does_not_silence_the_others(n):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=n)
+    odds = 1.5 * (2 * y - 1) + rng.normal(size=n)  # Bayes' rule: 3 times as much
+    telling, silent = np.stack([-odds, odds], axis=1), 0.03 * rng.normal(size=(n, 2))
+    scores = np.stack([telling, silent])
+    scores -= np.logaddexp.reduce(scores, axis=2, keepdims=True)
+    given = Evidence(scores, y, np.arange(n) % 5, np.ones(n), np.log([0.5, 0.5]), "log_loss")
+    alone = weigh(given.members([0]), ["logarithmic"]).weights[0]
+    assert weigh(given, ["logarithmic"]).weights[0] > 0.5 * alone
 
 
 # -- what a pool says ------------------------------------------------------------------------------

@@ -18,7 +18,15 @@ from scipy import stats
 from crossfade._typing import Floats, Integers
 from crossfade.table.schema import Schema
 
-__all__ = ["Derived", "DerivedColumns", "Screened", "named", "screened", "taken"]
+__all__ = [
+    "Derived",
+    "DerivedColumns",
+    "Screened",
+    "named",
+    "screened",
+    "taken",
+    "told_from_chance",
+]
 
 #: Most derived columns that are taken unasked, and the chance of any where there is nothing.
 _MOST_UNASKED: Final = 10
@@ -186,17 +194,24 @@ def screened(
     return sorted(found, key=lambda one: (one.p_value, -one.statistic))
 
 
-def taken(found: Sequence[Screened], number: int | None) -> list[Derived]:
-    """Return the first few, or those that can be told from chance among so many (Bonferroni)."""
-    if number is not None:
-        return [one.derived for one in found[:number]]
-    told = [one.derived for one in found if one.p_value * len(found) < _LEVEL]
-    chosen: list[Derived] = []
-    for one in told:
-        # Of a column's steps, and of those that it has with others, one at a time says it.
-        if one.what != "step" or all((one.what, one.first) != (c.what, c.first) for c in chosen):
+def told_from_chance(found: Sequence[Screened]) -> list[Screened]:
+    """Return those that cannot be chance among so many (Bonferroni), one step per column."""
+    chosen: list[Screened] = []
+    steps: set[int] = set()
+    for one in found:
+        derived = one.derived
+        if one.p_value * len(found) < _LEVEL and not (
+            derived.what == "step" and derived.first in steps
+        ):
             chosen.append(one)
-    return chosen[:_MOST_UNASKED]
+            steps |= {derived.first} if derived.what == "step" else set()
+    return chosen
+
+
+def taken(found: Sequence[Screened], number: int | None) -> list[Derived]:
+    """Return the first few, or those that can be told from chance."""
+    some = found[:number] if number is not None else told_from_chance(found)[:_MOST_UNASKED]
+    return [one.derived for one in some]
 
 
 class _Evidence(NamedTuple):

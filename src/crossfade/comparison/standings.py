@@ -12,6 +12,8 @@ from sklearn.dummy import DummyClassifier
 
 from crossfade._typing import Floats, Progress
 from crossfade.choice import Reason, by_type, report_of
+from crossfade.classifiers import NaiveBayes
+from crossfade.comparison.interactions import interaction_note
 from crossfade.comparison.models import ModelFamily, families, model_notes, tradeoff_parameter
 from crossfade.comparison.pooling import pool_over_splits
 from crossfade.comparison.problem import ComparisonTask
@@ -251,6 +253,25 @@ class Standings:
             gain={m: difference(one, member[m][:n_splits], ratio) for m, one in scores.items()},
         )
 
+    def _interactions(self) -> str | None:
+        """Return which columns interact, where a model without a tradeoff beats naive Bayes."""
+        for name in self._fitted():
+            own = [one.posterior for one in self.results[name]]
+            if not isinstance(self.models[name], NaiveBayes) or not own:
+                continue
+            if lambda_of(self.models[name]) != "auto" or any(one is None for one in own):
+                continue
+            others = [m for m in self._fitted() if lambda_of(self.models[m]) is None]
+            gaps = [
+                difference(*self._common(other, name, self.criterion), self.ratio)
+                for other in others
+                if len(self.results[other]) > 1 and len(own) > 1
+            ]
+            if any(gap.excludes_zero and gap.mean < 0.0 for gap in gaps):
+                found = [one for one in own if one is not None]
+                return interaction_note(name, found, self.splits, self.problem.table)
+        return None
+
     def _fitted_of(self, group: ModelFamily) -> list[str]:
         return [name for name in group.members if self.results[name]]
 
@@ -303,6 +324,8 @@ class Standings:
                 notes.append(
                     f"{name} is not in the verdict: the run ended before its second split."
                 )
+        if self.finished_table:
+            notes += filter(None, [self._interactions()])
         known = self.models.keys() - self.failures.keys()
         notes += self.evaluator.counts.warning_notes(known)
         data = self.problem.data

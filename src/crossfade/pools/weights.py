@@ -34,6 +34,9 @@ __all__ = ["POOLINGS", "Evidence", "Weighing", "cross_fitted", "drawn_in", "pool
 #: Most rows from which weights are found; a few numbers are certain long before.
 _MOST_ROWS: Final = 20_000
 
+#: Mean square of a row's centred scores, in nats, that the ridge takes for ordinary.
+_ORDINARY: Final = 1.0
+
 #: How hard a linear pool's weights are held to a sum of one, per row.
 _HELD: Final = 1e4
 
@@ -154,7 +157,10 @@ class LinearLoss:
 
 def _logarithmic(evidence: Evidence) -> Floats:
     of = evidence
-    return pool_weights(of.scores, of.codes, of.weights, of.log_prior, brier=of.brier)
+    # Members are of any kinds: one that says next to nothing is no measure of the others.
+    return pool_weights(
+        of.scores, of.codes, of.weights, of.log_prior, brier=of.brier, ordinary=_ORDINARY
+    )
 
 
 def _linear(evidence: Evidence) -> Floats:

@@ -62,10 +62,11 @@ class Ridge:
     """What draws the weights of a pool towards equal contributions.
 
     `sizes` (n_models,): Sum of squares of each model's centred scores.
+    `ordinary`: A size that is no excess, however silent other models are.
     """
 
-    def __init__(self, sizes: Floats) -> None:
-        usual = float(np.sort(sizes)[len(sizes) // 4])
+    def __init__(self, sizes: Floats, ordinary: float = 0.0) -> None:
+        usual = max(float(np.sort(sizes)[len(sizes) // 4]), ordinary)
         excess = np.maximum(sizes / usual, 1.0) if usual > 0.0 else np.ones_like(sizes)
         self.strength = _RIDGE * len(sizes) * excess
         self.middle = (1.0 / excess) / (1.0 / excess).sum()
@@ -112,13 +113,16 @@ def pool_weights(
     log_prior: Floats,
     *,
     brier: bool = False,
+    ordinary: float = 0.0,
 ) -> Floats:
     """Return the weight of each model in the pool.
+
+    `ordinary` is the mean square of a row's centred scores, in nats, that no model has in excess.
 
     Shapes: scores (n_models, n_rows, n_classes); codes (n_rows,); weights (n_rows,); log_prior
     (n_classes,); → (n_models,).
     """
-    loss = LogarithmicLoss(scores, codes, weights, log_prior)
+    loss = LogarithmicLoss(scores, codes, weights, log_prior, ordinary)
     found = least_loss(loss, np.zeros(scores.shape[0]))
     if brier:
         loss.brier = True
@@ -132,14 +136,20 @@ class LogarithmicLoss:
     brier = False
 
     def __init__(
-        self, scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats
+        self,
+        scores: Floats,
+        codes: Integers,
+        weights: Floats | None,
+        log_prior: Floats,
+        ordinary: float = 0.0,
     ) -> None:
         relative = scores - log_prior
         self.scores = relative - relative.mean(axis=2, keepdims=True)
         self.log_prior = log_prior
         self.weights = np.ones(codes.size) if weights is None else weights
         self.labels = spread_labels(codes, self.weights, log_prior)
-        self.ridge = Ridge(np.einsum("gnk,n->g", self.scores**2, self.weights))
+        sizes = np.einsum("gnk,n->g", self.scores**2, self.weights)
+        self.ridge = Ridge(sizes, ordinary * float(self.weights.sum()))
 
     def evaluate(self, w: Floats) -> tuple[float, Floats]:
         """Return the value and the posteriors."""
