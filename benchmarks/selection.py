@@ -3,8 +3,8 @@
     python -m benchmarks.selection --splits 50 --sizes 30 100 300 1000 --store auto.jsonl
 
 Every cell is a data set and a number of training rows; all models see the same stratified splits.
-The default pool, its rivals (LightGBM and EBM where they are installed) and scikit-learn's stack of the
-same members: `--models pool forest boosting LightGBM EBM stacking --sizes 50 200 1000 --splits 10`.
+The default pool, its rivals (LightGBM and EBM where they are installed) and scikit-learn's stack of
+the same members: `--models pool forest boosting LightGBM EBM stacking --sizes 50 200 1000`.
 Results are kept in the store, one line per split, so that a run can be stopped and continued,
 and `--report` prints the tables of what is there. Data sets that scikit-learn brings are always
 there; others are read from the folder that ``CROSSFADE_DATA`` names, ``../shared/data`` by default.
