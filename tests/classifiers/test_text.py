@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.naive_bayes import MultinomialNB
 
 from crossfade import (
@@ -239,3 +240,22 @@ def test_the_commands_take_a_file_of_reviews(tmp_path, capsys):
         line.split()[0] for line in told.splitlines() if line.startswith("  ") and line.split()
     }
     assert words & shown
+
+
+def test_words_that_say_nothing_do_not_drown_a_number_that_does():
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 1], 200)
+    words = np.array([f"w{j}" for j in range(300)])
+    table = pd.DataFrame(
+        {"note": [" ".join(one) for one in words[rng.integers(0, 300, (400, 20))]]}
+    )
+    table["size"] = y + 0.7 * rng.normal(size=400)
+    train, test = slice(0, 200), slice(200, 400)
+
+    def loss(columns, tradeoff):
+        model = NaiveBayes(tradeoff=tradeoff).fit(table[columns][train], y[train])
+        return log_loss(y[test], model.predict_proba(table[columns][test]))
+
+    alone = loss(["size"], "auto")
+    assert loss(["note", "size"], "auto") < alone + 0.03
+    assert loss(["note", "size"], 1) > alone + 0.3
