@@ -97,6 +97,26 @@ def cluster(folder: Path, n_workers: int) -> dict[str, float]:
         return {"seconds": time.perf_counter() - start, "passes": float(model.n_passes_)}
 
 
+def sent(n_columns: int) -> tuple[int, int, int]:
+    """Return the bytes of the function and of the sums of a gradient's pass, and of the sample."""
+    import cloudpickle
+
+    from crossfade import NaiveBayes
+    from crossfade.table.source import MemorySource
+
+    class Weighing(MemorySource):
+        def reduce_parts(self, function: Any, join: Any, columns: Any = None) -> Any:
+            found = super().reduce_parts(function, join, columns)
+            weights.append((len(cloudpickle.dumps(function)), len(cloudpickle.dumps(found))))
+            return found
+
+    weights: list[tuple[int, int]] = []
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30_000, n_columns))
+    NaiveBayes(tradeoff=0.0, shared_variance=True).fit(Weighing(X, rng.integers(2, size=30_000)))
+    return *weights[-1], max(sums for _, sums in weights)
+
+
 def _apart(case: str, folder: Path, *arguments: Any) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.scale", case, str(folder), *map(str, arguments)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -135,6 +155,12 @@ def table(scale: float, say: Callable[[str], None]) -> str:
         f"Dask, {n_cluster:,} rows x {_CLUSTER_COLUMNS} columns, λ = 0 in {two['passes']:.0f} "
         f"passes: two workers are {one['seconds'] / two['seconds']:.2f} times as fast as one "
         "(goal 1.6)",
+    ]
+    function, sums, sample = sent(100)
+    lines += [
+        "",
+        f"100 columns, 2 classes, λ = 0: a gradient's pass sends {function / 1000:.0f} kB to a "
+        f"worker and {sums / 1000:.1f} kB back; the sample is {sample / 1e6:.0f} MB, once",
     ]
     return "\n".join(lines)
 
