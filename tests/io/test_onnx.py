@@ -15,7 +15,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, explain
+from crossfade import (
+    EntropicNaiveBayes,
+    GaussianDiscriminant,
+    NaiveBayes,
+    PooledClassifier,
+    explain,
+)
 from crossfade.comparison.models import choose_model
 from crossfade.errors import DataError
 from crossfade.io import register_converters, to_onnx
@@ -333,4 +339,20 @@ def test_labels_beyond_64_bits_are_refused():
     X = np.arange(8.0)[:, None]
     model = NaiveBayes(tradeoff=1).fit(X, [0, 2**70] * 4)
     with pytest.raises(DataError, match=r"estimator: expected labels that ONNX has .*got 1180591"):
+        to_onnx(model)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda pool: pool, lambda pool: make_pipeline(Preparation(), pool)]
+)
+def test_a_pool_is_refused_in_one_sentence(wrap):
+    X, y = numbers(n_classes=2)
+    members = [("nb", NaiveBayes(tradeoff=1)), ("other", NaiveBayes(tradeoff=0))]
+    model = wrap(PooledClassifier(members, cv=2)).fit(X, y)
+    wanted = (
+        r"^estimator: expected NaiveBayes, GaussianDiscriminant or EntropicNaiveBayes, got "
+        r"PooledClassifier, which ONNX has no operators for here; write it with "
+        r"crossfade\.io\.save_model$"
+    )
+    with pytest.raises(DataError, match=wanted):
         to_onnx(model)

@@ -24,8 +24,8 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
 from crossfade.classifiers.checks import check_tradeoff, prior_shift
-from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.interactions import Derived, DerivedColumns
+from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
@@ -58,7 +58,7 @@ class Specification:
     options: FitOptions
 
 
-class TradeoffClassifier(InUse, ABC):
+class TradeoffClassifier(FittedViews, ABC):
     """Parent of the classifiers with a tradeoff between the joint and conditional likelihood."""
 
     tradeoff: float | str

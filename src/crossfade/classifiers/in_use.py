@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares
-from crossfade.classifiers.views import FittedViews
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
@@ -20,10 +19,36 @@ from crossfade.inference.sets import least_probabilities
 __all__ = ["InUse"]
 
 
-class InUse(FittedViews):
+class InUse(ABC):
     """Class shares that differ where the model is used, and prediction sets."""
 
+    classes_: NDArray[Any]
     class_shares_: ClassShares
+
+    # -- what a model says of itself -------------------------------------------------------------
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the posterior, shape (n_samples, n_classes)."""
+
+    @abstractmethod
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the log-posterior, shape (n_samples, n_classes)."""
+
+    @property
+    @abstractmethod
+    def _shares(self) -> tuple[Floats, Floats]:
+        """Class shares of the rows of fit, and of the posterior, both (n_classes,)."""
+
+    @abstractmethod
+    def _for_shares(self, shares: Floats) -> Self:
+        """Return a copy for rows among which the classes have these shares, (n_classes,)."""
+
+    @abstractmethod
+    def _left_out(self) -> HeldOut | DataError:
+        """Return posteriors of rows by fits that did not see them, or why there are none."""
+
+    # -- what follows ----------------------------------------------------------------------------
 
     def with_class_prior(self, class_prior: str | ArrayLike | dict[Any, float]) -> Self:
         """Return the same model for rows among which the classes have other shares.
@@ -52,12 +77,7 @@ class InUse(FittedViews):
         """
         check_is_fitted(self)
         shares = class_shares(class_prior, self.classes_)
-        if shares is None:
-            counts = self._fitted.class_weights
-            shares = counts / counts.sum()
-        adapted = copy.copy(self)
-        adapted._fitted = self._fitted.for_shares(shares)
-        return adapted
+        return self._for_shares(self._shares[0] if shares is None else shares)
 
     def adapt(
         self, X: Any, *, coverage: float = 0.95, n_bootstrap: int = 200, random_state: int = 0
@@ -67,7 +87,7 @@ class InUse(FittedViews):
         Only the shares may differ from those of fit, not what the rows of a class look like.
         The shares of the new rows are found by EM (Saerens, Latinne & Decaestecker 2002), after
         the model's probabilities have been drawn to the truth of rows that it was not fitted to,
-        where `tradeoff="auto"` or "best" has such rows.
+        where there are such rows: of `tradeoff="auto"` and "best", and of a pool.
 
         Parameters
         ----------
@@ -132,17 +152,17 @@ class InUse(FittedViews):
         check_number("n_bootstrap", n_bootstrap, 20, "200 gives two digits", whole=True)
         if not len(log_posterior):
             raise DataError("X: expected at least one row, got none; give rows to adapt to")
+        left_out = self._left_out()
         found = estimate_shares(
             log_posterior,
             self.classes_,
-            self._fitted.shares,
-            self._fitted.left_out,
+            self._shares[1],
+            None if isinstance(left_out, DataError) else left_out,
             coverage=coverage,
             n_bootstrap=int(n_bootstrap),
             seed=random_state,
         )
-        adapted = copy.copy(self)
-        adapted._fitted = self._fitted.for_shares(np.maximum(found.shares, 1e-12))
+        adapted = self._for_shares(np.maximum(found.shares, 1e-12))
         adapted.class_shares_ = found
         return adapted
 
@@ -171,7 +191,8 @@ class InUse(FittedViews):
         Raises
         ------
         DataError
-            If the model has no scores of rows that it was not fitted to: its tradeoff was given.
+            If the model has no scores of rows that it was not fitted to: its tradeoff was given, or
+            a pool's `cv` holds no rows out.
 
         Examples
         --------
@@ -185,15 +206,8 @@ class InUse(FittedViews):
                [False,  True,  True]])
         """
         check_number("coverage", coverage, above=0.0, below=1.0, remedy="0.9 is usual")
-        least = least_probabilities(self._rows_left_out(), coverage, by_class=by_class)
-        return self.predict_proba(X) >= least
-
-    def _rows_left_out(self) -> HeldOut:
         check_is_fitted(self)
-        if self._fitted.left_out is None:
-            raise DataError(
-                f"tradeoff: expected 'auto' or 'best', which score rows out of fold, got "
-                f"{getattr(self, 'tradeoff', None)!r}; choose the tradeoff, or calibrate the "
-                "probabilities on rows of your own"
-            )
-        return self._fitted.left_out
+        left_out = self._left_out()
+        if isinstance(left_out, DataError):
+            raise left_out
+        return self.predict_proba(X) >= least_probabilities(left_out, coverage, by_class=by_class)

@@ -5,7 +5,8 @@ Everything follows from the two numeric seams of :class:`~crossfade.tradeoff.sco
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import copy
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +19,11 @@ from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
+from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
+from crossfade.inference import HeldOut
 from crossfade.table import Schema, read_features
 from crossfade.table.cluster import part_by_part
 from crossfade.table.decoding import decoded_table
@@ -37,7 +40,7 @@ __all__ = ["FittedViews"]
 _MOST_POSTERIORS = 16_000_000
 
 
-class FittedViews(ClassifierMixin, BaseEstimator):
+class FittedViews(InUse, ClassifierMixin, BaseEstimator):
     """Predictions, densities, samples and the linear view of a fitted classifier."""
 
     handle_unknown: Literal["ignore", "error"]
@@ -74,6 +77,25 @@ class FittedViews(ClassifierMixin, BaseEstimator):
         if "_fitted" in state:
             state = state | {"_fitted": self._fitted.without_search()}
         return state
+
+    # -- where the model is used -----------------------------------------------------------------
+
+    @property
+    def _shares(self) -> tuple[Floats, Floats]:
+        counts = self._fitted.class_weights
+        return counts / counts.sum(), self._fitted.shares
+
+    def _for_shares(self, shares: Floats) -> Self:
+        adapted = copy.copy(self)
+        adapted._fitted = self._fitted.for_shares(shares)
+        return adapted
+
+    def _left_out(self) -> HeldOut | DataError:
+        return self._fitted.left_out or DataError(
+            f"tradeoff: expected 'auto' or 'best', which score rows out of fold, got "
+            f"{getattr(self, 'tradeoff', None)!r}; choose the tradeoff, or calibrate the "
+            "probabilities on rows of your own"
+        )
 
     # -- posteriors ------------------------------------------------------------------------------
 

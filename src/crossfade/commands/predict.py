@@ -101,7 +101,7 @@ def _check_has(estimator: Any, option: str, method: str) -> None:
 
     if not hasattr(estimator, method):
         raise DataError(
-            f"{option}: expected a model of naive Bayes or a Gaussian discriminant, got "
+            f"{option}: expected a model of naive Bayes, a Gaussian discriminant or a pool, got "
             f"{type(estimator).__name__}; leave {option} out"
         )
 

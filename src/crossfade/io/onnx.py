@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
@@ -66,8 +67,9 @@ def to_onnx(estimator: Any) -> Any:
     Raises
     ------
     DataError
-        If the model has a density that is not Crossfade's and not linear in the column, or a
-        classifier of columns that skl2onnx cannot convert.
+        If the model is a :class:`~crossfade.PooledClassifier`, or has a density that is not
+        Crossfade's and not linear in the column, or a classifier of columns that skl2onnx cannot
+        convert.
     MissingExtraError
         If skl2onnx is not installed.
 
@@ -90,6 +92,13 @@ def to_onnx(estimator: Any) -> Any:
 
     register_converters()
     schema = table_schema(estimator)
+    kind = type(estimator[-1] if isinstance(estimator, Pipeline) else estimator)
+    if kind.__module__.startswith("crossfade.") and kind not in _converters():
+        names = [one.__name__ for one in _converters()]
+        raise DataError(
+            f"estimator: expected {', '.join(names[:-1])} or {names[-1]}, got {kind.__name__}, "
+            "which ONNX has no operators for here; write it with crossfade.io.save_model"
+        )
     beyond = [one for one in estimator.classes_.tolist() if _is_beyond(one)]
     if beyond:
         raise DataError(
@@ -191,13 +200,17 @@ def register_converters() -> None:
     update = import_optional("skl2onnx", "ONNX models").update_registered_converter
     options = {"zipmap": [True, False, "columns"], "nocl": [True, False]}
     options |= {"output_class_labels": [False, True]}
-    for kind, convert in (
-        (NaiveBayes, _convert),
-        (GaussianDiscriminant, _convert),
-        (EntropicNaiveBayes, _convert_entropic),
-    ):
+    for kind, convert in _converters().items():
         update(kind, f"Crossfade{kind.__name__}", _classifier_shape, convert, options=options)
     update(Preparation, "CrossfadePreparation", _preparation_shape, _convert_preparation)
+
+
+def _converters() -> dict[type, Callable[[Any, Any, Any], None]]:
+    return {
+        NaiveBayes: _convert,
+        GaussianDiscriminant: _convert,
+        EntropicNaiveBayes: _convert_entropic,
+    }
 
 
 def _classifier_shape(operator: Any) -> None:

@@ -42,9 +42,9 @@ def shuffled_cells(matrix: Any, schema: Schema, seed: int) -> Floats | None:
 
 def explain_pool(pool: PooledClassifier, X: Any) -> Explanation:
     """Return what members and columns add to the log-posterior, as :func:`~crossfade.explain`."""
-    scores, log_prior = pool._member_scores(X), np.log(pool.class_prior_)
+    scores, log_prior = pool._member_scores(X), np.log(pool._row_shares)
     shape = (scores.shape[1], pool.schema_.n_features, pool.classes_.size)
-    baseline, contributions = np.tile(log_prior, (shape[0], 1)), np.zeros(shape)
+    baseline, contributions = np.tile(np.log(pool.class_prior_), (shape[0], 1)), np.zeros(shape)
     if pool.pooling_ == "linear" and len(scores) > 1:
         # The log of a sum has no part for each member.
         columns = _shapley(pool, X, pool.predict_log_proba)
@@ -91,7 +91,7 @@ def _power(scores: Floats, drawn: Floats) -> Floats:
 def _scores_of(pool: PooledClassifier, model: Any) -> Callable[[Any], Floats]:
     def scores(X: Any) -> Floats:
         posterior = probabilities(model, X, pool.classes_)
-        return drawn_in(posterior, pool._n_rows, pool.class_prior_, pool.pseudo_count)
+        return drawn_in(posterior, pool._n_rows, pool._row_shares, pool.pseudo_count)
 
     return scores
 

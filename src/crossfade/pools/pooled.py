@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -18,7 +19,9 @@ from crossfade._checks import check_choice, check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.explanation import Explanation
+from crossfade.classifiers.in_use import InUse
 from crossfade.errors import DataError, LeftOutWarning
+from crossfade.inference import HeldOut
 from crossfade.pools.explanation import explain_pool, shuffled_cells
 from crossfade.pools.fitting import (
     PoolRows,
@@ -61,7 +64,7 @@ _FOLDS: Final = 5
 _SELECTIONS: Final = ("log_loss", "brier")
 
 
-class PooledClassifier(ClassifierMixin, BaseEstimator):
+class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
     """One posterior from several classifiers, weighted by their out-of-fold probabilities.
 
     With π the class shares and P_g the members' posteriors, a logarithmic pool (Genest & Zidek
@@ -99,7 +102,9 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     class_prior_ : ndarray of shape (n_classes,)
-        π, the class shares of the rows.
+        π, the class shares of the rows; other shares after ``adapt`` and ``with_class_prior``.
+    class_shares_ : ClassShares
+        Estimated shares and their intervals, after ``adapt``.
     weights_ : dict of str to float
         By member's name. Of a logarithmic pool they need not sum to one: more than one is surer
         than the members, less is less sure.
@@ -315,7 +320,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         self.background_ = shuffled_cells(matrix, schema, self.random_state)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         rows = LabelledRows(matrix, codes, given, self.classes_.size)
-        self.class_prior_ = rows.class_weights / rows.class_weights.sum()
+        self._row_shares = self.class_prior_ = rows.class_weights / rows.class_weights.sum()
         splits = None if parts is None else splits_of(parts, n, kept)
         return PoolRows(X, self.classes_[codes], rows, numbers, splits)
 
@@ -372,7 +377,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
                 if isinstance(posterior, str):
                     self.left_out_.setdefault(name, posterior)
                     continue
-                n_rows, shares = data.n_rows(train), self.class_prior_
+                n_rows, shares = data.n_rows(train), self._row_shares
                 parts[name].append(drawn_in(posterior, n_rows, shares, self.pseudo_count))
         empty = np.zeros(0, dtype=np.int64)
         held = np.concatenate([empty, *(held for _, held, _ in splits)])
@@ -385,8 +390,9 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
                 data.rows.codes[held],
                 np.concatenate([empty, *(fold for _, _, fold in splits)]),
                 np.ones(held.size) if weights is None else weights[held],
-                np.log(self.class_prior_),
+                np.log(self._row_shares),
                 self.selection,
+                held,
             )
 
         return of
@@ -418,13 +424,17 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         self.member_losses_: dict[str, dict[str, float]] = {}
         self.pool_losses_: dict[str, float] = {}
         self.gains_: dict[str, float] = {}
+        self._held_out: HeldOut | None = None
         if not evidence.codes.size:
             return
         self.member_losses_ = {
             name: evidence.losses(scores)
             for name, scores in zip(names, evidence.scores, strict=True)
         }
-        self.pool_losses_ = evidence.losses(cross_fitted(evidence, poolings))
+        joint = cross_fitted(evidence, poolings)
+        self.pool_losses_ = evidence.losses(joint)
+        once = evidence.first_of_rows()
+        self._held_out = HeldOut.of(joint[once], evidence.codes[once], evidence.weights[once])
         if len(names) == 1:
             return
         used, criterion = [found.pooling], self.selection
@@ -444,12 +454,32 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         scores = np.zeros((len(self.estimators_), matrix.shape[0], self.classes_.size))
         for g, model in enumerate(self.estimators_):
             posterior = probabilities(model, X, self.classes_)
-            scores[g] = drawn_in(posterior, self._n_rows, self.class_prior_, self.pseudo_count)
+            scores[g] = drawn_in(posterior, self._n_rows, self._row_shares, self.pseudo_count)
         return scores
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return pooled(self._weighing, self._member_scores(X), np.log(self.class_prior_))
+        scores = pooled(self._weighing, self._member_scores(X), np.log(self._row_shares))
+        return scores + np.log(self.class_prior_ / self._row_shares)
+
+    # -- where the pool is used ------------------------------------------------------------------
+
+    @property
+    def _shares(self) -> tuple[Floats, Floats]:
+        return self._row_shares, self.class_prior_
+
+    def _for_shares(self, shares: Floats) -> Self:
+        adapted = copy.copy(self)
+        adapted.class_prior_ = shares
+        if self._held_out is not None:
+            adapted._held_out = self._held_out.for_shares(shares / self.class_prior_)
+        return adapted
+
+    def _left_out(self) -> HeldOut | DataError:
+        return self._held_out or DataError(
+            f"cv: expected splits that hold rows out, got {self.cv!r}, which held out none of "
+            "these rows; give more rows of each class, or other splits"
+        )
 
     def explain(self, X: Any) -> Explanation:
         """Return what members and columns add to the log-odds, as :func:`crossfade.explain`.
@@ -527,6 +557,7 @@ class PooledClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.input_tags.sparse = self._takes_sparse
         return tags
 
 

@@ -54,7 +54,7 @@ class Evidence:
     """What members say of rows that they were not fitted to; `selection` is "log_loss" or "brier".
 
     Shapes: scores (n_members, n_rows, n_classes), log-probabilities; log_prior (n_classes,); codes,
-    fold, weights (n_rows,).
+    fold, weights (n_rows,). `position` (n_rows,): Which of the table, where folds may share rows.
     """
 
     scores: Floats
@@ -63,6 +63,7 @@ class Evidence:
     weights: Floats
     log_prior: Floats
     selection: str
+    position: Integers | None = None
 
     @property
     def brier(self) -> bool:
@@ -77,7 +78,23 @@ class Evidence:
             codes=self.codes[index],
             fold=self.fold[index],
             weights=self.weights[index],
+            position=None if self.position is None else self.position[index],
         )
+
+    def apart(self, number: int) -> tuple[Integers, Integers]:
+        """Return where the fold's rows are, and where all that are not of the fold."""
+        own = self.fold == number
+        held = np.flatnonzero(own)
+        if self.position is not None:
+            own |= np.isin(self.position, self.position[held])
+        return held, np.flatnonzero(~own)
+
+    def first_of_rows(self) -> Integers:
+        """Return where each row of the table stands first."""
+        n = self.codes.size
+        if self.position is None:
+            return np.arange(n)
+        return np.sort(np.unique(self.position, return_index=True)[1])
 
     def members(self, index: Sequence[int]) -> Evidence:
         """Return what some of the members say."""
@@ -197,7 +214,7 @@ def cross_fitted(evidence: Evidence, poolings: Sequence[str]) -> Floats:
     """Return the pool's scores of each row, by weights from the other folds."""
     joint = np.empty(evidence.scores.shape[1:])
     for number in np.unique(evidence.fold):
-        held = np.flatnonzero(evidence.fold == number)
-        found = weigh(evidence.rows(np.flatnonzero(evidence.fold != number)), poolings)
+        held, others = evidence.apart(number)
+        found = weigh(evidence.rows(others), poolings)
         joint[held] = pooled(found, evidence.scores[:, held], evidence.log_prior)
     return joint
