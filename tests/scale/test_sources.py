@@ -8,8 +8,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
-from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PoissonRegression
+from crossfade import (
+    DataError,
+    EntropicNaiveBayes,
+    GaussianDiscriminant,
+    NaiveBayes,
+    PoissonRegression,
+    PooledClassifier,
+)
 from crossfade.blocks import Together, read_ahead
 from crossfade.io import scan
 from crossfade.io.reading import read_table
@@ -259,8 +267,9 @@ def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
         GaussianDiscriminant(components=2).fit(scan(folder, columns=["tail"]), "y")
     with pytest.raises(DataError, match=r"^interactions: expected None for rows that are read"):
         NaiveBayes(interactions=1).fit(scan(folder), "y")
-    with pytest.raises(DataError, match=r"^X: expected a table in memory, got FileSource"):
-        PoissonRegression().fit(scan(folder), table["count"])
+    for other in (PoissonRegression(), PooledClassifier(), EntropicNaiveBayes(GaussianNB())):
+        with pytest.raises(DataError, match=r"^X: expected a table in memory, got FileSource"):
+            other.fit(scan(folder), table["count"])
     with pytest.raises(DataError, match=r"^path: expected table files .* got none in"):
         scan(tmp_path)
     texts = pl.DataFrame({"t": [f"some words of number {i}" for i in range(40)], "y": [0, 1] * 20})
@@ -340,6 +349,27 @@ def test_what_is_read_ahead_stops_when_it_is_not_wanted():
         list(read_ahead(broken()))
 
 
+def test_a_generative_fit_decodes_each_cell_once(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.normal(size=300_000) for j in range(14)}
+    frame = pl.DataFrame({**columns, "y": rng.integers(2, size=300_000)})
+    frame.write_parquet(tmp_path / "rows.parquet", row_group_size=100_000)
+    source = scan(tmp_path)
+    reader = type(source._reader)
+    decoded, own = [], reader._batches
+
+    def counting(self, file, names, rows):
+        for batch in own(self, file, names, rows):
+            decoded.append(batch.num_rows * batch.num_columns)
+            yield batch
+
+    monkeypatch.setattr(reader, "_batches", counting)
+    fitted = NaiveBayes(tradeoff=1).fit(source, "y")
+    assert fitted.n_passes_ == 2
+    # Labels once more, to find the classes, and a few rows, to see where columns lie.
+    assert sum(decoded) <= 300_000 * 16 + 4_096 * 15
+
+
 def test_pandas_frames_are_sources_too():
     frame = pd.DataFrame({"x": [0.0, 1.0, np.nan, 4.0], "y": ["u", "v", "u", "v"]})
     fitted = NaiveBayes(tradeoff=1).fit(MemorySource(frame, "y", size=3))
@@ -364,8 +394,48 @@ def test_the_commands_read_a_folder(table, folder, tmp_path, capsys):
     assert code == 0, told
     assert f"fitted to {table.height:,} rows of 6 columns" in told
     assert "in 2 passes over the rows" in told
-    one = folder / "part-00.parquet"
-    assert run("predict", file, one, "--out", out) == 0
-    model, rows = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"]), pl.read_parquet(one)
-    found = pl.read_csv(out).select("P(a)", "P(b)", "P(c)").to_numpy()
-    np.testing.assert_allclose(found, posterior(model, rows), atol=1e-10)
+    model, rows = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"]), table[:600]
+    n_files = 3
+    pl.DataFrame(schema=table.schema).write_parquet(tmp_path / "empty.parquet")
+    for suffix in ("parquet", "arrow", "csv"):
+        few = write(rows, tmp_path / suffix, n_files, suffix=suffix)
+        if suffix == "parquet":
+            (tmp_path / "empty.parquet").rename(few / "part-01-none.parquet")
+        for data in (few, few / f"part-*.{suffix}"):
+            assert run("predict", file, data, "--out", out, "--batch", 0.002) == 0
+            assert "600 rows written" in capsys.readouterr().err
+            found = pl.read_csv(out).select("P(a)", "P(b)", "P(c)").to_numpy()
+            np.testing.assert_allclose(found, posterior(model, rows), atol=1e-10)
+    assert run("predict", file, few / "part-01.csv", "--adapt", "--out", out) == 0
+
+
+@pytest.mark.parametrize("model", ["pool", "pool:nb,forest"])
+def test_the_command_refuses_a_pool_for_rows_in_parts(folder, tmp_path, capsys, model):
+    file = tmp_path / "model.skops"
+    assert run("fit", folder, "--target", "y", "--model", model, "--out", file) == 2
+    assert capsys.readouterr().err == (
+        "error: --model: expected best, naive-bayes, gaussian-shared or gaussian-full for rows "
+        "that are read some at a time, got PooledClassifier; name one of these\n"
+    )
+    assert not file.exists()
+
+
+def test_predictions_for_a_folder_are_whole_or_not_at_all(table, tmp_path, capsys):
+    few = write(table[:90], tmp_path / "few", 3, suffix="csv")
+    file, out = tmp_path / "model.skops", tmp_path / "predictions.csv"
+    assert run("fit", few, "--target", "y", "-m", "naive-bayes", "--tradeoff", 1, "-o", file) == 0
+    out.write_text("as before")
+    last, told = few / "part-02.csv", []
+    whole = last.read_text()
+    for broken in (whole.replace("level", "height"), whole.replace("\n", "\nmany", 2)):
+        last.write_text(broken)
+        capsys.readouterr()
+        assert run("predict", file, few, "--out", out) == 2
+        told.append(capsys.readouterr().err)
+        assert out.read_text() == "as before"
+    assert f"{last}: expected the 6 columns of fit, got none named 'level'" in told[0]
+    assert f"{last}: column 'level': expected numbers as in fit" in told[1]
+    before = (few / "part-00.csv").read_text()
+    assert run("predict", file, few, "--out", few / "part-00.csv") == 2
+    assert "expected a file other than those that are read" in capsys.readouterr().err
+    assert (few / "part-00.csv").read_text() == before

@@ -16,6 +16,7 @@ from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
+from crossfade.table.columns import refuse_parts
 from crossfade.tradeoff.labelled_rows import log_normalise
 
 __all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
@@ -102,6 +103,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
             If a classifier lacks ``predict_proba``, saw other classes than `y` has, or takes no
             weights where some are given.
         """
+        refuse_parts(X)
         weights = (
             check_weights(sample_weight, _num_samples(X)) if sample_weight is not None else None
         )

@@ -1,9 +1,11 @@
-"""Rows that a saved model is asked about: from a file or a bundled data set, matched by name."""
+"""Rows that a saved model is asked about: from files or a bundled data set, matched by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 from crossfade import datasets
 from crossfade._checks import show
@@ -11,11 +13,8 @@ from crossfade.commands.output import plain
 from crossfade.commands.tables import open_table
 from crossfade.errors import DataError
 from crossfade.io import SavedModel
-from crossfade.io.batches import Batch, read_batches
+from crossfade.io.batches import Batch, read_batches, table_files
 from crossfade.io.matching import Matcher
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = ["NewRows"]
 
@@ -27,7 +26,7 @@ class NewRows:
     """The rows of a table, as a saved model takes them.
 
     `saved`: The model.
-    `name`: A file, or the name of a data set.
+    `name`: A file, a folder or pattern of such files, or the name of a data set.
     `separator`: Character between cells, if it is neither comma nor tab.
     `size`: About how many bytes of the file to read at a time.
     """
@@ -44,14 +43,24 @@ class NewRows:
 
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Yield tables that the model takes, each with the number of its first row."""
-        for frame, first in self._read():
+        n_rows, self.extra = 0, []
+        for frame, first, file in self._read():
+            self.matcher.path = self.name if len(self.files) < 2 else str(file)
             if first == 1:
-                self.extra = self.matcher.extra(frame.columns)
+                extra = self.matcher.extra(frame.columns)
+                self.extra += [name for name in extra if name not in self.extra]
             matched = self.matcher.match(frame, first)
             table = matched if self.saved.schema.has_names else matched.to_numpy()
             step = max(1, _MOST_POSTERIORS // len(self.saved.estimator.classes_))
             for start in range(0, len(table), step):
-                yield table[start : start + step], first + start
+                yield table[start : start + step], n_rows + start + 1
+            n_rows += len(table)
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """The files that are read."""
+        bundled = self.name in datasets.bundled()
+        return [] if bundled else table_files(datasets.find(self.name))
 
     def row(self, number: int) -> Any:
         """Return one row as a table, the first row being number 1."""
@@ -68,13 +77,11 @@ class NewRows:
             f"--row: expected a row from 1 to {n_rows:,} of {self.name}, got {number:,}"
         )
 
-    def _read(self) -> Iterator[tuple[pl.DataFrame, int]]:
+    def _read(self) -> Iterator[Batch]:
         if self.name in datasets.bundled():
-            yield Batch(open_table(self.name).named().X, 1)
+            yield Batch(open_table(self.name).named().X, 1, Path(self.name))
             return
-        yield from read_batches(
-            datasets.find(self.name), separator=self._separator, size=self._size
-        )
+        yield from read_batches(self.files, separator=self._separator, size=self._size)
 
     def notes(self) -> list[str]:
         """Return what was done to the rows, for the reader."""

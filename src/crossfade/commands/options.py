@@ -101,7 +101,8 @@ NewData = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="New rows: a CSV, TSV or Parquet file (text also .gz), or a bundled data set.",
+        help="New rows: a CSV, TSV, Parquet or Arrow file (text also .gz), a folder or pattern of "
+        "such files, or a bundled data set.",
     ),
 ]
 

@@ -51,8 +51,8 @@ def predict(
 
     The first column is the prediction, then comes one column P(class) for every class. Columns
     are matched by name, whatever their order; those that the model does not know are ignored and
-    named on stderr. Files larger than memory are read in batches. The file is written whole or
-    not at all.
+    named on stderr. Files are read in batches, those of a folder or pattern in the order of their
+    names. The file is written whole or not at all.
 
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
     on stderr with 95 % intervals, and the probabilities follow. With --coverage 0.9 a column
@@ -77,6 +77,8 @@ def predict(
     estimator = saved.estimator
     labels = _Labels(estimator.classes_, spreadsheet_safe)
     rows = NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
+    if out is not None:
+        check_writable(out, "--out", *rows.files)
     if coverage is not None:
         _check_has(estimator, "--coverage", "predict_set")
     if adapt:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import glob
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,44 +15,94 @@ from crossfade.io.text import text_batches
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Batch", "read_batches"]
+__all__ = ["Batch", "file_format", "read_batches", "table_files"]
+
+_ARROW = (".arrow", ".feather", ".ipc")
+_FORMATS = (".parquet", ".pq", *_ARROW, ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+
+def table_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the files, of one format, that a file, a folder, a pattern or a list stands for."""
+    if not isinstance(path, (str, Path)):
+        files = [Path(one) for one in path]
+    elif Path(path).is_dir():
+        found = sorted(Path(path).rglob("*"))
+        hidden = [one.relative_to(path).parts for one in found]
+        files = [
+            one
+            for one, parts in zip(found, hidden, strict=True)
+            if one.is_file()
+            and one.name.lower().endswith(_FORMATS)
+            and not any(part.startswith((".", "_")) for part in parts)
+        ]
+    elif any(mark in str(path) for mark in "*?[") and not Path(path).exists():
+        files = [Path(one) for one in sorted(glob.glob(str(path), recursive=True))]
+    else:
+        files = [Path(path)]
+    if not files:
+        raise DataError(
+            f"path: expected table files ({', '.join(_FORMATS)}), got none in {str(path)!r}; "
+            "name a file, or a folder that holds some"
+        )
+    formats = {file_format(file) for file in files}
+    if len(formats) > 1:
+        raise DataError(
+            f"path: expected files of one format, got {' and '.join(sorted(formats))} in "
+            f"{str(path)!r}; name those of one with a pattern such as '*.parquet'"
+        )
+    return files
+
+
+def file_format(file: Path) -> str:
+    """Return "Arrow", "Parquet" or "text"."""
+    if file.suffix.lower() in _ARROW:
+        return "Arrow"
+    return "Parquet" if is_parquet(file) else "text"
 
 
 class Batch(NamedTuple):
-    """Some rows of a table, text as it stands in the file; `first` is 1 below the header."""
+    """Some rows of a file, text as it stands in it; its first row is number 1."""
 
     frame: pl.DataFrame
     first: int
+    file: Path
 
 
 def read_batches(
-    path: str | Path, *, separator: str | None = None, size: int = 1 << 24
+    path: str | Path | Sequence[Path], *, separator: str | None = None, size: int = 1 << 24
 ) -> Iterator[Batch]:
-    """Yield the rows of a file, whatever its size, in constant memory."""
-    place = Path(path)
-    if is_parquet(place):
-        yield from _parquet_batches(place, size)
-        return
+    """Yield the rows of a file, a folder, a pattern or a list of files in constant memory."""
+    files = table_files(path)
+    found = False
+    for file in files:
+        text = file_format(file) == "text"
+        for batch in _text(file, separator, size) if text else _typed(file, size):
+            found = True
+            yield batch
+    if not found:
+        raise DataError(f"{files[0]}: expected rows, got a table without any; add some")
+
+
+def _text(place: Path, separator: str | None, size: int) -> Iterator[Batch]:
     first = 1
     with opened(place) as file:
         for table in text_batches(file, str(place), separator, size):
             frame = parse_text(table, str(place))
-            yield Batch(frame, first)
+            yield Batch(frame, first, place)
             first += frame.height
 
 
-def _parquet_batches(place: Path, size: int) -> Iterator[Batch]:
+def _typed(place: Path, size: int) -> Iterator[Batch]:
     pl = import_optional("polars", "tables from files")
     with opened(place):
         pass  # says what is there instead
+    is_arrow = file_format(place) == "Arrow"
     try:
-        scan = pl.scan_parquet(place, glob=False)
+        scan = (pl.scan_ipc if is_arrow else pl.scan_parquet)(place, glob=False)
         width = len(scan.collect_schema())
         n_rows = scan.select(pl.len()).collect().item()
+        step = max(1, size // (8 * max(width, 1)))
+        for start in range(0, n_rows, step):
+            yield Batch(scan.slice(start, step).collect(), start + 1, place)
     except Exception as error:  # polars raises its own and Rust's errors
-        raise no_parquet(error, place) from None
-    if not n_rows:
-        raise DataError(f"{place}: expected rows, got a table of shape {(0, width)}")
-    step = max(1, size // (8 * max(width, 1)))
-    for start in range(0, n_rows, step):
-        yield Batch(scan.slice(start, step).collect(), start + 1)
+        raise no_parquet(error, place, "an Arrow" if is_arrow else "a Parquet") from None

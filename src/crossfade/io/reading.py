@@ -142,10 +142,10 @@ def _read_parquet(raw: bytes, place: Path) -> pl.DataFrame:
     return frame
 
 
-def no_parquet(error: Exception, place: Path) -> DataError:
+def no_parquet(error: Exception, place: Path, expected: str = "a Parquet") -> DataError:
     """Return the error of a file that polars cannot read."""
     return DataError(
-        f"{place}: expected a Parquet file, got something else ({str(error).splitlines()[0]}); "
+        f"{place}: expected {expected} file, got something else ({str(error).splitlines()[0]}); "
         "write it again"
     )
 

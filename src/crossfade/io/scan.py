@@ -7,7 +7,6 @@ read as :mod:`crossfade.io.reading` reads them: empty ones are missing.
 
 from __future__ import annotations
 
-import glob
 import operator
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
@@ -20,16 +19,21 @@ from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
-from crossfade.io.batches import read_batches
-from crossfade.io.reading import cells_as_read, is_parquet, opened
+from crossfade.io.batches import file_format, read_batches, table_files
+from crossfade.io.reading import cells_as_read, opened
 from crossfade.table.cluster import DaskSource
-from crossfade.table.source import Part, PartedSource, RowSource, no_rows, no_target
+from crossfade.table.source import (
+    Part,
+    PartedSource,
+    RowSource,
+    first_rows,
+    no_rows,
+    no_target,
+    rows_of,
+)
 from crossfade.table.survey import SAMPLE_ROWS, row_keys
 
 __all__ = ["FileSource", "scan"]
-
-_ARROW = (".arrow", ".feather", ".ipc")
-_FORMATS = (".parquet", ".pq", *_ARROW, ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 #: Cells that are read at a time (32 MB of numbers), and bounds on the rows that this makes.
 _CELLS, _FEWEST, _MOST = 1 << 22, 1 << 12, 1 << 17
@@ -95,46 +99,9 @@ def scan(
     >>> model.class_count_, model.n_passes_
     (array([4., 4.]), 2)
     """
-    files = _files(path)
+    files = table_files(path)
     reader = _reader(files, frozenset(missing_values), frozenset(text), separator)
     return FileSource(reader, target, columns, frozenset(drop))
-
-
-def _files(path: str | Path | Sequence[str | Path]) -> list[Path]:
-    if not isinstance(path, (str, Path)):
-        files = [Path(one) for one in path]
-    elif Path(path).is_dir():
-        found = sorted(Path(path).rglob("*"))
-        hidden = [one.relative_to(path).parts for one in found]
-        files = [
-            one
-            for one, parts in zip(found, hidden, strict=True)
-            if one.is_file()
-            and one.name.lower().endswith(_FORMATS)
-            and not any(part.startswith((".", "_")) for part in parts)
-        ]
-    elif any(mark in str(path) for mark in "*?[") and not Path(path).exists():
-        files = [Path(one) for one in sorted(glob.glob(str(path), recursive=True))]
-    else:
-        files = [Path(path)]
-    if not files:
-        raise DataError(
-            f"path: expected table files ({', '.join(_FORMATS)}), got none in {str(path)!r}; "
-            "name a file, or a folder that holds some"
-        )
-    formats = {_format(file) for file in files}
-    if len(formats) > 1:
-        raise DataError(
-            f"path: expected files of one format, got {' and '.join(sorted(formats))} in "
-            f"{str(path)!r}; name those of one with a pattern such as '*.parquet'"
-        )
-    return files
-
-
-def _format(file: Path) -> str:
-    if Path(file).suffix.lower() in _ARROW:
-        return "Arrow"
-    return "Parquet" if is_parquet(file) else "text"
 
 
 class FileSource(PartedSource):
@@ -161,6 +128,7 @@ class FileSource(PartedSource):
     ) -> None:
         self._reader, self._chosen, self._drop = reader, columns, drop
         self.target, self.n_rows, self.n_dropped = target, reader.n_rows, 0
+        self._head: Part | None = None
         known = list(reader.types)
         for one in (*(() if target is None else (target,)), *(columns or ()), *drop):
             if one not in known:
@@ -200,7 +168,7 @@ class FileSource(PartedSource):
         names = list(self.names if columns is None else [self.names[j] for j in columns])
         wanted = names if self.target is None else [*names, self.target]
         first, dropped = 0, 0
-        with closing(read_ahead(self._reader.frames(wanted))) as frames:
+        with closing(read_ahead(self._reader.frames(wanted, _rows_of(wanted)))) as frames:
             for frame in frames:
                 table, labels = _split(frame, self.target)
                 n_rows = frame.height if labels is None else labels.len()
@@ -208,6 +176,17 @@ class FileSource(PartedSource):
                 first += n_rows
                 dropped += frame.height - n_rows
         self.n_dropped = dropped
+
+    def head(self) -> Part:
+        if self._head is None:
+            wanted = [*self.names, *(() if self.target is None else (self.target,))]
+            for frame in self._reader.frames(wanted, _FEWEST):
+                part = Part(*_split(frame, self.target), 0)
+                if rows_of(part.table):
+                    self._head = first_rows(part)
+                    return self._head
+            raise no_rows()
+        return self._head
 
     def sample(self, size: int = SAMPLE_ROWS) -> tuple[Any, Any, int]:
         """Return rows drawn evenly, their labels, and the number of all rows: one pass.
@@ -287,6 +266,11 @@ def _split(frame: Any, target: str | None) -> tuple[Any, Any]:
     return frame.drop(target), labels
 
 
+def _rows_of(columns: list[str]) -> int:
+    """Return the rows of a batch of these columns."""
+    return int(np.clip(_CELLS // max(len(columns), 1), _FEWEST, _MOST))
+
+
 class _FilesOnCluster(DaskSource):
     """Parts of files that workers read."""
 
@@ -343,7 +327,8 @@ class _Reader:
     def __init__(self, files: list[Path]) -> None:
         self.files = files
 
-    def frames(self, columns: list[str]) -> Iterator[Any]:
+    def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
+        """Yield frames of these columns, of about so many rows."""
         raise NotImplementedError
 
     def _same_columns(self, found: list[list[str]]) -> None:
@@ -365,7 +350,7 @@ def _reader(
     for file in files:
         with opened(file):
             pass  # says what is there instead
-    kind = _format(files[0])
+    kind = file_format(files[0])
     if kind == "text":
         return _TextReader(files, missing, text, separator)
     return _ArrowReader(files, missing, is_arrow=kind == "Arrow")
@@ -428,8 +413,7 @@ class _ArrowReader(_Reader):
             "again what is damaged, or leave it out"
         )
 
-    def frames(self, columns: list[str]) -> Iterator[Any]:
-        rows = int(np.clip(_CELLS // max(len(columns), 1), _FEWEST, _MOST))
+    def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         few: list[Any] = []  # small files are summed together
         for file in self.files:
             try:
@@ -506,7 +490,7 @@ class _TextReader(_Reader):
         self._dtypes = dtypes
         return dtypes
 
-    def frames(self, columns: list[str]) -> Iterator[Any]:
+    def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         pl = import_optional("polars", "tables from files")
         dtypes = self._found()
         as_text = {name for name, dtype in dtypes.items() if dtype == pl.String} | self._text

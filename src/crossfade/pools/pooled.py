@@ -50,6 +50,7 @@ from crossfade.pools.weights import (
     weigh,
 )
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
+from crossfade.table.columns import refuse_parts
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
@@ -301,6 +302,7 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> PoolRows:
+        refuse_parts(X)
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)

@@ -28,7 +28,7 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import Storage, numbers_from_objects, object_storage
 
-__all__ = ["Column", "Columns", "read_columns"]
+__all__ = ["Column", "Columns", "read_columns", "refuse_parts"]
 
 
 class Column:
@@ -199,14 +199,19 @@ def _refuse_other_containers(X: Any) -> None:
             f"X: expected a data frame or an array, got a lazy frame ({type(X).__name__}); "
             "use X.collect()"
         )
+    refuse_parts(X)
+    if isinstance(X, (str, bytes)) or X is None or isinstance(X, dict):
+        remedy = "use pandas.DataFrame(X)" if isinstance(X, dict) else "read the table first"
+        raise DataError(f"X: expected a data frame or a 2-D array, got {show(X)}; {remedy}")
+
+
+def refuse_parts(X: Any) -> None:
+    """Refuse rows that are not at hand as one table."""
     if hasattr(X, "__dask_graph__") or hasattr(X, "reduce_parts"):
         raise DataError(
             f"X: expected a table in memory, got {type(X).__name__}, whose rows come in parts; "
             "NaiveBayes and GaussianDiscriminant fit to these: use one of them, or read the table"
         )
-    if isinstance(X, (str, bytes)) or X is None or isinstance(X, dict):
-        remedy = "use pandas.DataFrame(X)" if isinstance(X, dict) else "read the table first"
-        raise DataError(f"X: expected a data frame or a 2-D array, got {show(X)}; {remedy}")
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
