@@ -78,7 +78,7 @@ def _shifted(X: Any, y: Any, split: int) -> list[list[float]]:
             shares = rng.dirichlet(np.full(k, 2.0))
             codes = rng.choice(k, size=_NEW_ROWS, p=shares)
             index = np.array([rng.choice(places[code]) for code in codes])
-            adapted = model.adapt(X[index], n_bootstrap=100)
+            adapted = model.adapt(X[index])
             found = adapted.class_shares_
             low, high = found.interval
             again = np.array([rng.choice(own[code]) for code in rng.choice(k, n_train, p=shares)])

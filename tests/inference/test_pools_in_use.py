@@ -54,7 +54,7 @@ def test_shares_of_new_rows_are_found_and_sets_hold_the_truth_before_and_after(p
     held = []
     for seed in range(5):
         new, truth = drawn(1_500, 0.8, 10 + seed)
-        adapted = pool.adapt(new, n_bootstrap=30)
+        adapted = pool.adapt(new)
         found = adapted.class_shares_
         assert found.calibrated
         assert found.p_value < 1e-3
@@ -103,7 +103,7 @@ def test_with_repeated_splits_no_row_weighs_the_members_that_it_scores():
 
 def test_an_adapted_pool_goes_into_files_and_copies(pool, tmp_path):
     X, _ = drawn(100, 0.4, 5)
-    adapted = pool.adapt(drawn(200, 0.8, 6)[0], n_bootstrap=20)
+    adapted = pool.adapt(drawn(200, 0.8, 6)[0])
     save_model(adapted, tmp_path / "pool.skops")
     copies = pickle.loads(pickle.dumps(adapted)), load_model(tmp_path / "pool.skops").estimator
     for copy in copies:
@@ -120,6 +120,6 @@ def test_a_pool_without_rows_held_out_says_so():
     pool = PooledClassifier([("nb", FrozenEstimator(GaussianNB().fit(X, y)))], cv=[]).fit(X, y)
     with pytest.raises(DataError, match=r"cv: expected splits that hold rows out, got \[\], .*"):
         pool.predict_set(X)
-    assert not pool.adapt(X, n_bootstrap=20).class_shares_.calibrated
+    assert not pool.adapt(X).class_shares_.calibrated
     with pytest.raises(DataError, match="class_prior"):
         pool.with_class_prior([0.5, 0.6])

@@ -27,7 +27,7 @@ def test_the_shares_make_the_rows_likeliest():
     rng = np.random.default_rng(0)
     log_posterior = log_softmax(rng.normal(size=(300, 2)) * 2, axis=1)
     prior = np.array([0.3, 0.7])
-    found = estimate_shares(log_posterior, np.arange(2), prior, n_bootstrap=20).shares
+    found = estimate_shares(log_posterior, np.arange(2), prior).likeliest
 
     def loss(share):
         return -np.log(np.exp(log_posterior) @ (np.array([share, 1 - share]) / prior)).sum()
@@ -40,10 +40,12 @@ def test_a_class_without_rows_gets_no_share_and_certainty_counts():
     posterior = np.repeat(np.eye(3)[[0, 2]], [30, 10], axis=0)
     with np.errstate(divide="ignore"):
         found = estimate_shares(np.log(posterior), np.arange(3), np.full(3, 1 / 3))
-    assert_allclose(found.shares, [0.75, 0.0, 0.25], atol=1e-12)
+    assert_allclose(found.likeliest, [0.75, 0.0, 0.25], atol=1e-12)
+    assert found.p_value < 1e-6
     low, high = found.interval
     assert low[0] < 0.75 < high[0]
-    assert high[1] == 0.0
+    assert low[1] == 0.0
+    assert 0.05 < high[1] < 0.35  # none of 40 rows still allows 1 in 20
 
 
 def test_a_model_that_is_too_sure_is_corrected_by_rows_it_did_not_see():
@@ -58,8 +60,8 @@ def test_a_model_that_is_too_sure_is_corrected_by_rows_it_did_not_see():
     held, codes = drawn(4_000, 0.5)
     new, _ = drawn(4_000, 0.2)
     half = np.array([0.5, 0.5])
-    raw = estimate_shares(new, np.arange(2), half, n_bootstrap=20)
-    mended = estimate_shares(new, np.arange(2), half, HeldOut.of(held, codes, None), n_bootstrap=50)
+    raw = estimate_shares(new, np.arange(2), half)
+    mended = estimate_shares(new, np.arange(2), half, HeldOut.of(held, codes, None))
     assert abs(raw.shares[1] - 0.2) > 0.04
     assert abs(mended.shares[1] - 0.2) < 0.04
     assert mended.interval[0, 1] < 0.2 < mended.interval[1, 1]
@@ -73,11 +75,11 @@ def test_intervals_hold_the_truth_and_the_test_its_level(make):
             X, y = two_classes(500, 0.5, 1_000 * seed, shift=1.2)
             model = make().fit(X, y)
         new = two_classes(300, 0.2, 100 + seed, shift=1.2)[0]
-        found = model.adapt(new, n_bootstrap=50).class_shares_
+        found = model.adapt(new).class_shares_
         # What the rows were drawn with, not what they turned out to have.
         held += found.interval[0, 1] <= 0.2 <= found.interval[1, 1]
         same = two_classes(300, y.mean(), 500 + seed, shift=1.2)[0]
-        shifted += model.adapt(same, n_bootstrap=50).class_shares_.p_value < 0.05
+        shifted += model.adapt(same).class_shares_.p_value < 0.05
         assert found.p_value < 1e-3
         assert found.calibrated
     # At 95 % each, 16 or fewer of 20 come about once in 400 such tests.
@@ -104,7 +106,7 @@ def test_other_shares_multiply_the_posterior_and_are_all_that_changes(tradeoff):
 
 def test_an_adapted_model_goes_into_files_and_is_as_adapted(tmp_path):
     X, y = two_classes(300, 0.5, 4)
-    adapted = NaiveBayes().fit(X, y).adapt(two_classes(200, 0.2, 5)[0], n_bootstrap=20)
+    adapted = NaiveBayes().fit(X, y).adapt(two_classes(200, 0.2, 5)[0])
     wanted = adapted.predict_proba(X)
     assert_allclose(pickle.loads(pickle.dumps(adapted)).predict_proba(X), wanted, rtol=0, atol=0)
     save_model(adapted, tmp_path / "m.skops")
@@ -113,17 +115,82 @@ def test_an_adapted_model_goes_into_files_and_is_as_adapted(tmp_path):
     assert str(loaded.class_shares_) == str(adapted.class_shares_)
 
 
+def three_classes(seed=0, gap=1.2):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1, 2], 40)
+    return rng.normal(size=(120, 3)) + gap * np.eye(3)[y], y
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, "best", "auto"])
+def test_the_strongest_shift_is_told_and_leaves_about_a_row_unsure(tradeoff):
+    X, y = three_classes(gap=20.0)
+    found = NaiveBayes(tradeoff=tradeoff).fit(X, y).adapt(X[:40]).class_shares_
+    assert found.p_value < 1e-6
+    assert found.shares[0] > 0.9
+    # Of 40 rows that are all of one class, 37 in 40 are not unlikely.
+    assert found.interval[0, 0] < 0.97 < found.interval[1, 0]
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, "auto"])
+def test_rows_that_say_nothing_leave_the_shares_as_they_were(tradeoff):
+    X, y = three_classes()
+    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    empty = model.adapt(np.full((50, 3), np.nan))
+    assert_allclose(empty.predict_proba(X), model.predict_proba(X), rtol=0.05)
+    one = model.adapt(X[:1]).class_shares_
+    assert (one.interval[1] - one.interval[0]).min() > 0.5
+    assert one.p_value > 0.01
+    if tradeoff == 1.0:  # its probabilities are taken for true, though columns of noise are not
+        return
+    rng = np.random.default_rng(5)
+    noise = NaiveBayes(tradeoff=tradeoff).fit(rng.normal(size=(300, 2)), rng.integers(2, size=300))
+    told = noise.adapt(rng.normal(size=(300, 2))).class_shares_
+    assert np.abs(told.shares - told.fitted).max() < 0.1
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, "best", "auto"])
+def test_neither_the_prior_nor_an_earlier_adaptation_changes_the_estimate(tradeoff):
+    X, y = three_classes()
+    new = three_classes(1)[0][:70]
+    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    once = model.adapt(new)
+    for other in (once, model.with_class_prior([1e-3, 0.5, 0.499])):
+        again = other.adapt(new).class_shares_
+        if tradeoff == 1.0:  # nothing but its prior is known of the model: it is where it starts
+            continue
+        assert_allclose(again.shares, once.class_shares_.shares, atol=1e-6)
+        assert_allclose(again.interval, once.class_shares_.interval, atol=1e-6)
+        assert_allclose(again.fitted, once.class_shares_.fitted, atol=1e-9)
+    assert not hasattr(once.with_class_prior("uniform"), "class_shares_")
+    once.fit(X[:80], y[:80])
+    assert not hasattr(once, "class_shares_")
+
+
+@pytest.mark.parametrize(
+    ("log_posterior", "words"),
+    [
+        (np.full((2, 3), np.nan), "a sum of nan in row 0"),
+        (np.full((2, 3), 1 / 3), "a sum of 4.18"),
+        (np.log(np.full((2, 2), 0.5)), r"shape \(n_rows, 3\)"),
+        (np.empty((0, 3)), "at least one row"),
+    ],
+)
+def test_what_are_no_log_posteriors_is_refused(log_posterior, words):
+    model = NaiveBayes().fit(*three_classes())
+    with pytest.raises(DataError, match=words):
+        model.adapt_to_posteriors(log_posterior)
+
+
 def test_wrong_arguments_are_refused_by_name():
     X, y = two_classes(100, 0.5, 6)
     model = NaiveBayes(tradeoff=1.0).fit(X, y)
     for arguments, words in [
         ({"coverage": 1.0}, "coverage"),
-        ({"n_bootstrap": 3}, "n_bootstrap"),
     ]:
         with pytest.raises(DataError, match=words):
             model.adapt(X, **arguments)
     with pytest.raises(DataError, match="class_prior"):
         model.with_class_prior([0.5, 0.6])
-    found = model.adapt(X, n_bootstrap=20).class_shares_
+    found = model.adapt(X).class_shares_
     assert not found.calibrated
     assert io.StringIO(str(found)).readline() == "class  fitted  new rows\n"

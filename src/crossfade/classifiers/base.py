@@ -352,6 +352,7 @@ class TradeoffClassifier(FittedViews, ABC):
         for warning in fitted.warnings:
             warnings.warn(warning, stacklevel=4)
         self._fitted = fitted
+        self.__dict__.pop("class_shares_", None)  # of rows that an earlier fit was adapted to
         self.density_ = fitted.density
         self.class_count_ = fitted.class_weights
         self.tradeoff_ = fitted.tradeoff

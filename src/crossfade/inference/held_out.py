@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
 
-__all__ = ["HeldOut"]
+__all__ = ["HeldOut", "normalised"]
 
 #: Rows that are kept with a model: enough for quantiles, little in a file.
 _MOST_ROWS = 5_000
@@ -19,31 +19,48 @@ _MOST_ROWS = 5_000
 class HeldOut:
     """Log-posteriors out of fold, and the classes that the rows turned out to have.
 
-    `log_posterior` (n_rows, n_classes).
+    `log_posterior` (n_rows, n_classes): For the class shares of the rows of fit.
     `codes` (n_rows,).
     `weights` (n_rows,).
+    `ratio` (n_classes,) or None: How many times as large the shares are where the model is used.
     """
 
     log_posterior: Floats
     codes: Integers
     weights: Floats
+    ratio: Floats | None = None
 
     @classmethod
-    def of(cls, scores: Floats, codes: Integers, weights: Floats | None) -> Self:
+    def of(
+        cls, scores: Floats, codes: Integers, weights: Floats | None, ratio: Floats | None = None
+    ) -> Self:
         """Return the record of scores that are log-posteriors up to a term common to the classes.
 
-        Of many rows an evenly spread part is kept.
+        Of many rows an evenly spread part is kept. `ratio` is in the scores already.
         """
         n = len(codes)
         weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
         kept = np.linspace(0, n - 1, min(n, _MOST_ROWS)).round().astype(np.int64)
         some = scores[kept]
-        with np.errstate(invalid="ignore"):
-            log_posterior = some - np.logaddexp.reduce(some, axis=1)[:, None]
-        return cls(log_posterior, codes[kept], weights[kept])
+        if ratio is not None:
+            some = some - np.log(ratio)
+        return cls(normalised(some), codes[kept], weights[kept], ratio)
 
     def for_shares(self, ratio: Floats) -> Self:
         """Return the same where the classes' shares are so many times as large, (n_classes,)."""
+        return replace(self, ratio=ratio if self.ratio is None else self.ratio * ratio)
+
+    def in_use(self) -> tuple[Floats, Floats]:
+        """Return log-posteriors and weights of rows for the shares where the model is used."""
+        if self.ratio is None:
+            return self.log_posterior, self.weights
         with np.errstate(divide="ignore"):
-            scores = self.log_posterior + np.log(ratio)
-        return type(self).of(scores, self.codes, self.weights * ratio[self.codes])
+            scores = self.log_posterior + np.log(self.ratio)
+        return normalised(scores), self.weights * self.ratio[self.codes]
+
+
+def normalised(scores: Floats) -> Floats:
+    """Return log-posteriors from scores up to a term common to the classes."""
+    with np.errstate(invalid="ignore"):
+        log_posterior: Floats = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
+    return log_posterior

@@ -23,15 +23,14 @@ def least_probabilities(held_out: HeldOut, coverage: float, *, by_class: bool) -
     class are covered.
     """
     n_classes = held_out.log_posterior.shape[1]
-    own = np.exp(held_out.log_posterior[np.arange(len(held_out.codes)), held_out.codes])
+    log_posterior, weights = held_out.in_use()
+    own = np.exp(log_posterior[np.arange(len(held_out.codes)), held_out.codes])
     groups = (
         [held_out.codes == code for code in range(n_classes)]
         if by_class
         else [np.ones(len(own), dtype=bool)]
     )
-    least = [
-        _least(own[group], held_out.weights[group], 1.0 - coverage, own.size) for group in groups
-    ]
+    least = [_least(own[group], weights[group], 1.0 - coverage, own.size) for group in groups]
     return np.broadcast_to(least, (n_classes,)).copy()
 
 

@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from crossfade._typing import Floats
-from crossfade.inference.held_out import HeldOut
+from crossfade.errors import DataError
+from crossfade.inference.held_out import HeldOut, normalised
 
 __all__ = ["ClassShares", "estimate_shares"]
 
 _MOST_STEPS = 5_000
-
-#: Most new rows that each bootstrap sample reads; its spread is scaled to that of all.
-_BOOTSTRAP_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -35,24 +33,29 @@ class ClassShares:
     ----------
     classes : ndarray of shape (n_classes,)
     fitted : ndarray of shape (n_classes,)
-        Shares of the rows that the model was fitted to.
+        Shares of the rows that the model was fitted to; a given `class_prior` where it has no
+        rows left out.
+    likeliest : ndarray of shape (n_classes,)
+        Shares that make the new rows likeliest.
     shares : ndarray of shape (n_classes,)
-        Estimated shares of the new rows.
+        Estimated shares of the new rows: the likeliest, drawn back to `fitted` as far as chance
+        alone could have brought them there.
     interval : ndarray of shape (2, n_classes)
-        Bootstrap interval: new rows are drawn again, and, where the model has rows that it was not
-        fitted to, those too.
+        For each share. It holds the noise of the new rows and, where the model has rows that it
+        was not fitted to, of those too.
     coverage : float
         Of the interval.
     p_value : float
-        Of the hypothesis that nothing shifted (a Wald test with the bootstrap's covariance).
+        Of the hypothesis that nothing shifted.
     n_rows : int
         New rows that were read.
     calibrated : bool
-        Whether rows that the model was not fitted to corrected it first.
+        Whether there were rows that the model was not fitted to.
     """
 
     classes: NDArray[Any]
     fitted: Floats
+    likeliest: Floats
     shares: Floats
     interval: Floats
     coverage: float
@@ -78,8 +81,6 @@ def estimate_shares(
     held_out: HeldOut | None = None,
     *,
     coverage: float = 0.95,
-    n_bootstrap: int = 200,
-    seed: int = 0,
 ) -> ClassShares:
     """Estimate class shares from log-posteriors of rows without labels.
 
@@ -92,8 +93,6 @@ def estimate_shares(
     held_out : HeldOut, optional
         Of the same model; without it the model's probabilities are taken for true.
     coverage : float, default=0.95
-    n_bootstrap : int, default=200
-    seed : int, default=0
 
     Returns
     -------
@@ -105,70 +104,133 @@ def estimate_shares(
     >>> from crossfade.inference import estimate_shares
     >>> posterior = np.repeat([[0.9, 0.1], [0.1, 0.9]], [300, 100], axis=0)
     >>> found = estimate_shares(np.log(posterior), np.array(["no", "yes"]), np.array([0.5, 0.5]))
-    >>> found.shares.round(4)
-    array([0.8125, 0.1875])
+    >>> found.likeliest.round(4), found.shares.round(4)
+    (array([0.8125, 0.1875]), array([0.8095, 0.1905]))
     """
-    rng = np.random.default_rng(seed)
-    n = len(log_posterior)
-
-    def found(rows: Floats, weights: Floats, source: Floats | None, start: Any) -> Any:
-        if held_out is None or source is None:
-            return rows, fitted, _mixture(rows, fitted, weights, fitted), None
-        map_ = _calibration(held_out, source, start)
-        rows = _calibrated(rows, map_)
+    log_posterior = np.asarray(log_posterior, dtype=np.float64)
+    _check_posteriors(log_posterior, len(classes))
+    ratio = None if held_out is None else held_out.ratio
+    if ratio is not None:  # back to the shares of fit, whatever the model was adapted to since
+        log_posterior = normalised(log_posterior - np.log(ratio))
+        fitted = fitted / ratio / (fitted / ratio).sum()
+    own: Floats | None = None
+    if held_out is not None:
+        map_ = _calibration(held_out)
+        log_posterior = _calibrated(log_posterior, map_)
         own = np.exp(_calibrated(held_out.log_posterior, map_))
-        prior = np.average(own, axis=0, weights=source)
-        return rows, prior, _mixture(rows, prior, weights, prior), map_
-
-    source = None if held_out is None else held_out.weights
-    *_, shares, start = found(log_posterior, np.ones(n), source, None)
-    some, factor = log_posterior, 1.0
-    if n > _BOOTSTRAP_ROWS:
-        some = log_posterior[np.sort(rng.choice(n, _BOOTSTRAP_ROWS, replace=False))]
-        factor = np.sqrt(_BOOTSTRAP_ROWS / n)
-    drawn = np.empty((n_bootstrap, len(fitted)))
-    for b in range(n_bootstrap):
-        weights = rng.multinomial(len(some), np.full(len(some), 1.0 / len(some))).astype(float)
-        again = None if source is None else source * _drawn(held_out, rng)
-        drawn[b] = found(some, weights, again, start)[2]
-    edges = [0.5 - coverage / 2, 0.5 + coverage / 2]
-    interval = shares + factor * (np.quantile(drawn, edges, axis=0) - shares)
-    interval = np.clip(interval, 0.0, 1.0)
-    covariance = factor**2 * np.cov(drawn[:, :-1], rowvar=False).reshape(2 * [len(fitted) - 1])
-    gap = (shares - fitted)[:-1]
-    wald = float(gap @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ gap)
+    posterior = np.exp(log_posterior)
+    n, k = posterior.shape
+    likeliest = _mixture(log_posterior, fitted)
+    spread, statistic = (
+        _likelihood_spread(posterior, fitted, likeliest)
+        if own is None or held_out is None
+        else _left_out_spread(posterior, fitted, likeliest, own, held_out)
+    )
+    # What the rows cannot tell from no shift is taken for none (James & Stein 1961).
+    kept = max(0.0, 1.0 - (k - 1) / max(statistic, 1e-300))
+    shares = fitted + kept * (likeliest - fitted)
+    # Rows that are all of one class leave the shares of others unsure by about one row.
+    at_least = (n * likeliest + 1.0) / (n + k)
+    spread = np.maximum(spread, np.sqrt(at_least * (1.0 - at_least) / n))
+    width = norm.ppf(0.5 + coverage / 2) * spread
+    interval = np.clip([likeliest - width, likeliest + width], 0.0, 1.0)
+    p_value = float(chi2.sf(statistic, k - 1))
     return ClassShares(
-        classes,
-        fitted,
-        shares,
-        interval,
-        coverage,
-        float(chi2.sf(wald, len(gap))),
-        n,
-        held_out is not None,
+        classes, fitted, likeliest, shares, interval, coverage, p_value, n, held_out is not None
     )
 
 
-def _drawn(held_out: HeldOut | None, rng: np.random.Generator) -> Floats:
-    """Return how often each held-out row is drawn, within its class."""
-    assert held_out is not None
-    times = np.zeros(len(held_out.codes))
-    for code in np.unique(held_out.codes):
-        own = np.flatnonzero(held_out.codes == code)
-        times[own] = rng.multinomial(own.size, np.full(own.size, 1.0 / own.size))
-    return times
+def _check_posteriors(log_posterior: Floats, n_classes: int) -> None:
+    shape = log_posterior.shape
+    if log_posterior.ndim != 2 or shape[1] != n_classes or not len(log_posterior):
+        raise DataError(
+            f"log_posterior: expected shape (n_rows, {n_classes}) with at least one row, got "
+            f"{shape}; give what predict_log_proba returns"
+        )
+    sums = np.exp(log_posterior).sum(axis=1)
+    if not (np.abs(sums - 1.0) < 1e-6).all():
+        row = int(np.argmax(~(np.abs(sums - 1.0) < 1e-6)))
+        raise DataError(
+            f"log_posterior: expected logarithms of probabilities that sum to 1, got a sum of "
+            f"{sums[row]:g} in row {row}; give what predict_log_proba returns"
+        )
 
 
-def _mixture(log_posterior: Floats, prior: Floats, weights: Floats, start: Floats) -> Floats:
+def _likelihood_spread(
+    posterior: Floats, fitted: Floats, likeliest: Floats
+) -> tuple[Floats, float]:
+    """Return standard errors and the test of no shift from the rows' own likelihood."""
+    used = fitted > 0.0
+    density = np.divide(posterior, fitted, out=np.zeros_like(posterior), where=used)
+    best, at_rest = density @ likeliest, density @ fitted
+    with np.errstate(divide="ignore"):
+        statistic = 2.0 * float((np.log(best) - np.log(at_rest)).sum())
+    slopes = density / best[:, None]
+    slopes = slopes[:, :-1] - slopes[:, -1:]
+    covariance = _inverse(slopes.T @ slopes)
+    return _spread(covariance), max(statistic, 0.0)
+
+
+def _left_out_spread(
+    posterior: Floats, fitted: Floats, likeliest: Floats, own: Floats, held_out: HeldOut
+) -> tuple[Floats, float]:
+    """Return standard errors and the test of no shift: errors of the model's own are in them.
+
+    The mean posterior of rows is M π, M the mean posterior of each class's rows (a confusion matrix
+    without decisions; Lipton, Wang & Smola 2018). Its noise is that of the new rows and, through M,
+    that of the rows left out.
+    """
+    n, k = posterior.shape
+    means, inner, counts = np.zeros((k, k)), np.zeros((k, k, k)), np.zeros(k)
+    for code in range(k):
+        weights = held_out.weights * (held_out.codes == code)
+        counts[code] = weights.sum()
+        if counts[code] > 0.0:
+            means[code] = weights @ own / counts[code]
+            away = own - means[code]
+            inner[code] = (weights[:, None] * away).T @ away / counts[code]
+        else:
+            means[code] = fitted
+    noise = np.divide(1.0, counts, out=np.ones(k), where=counts > 0.0)
+
+    def covariance(shares: Floats) -> Floats:
+        mixed = means - shares @ means
+        between = (shares[:, None] * mixed).T @ mixed
+        within = np.einsum("c,cij->ij", shares, inner)
+        left_out = np.einsum("c,cij->ij", shares**2 * noise, inner)
+        found: Floats = (between + within) / n + left_out
+        return found[:-1, :-1]
+
+    gap = (posterior.mean(axis=0) - fitted)[:-1]
+    statistic = float(gap @ _inverse(covariance(fitted)) @ gap)
+    slopes = (means[:-1] - means[-1])[:, :-1].T
+    # Classes that the model cannot tell apart leave their shares open.
+    back = _inverse(slopes.T @ slopes) @ slopes.T
+    blind = np.linalg.svd(slopes, compute_uv=False).min(initial=1.0) < 1e-3
+    spread = np.ones(k) if blind else _spread(back @ covariance(likeliest) @ back.T)
+    return spread, statistic
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.pinv(matrix, rcond=1e-9, hermitian=True), dtype=np.float64)
+
+
+def _spread(covariance: Floats) -> Floats:
+    """Return the standard errors of all shares from the covariance of all but the last."""
+    variances = np.append(np.diagonal(covariance), covariance.sum())
+    found: Floats = np.sqrt(np.maximum(variances, 0.0))
+    return found
+
+
+def _mixture(log_posterior: Floats, prior: Floats) -> Floats:
     """Return the shares that make the rows likeliest, by EM."""
     used = prior > 0.0
-    with np.errstate(divide="ignore"):
-        likelihood = np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
+    likelihood = np.exp(log_posterior - log_posterior.max(axis=1, keepdims=True))
     likelihood = np.divide(likelihood, prior, out=np.zeros_like(likelihood), where=used)
-    shares, total = np.where(used, start, 0.0), weights.sum()
+    shares = np.where(used, prior, 0.0)
     for _ in range(_MOST_STEPS):
         evidence = likelihood @ shares
-        new = shares * ((weights / evidence) @ likelihood) / total
+        new = shares * ((1.0 / evidence) @ likelihood) / len(likelihood)
         moved = float(np.abs(new - shares).max())
         shares = new
         if moved < 1e-8:
@@ -183,19 +245,20 @@ def _calibrated(log_posterior: Floats, slope_and_shifts: Floats) -> Floats:
     return normalised
 
 
-def _calibration(held_out: HeldOut, weights: Floats, start: Floats | None) -> Floats:
+def _calibration(held_out: HeldOut) -> Floats:
     """Return the slope and the shifts of least log-loss on rows held out, (1 + n_classes,).
 
+    None (slope 1, shifts 0) where they could be chance: their own noise would be all they add.
     With a pseudo-row's penalty, so that rows that are told apart without an error leave it finite.
     """
     n, k = held_out.log_posterior.shape
     rows, codes = np.maximum(held_out.log_posterior, -700.0), held_out.codes
-    own, total = np.arange(n), weights.sum()
-    first = np.append(1.0, np.zeros(k)) if start is None else start
+    own, weights = np.arange(n), held_out.weights
+    total, nothing = weights.sum(), np.append(1.0, np.zeros(k))
 
     def loss(at: Floats) -> tuple[float, Floats]:
         log_p = _calibrated(rows, at)
-        away = at - np.append(1.0, np.zeros(k))
+        away = at - nothing
         error = np.exp(log_p)
         error[own, codes] -= 1.0
         error *= weights[:, None]
@@ -203,7 +266,7 @@ def _calibration(held_out: HeldOut, weights: Floats, start: Floats | None) -> Fl
         value = float(weights @ -log_p[own, codes] + 0.5 * away @ away)
         return value / total, gradient / total
 
-    found = minimize(
-        loss, first, jac=True, method="L-BFGS-B", bounds=[(1e-3, None), *k * [(None, None)]]
-    )
-    return np.asarray(found.x, dtype=np.float64)
+    free = [(None, None)] * k
+    found = minimize(loss, nothing, jac=True, method="L-BFGS-B", bounds=[(1e-3, None), *free])
+    gain = 2.0 * total * (loss(nothing)[0] - float(found.fun))
+    return np.asarray(found.x) if gain > chi2.ppf(0.95, k) else nothing

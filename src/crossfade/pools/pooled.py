@@ -427,6 +427,7 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         self.pool_losses_: dict[str, float] = {}
         self.gains_: dict[str, float] = {}
         self._held_out: HeldOut | None = None
+        self.__dict__.pop("class_shares_", None)  # of rows that an earlier fit was adapted to
         if not evidence.codes.size:
             return
         self.member_losses_ = {

@@ -138,10 +138,7 @@ class Fitted:
         settled = None if self.settled is None else self.settled.for_shares(shares)
         left_out = self.left_out
         if left_out is not None:
-            now = self.shares
-            left_out = left_out.for_shares(
-                np.divide(shares, now, out=np.ones_like(now), where=used)
-            )
+            left_out = replace(left_out, ratio=ratio)
         return replace(self, shift=np.log(ratio), settled=settled, left_out=left_out)
 
     @property

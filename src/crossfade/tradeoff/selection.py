@@ -171,7 +171,9 @@ def _choose(
     )
     if remark:
         chosen = replace(chosen, method=f"{chosen.method}; {remark}")
-    left_out = HeldOut.of(joint_of(chosen.scale * chosen.shares, every), scored.codes, weights)
+    whole = joint_of(chosen.scale * chosen.shares, every)
+    used_for = None if score_shift is None else np.exp(score_shift)
+    left_out = HeldOut.of(whole, scored.codes, scored.weights, used_for)
     return Selection(
         **vars(chosen), members=members, losses=each, held_out=held_out, left_out=left_out
     )
