@@ -216,6 +216,15 @@ def test_without_out_they_go_to_stdout(model, table, capsys):
     assert len(out.splitlines()) == 201
 
 
+def test_stdout_too_is_written_whole_or_not_at_all(model, tmp_path, capsys):
+    path = tmp_path / "new.csv"
+    path.write_text("age,visits,town,member\n" + "50,2,Oslo,true\n" * 100 + "old,2,Oslo,true\n")
+    assert run("predict", model, path, "--batch", 1e-4) == 2
+    told = capsys.readouterr()
+    assert not told.out
+    assert "got 'old' in row 101" in told.err
+
+
 @pytest.mark.parametrize(
     ("name", "batch"),
     [

@@ -10,6 +10,7 @@ import pytest
 from crossfade.errors import DataError
 from crossfade.io.matching import Matcher
 from crossfade.io.reading import read_file, read_table
+from crossfade.io.scan import scan
 from crossfade.table.schema import Schema
 
 #: Cells of one column, and the numbers that they can only mean.
@@ -121,3 +122,56 @@ def test_the_same_cells_from_parquet_and_from_text(tmp_path: Path):
     assert schemas[0] == schemas[1]
     # The kind of a column is that of its cells, whatever their width.
     assert schemas[2].kinds[:4] == schemas[0].kinds[:4]
+
+
+# -- columns that come in parts --------------------------------------------------------------------
+
+#: Cells of two parts of a column, and the numbers that both can only mean, None where none.
+PARTS = {
+    "percent and none": (["5%", "7%"], ["5", "7"], None),
+    "percent and shares": (["5%", "7%"], [".05", ".07"], None),
+    "none and currency": (["1", "2"], ["$3", "$4"], None),
+    "two currencies": (["$5", "$7"], ["€5", "€7"], None),
+    "two decimal marks": (["1.25", "NA"], ["2,5", "3"], None),
+    "two decimal marks after a sign": (["$1.25"], ["$2,5", "$3"], None),
+    "two decimal marks of two scripts": (["٣٫٥"], ["1,5"], None),
+    "two separators": (["1 234", "2"], ["1'234", "2"], None),
+    "points, then decimal commas": (["1.234", "2.345"], ["1234,5"], [1234, 2345, 1234.5]),
+    "decimal commas, then points": (["1234,5"], ["1.234", "2.345"], [1234.5, 1234, 2345]),
+    "a comma that other cells explain": (["1,5", "2"], ["1,234", "2,345"], [1.5, 2, 1.234, 2.345]),
+    "commas between groups": (["1,234,567", "2"], ["1.234", "1,234"], [1234567, 2, 1.234, 1234]),
+    "only marks, then numbers": (["NA", "?"], ["1.5", "2"], [None, None, 1.5, 2]),
+    "one way": (["$1", ""], ["$2.5", "NA"], [1, None, 2.5, None]),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_all_files_of_a_folder_have_one_reading(tmp_path: Path, case: str, swapped: bool):
+    *parts, numbers = PARTS[case]
+    if swapped and numbers is not None:
+        return  # some of these are then refused: a comma could be either in the first file
+    for number, cells in enumerate(parts[::-1] if swapped else parts):
+        written(tmp_path, cells).rename(tmp_path / f"{number}.csv")
+    source = scan(tmp_path, "y")
+    if numbers is not None:
+        assert source.sample()[0]["x"].to_list() == numbers
+        return
+    with pytest.raises(DataError, match=r"column 'x': expected numbers written in one way") as told:
+        source.sample()
+    for number in range(2):
+        assert f"in row 1 of {tmp_path / str(number)}.csv" in str(told.value)
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_batches_of_new_rows_have_one_reading(case: str):
+    one, other, numbers = PARTS[case]
+    matcher = Matcher(Schema.learn(pl.DataFrame({"x": [0.5, 2.0]})), "new.csv")
+    frames = [pl.DataFrame({"x": cells}) for cells in (one, other)]
+    if numbers is None or case == "points, then decimal commas":
+        matcher.match(frames[0])
+        with pytest.raises(DataError, match=r"^new.csv: column 'x': .*in row 1 and .*in row [34]"):
+            matcher.match(frames[1], first=3)
+        return
+    found = [*matcher.match(frames[0])["x"], *matcher.match(frames[1], first=3)["x"]]
+    assert found == numbers

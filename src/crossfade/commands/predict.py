@@ -52,7 +52,8 @@ def predict(
     The first column is the prediction, then comes one column P(class) for every class. Columns
     are matched by name, whatever their order; those that the model does not know are ignored and
     named on stderr. Files are read in batches, those of a folder or pattern in the order of their
-    names. The file is written whole or not at all.
+    names. The predictions are written whole or not at all, to stdout too: they appear when the
+    last row is done.
 
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
     on stderr with 95 % intervals, and the probabilities follow. With --coverage 0.9 a column
@@ -123,12 +124,18 @@ def _adapted(estimator: Any, rows: Any) -> Any:
 
 @contextmanager
 def _output(out: Path | None) -> Iterator[Any]:
-    """Yield what writes bytes, to a file that appears when all is written, or to stdout."""
+    """Yield what writes bytes, which appear in a file or on stdout when all are written."""
+    from tempfile import TemporaryFile
+
     from crossfade.commands.output import hand_over
     from crossfade.files import whole_file
 
     if out is None:
-        yield hand_over
+        with TemporaryFile() as held:
+            yield held.write
+            held.seek(0)
+            while lines := held.readlines(1 << 20):
+                hand_over(b"".join(lines))
         return
     with whole_file(out) as file:
         yield file.write

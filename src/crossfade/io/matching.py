@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from crossfade._checks import did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.io.numerals import plain_numerals
+from crossfade.io.numerals import Written
 from crossfade.io.reading import NOT_AVAILABLE, TRUTH
 from crossfade.table.schema import Schema
 
@@ -45,6 +45,9 @@ class Matcher:
         self.missing_values = [*missing_values, ""]
         self.new_categories: dict[str, NewCategories] = {}
         self.read_as: dict[str, str] = {}
+        remedy = "write them in one way, or read the file at once (predict: a larger --batch)"
+        self._whole = path
+        self._written = Written(path, remedy=remedy)
         self._known = [None if known is None else set(known) for known in schema.categories]
 
     def extra(self, names: Sequence[str]) -> list[str]:
@@ -93,13 +96,13 @@ class Matcher:
         pl = import_optional("polars", "tables from files")
         numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
         other = numbers.is_null() & stripped.is_not_null()
-        if not other.any():
-            return numbers
         boolean = self.schema.kinds[index] == "boolean"
+        if not other.any():
+            return self._in_one_way(series.name, stripped, numbers, first, boolean)
         marks = stripped.filter(other)
         accepted = NOT_AVAILABLE | (TRUTH.keys() if boolean else set())
         if not set(marks.unique().to_list()) <= accepted:
-            read = None if boolean else self._as_written(series.name, stripped)
+            read = None if boolean else self._as_written(series.name, stripped, first)
             if read is not None:
                 return read
             wrong = ~stripped.is_in(list(accepted)) & other
@@ -114,18 +117,29 @@ class Matcher:
         if boolean:
             truth = stripped.replace_strict(TRUTH, default=None, return_dtype=pl.Boolean)
             return numbers.set(truth.is_not_null(), None).fill_null(truth.cast(pl.Float64))
-        return numbers
+        return self._in_one_way(series.name, stripped, numbers, first, boolean)
 
-    def _as_written(self, name: str, stripped: pl.Series) -> pl.Series | None:
+    @property
+    def _of(self) -> str:
+        return "" if self.path == self._whole else f" of {self.path}"
+
+    def _in_one_way(
+        self, name: str, stripped: pl.Series, numbers: pl.Series, first: int, boolean: bool
+    ) -> pl.Series:
+        """Return numbers as Python reads them, or as earlier batches of the column tell."""
+        if boolean:
+            return numbers
+        return self._written.numbers(name, stripped, numbers, first, self._of)
+
+    def _as_written(self, name: str, stripped: pl.Series, first: int) -> pl.Series | None:
         """Return numbers in another notation than 1234.5, None where they are not sure."""
-        pl = import_optional("polars", "tables from files")
         cells = stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None)
-        plain = plain_numerals(cells)
-        read = None if plain is None else plain.cast(pl.Float64, strict=False)
-        if read is None or read.null_count() > cells.null_count():
+        found = self._written.plain(name, cells, first, self._of)
+        if found is None:
             return None
-        first = int((cells != plain).arg_true()[0])
-        self.read_as.setdefault(name, f"{show(cells[first])} is read as {read[first]:.15g}")
+        plain, read = found
+        row = int((cells != plain).arg_true()[0])
+        self.read_as.setdefault(name, f"{show(cells[row])} is read as {read[row]:.15g}")
         return read
 
     def _count_new(self, series: pl.Series, index: int) -> None:

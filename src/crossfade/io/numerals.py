@@ -2,21 +2,24 @@
 
 A column is read as numbers where all its cells can mean only one thing together: one sign of
 currency or percent in every cell or in none, one separator of groups of three digits, and commas
-that some cell shows to be decimal commas or separators. ``5%`` is 5.
+that some cell shows to be decimal commas or separators. ``5%`` is 5. Where a column comes in parts
+(batches of a file, files of a folder), all parts have one reading, or are refused.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from crossfade._checks import show
 from crossfade._optional import import_optional
+from crossfade.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["looks_numeric", "plain_numerals"]
+__all__ = ["Notation", "Shown", "TwoNotations", "Written", "looks_numeric", "plain_numerals"]
 
 _SYMBOLS: Final = "[$€£¥₹%]"
 _SPACES: Final = " \u00a0\u2009\u202f"
@@ -29,19 +32,135 @@ _NUMERAL: Final = (
     rf"[\d.,٫]*\d[\d.,٫'’_٬{_SPACES}]*{_SYMBOLS}?$"
 )
 
+#: A number whose dots separate groups of three digits.
+_DOTTED: Final = r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?$"
+
 
 def looks_numeric(cells: pl.Series) -> bool:
     """Return whether every cell is made of digits and what is written around them."""
     return all(bool(some.str.contains(_NUMERAL).all()) for some in (cells.head(100), cells))
 
 
-def plain_numerals(cells: pl.Series) -> pl.Series | None:
-    """Return the cells as Python would write them, None where not all have one meaning.
+class Notation(NamedTuple):
+    """How numbers are written; None for what their cells do not show.
 
-    Missing cells stay missing.
+    `symbol`: The sign of currency or percent, "" for none.
+    `decimal`, `group`: What stands before decimals, and between groups of three digits.
     """
+
+    symbol: str | None = None
+    decimal: str | None = None
+    group: str | None = None
+
+    def joined(self, other: Notation) -> Notation | None:
+        """Return the notation of the cells of both, None where there is none."""
+        pairs = list(zip(self, other, strict=True))
+        found = Notation(*(b if a is None else a for a, b in pairs))
+        differ = any(None not in (a, b) and a != b for a, b in pairs)
+        return None if differ or (found.group and found.group == found.decimal) else found
+
+
+class TwoNotations(DataError):
+    """Two parts of a column write numbers in two ways; `later` is that of the second one."""
+
+    def __init__(self, message: str, name: str, later: Shown) -> None:
+        super().__init__(message)
+        self.name, self.later = name, later
+
+
+class Shown(NamedTuple):
+    """A notation, and a cell that shows it."""
+
+    notation: Notation
+    cell: str
+    where: str
+
+
+class Written:
+    """How the numbers of columns that come in parts are written.
+
+    `known`: What is known of some columns before.
+    """
+
+    def __init__(self, path: str, known: dict[str, Shown] | None = None, remedy: str = "") -> None:
+        self._path, self._remedy = path, remedy
+        self._shown = {name: [one] for name, one in (known or {}).items()}
+
+    def known(self, name: str) -> Notation:
+        """Return what is known of a column so far."""
+        found = Notation()
+        for one in self._shown.get(name, ()):
+            found = found.joined(one.notation) or found
+        return found
+
+    def add(self, name: str, cells: pl.Series, notation: Notation, first: int, of: str) -> None:
+        """Take note of one more part, whose first row has this number."""
+        known = self.known(name)
+        joined = known.joined(notation)
+        if joined == known:
+            return
+        mark = notation.decimal or notation.group or notation.symbol or ""
+        marked = cells.str.contains(mark, literal=True).fill_null(False)
+        row = int((marked if marked.any() else cells.is_not_null()).arg_true()[0])
+        later = Shown(notation, cells[row], f"row {first + row}{of}")
+        for one in self._shown.setdefault(name, []):
+            if one.notation.joined(notation) is None:
+                raise TwoNotations(
+                    f"{self._path}: column {show(name)}: expected numbers written in one way in "
+                    f"all rows, got {show(one.cell)} in {one.where} and {show(later.cell)} in "
+                    f"{later.where}, which cannot be read in one way; {self._remedy}",
+                    name,
+                    later,
+                )
+        self._shown[name].append(later)
+
+    def numbers(
+        self, name: str, cells: pl.Series, floats: pl.Series, first: int, of: str
+    ) -> pl.Series:
+        """Return cells that Python reads as numbers in the way that the column is written."""
+        present = cells.set(floats.is_null(), None)
+        if present.null_count() == len(present):
+            return floats
+        known = self.known(name)
+        dotted = None
+        if known.decimal != ".":
+            whole = floats.dtype.is_integer()
+            dotted = not whole and bool(present.str.contains(".", literal=True).any())
+        if dotted and known.decimal == ",":
+            # 1.234 among decimal commas is a thousand.
+            found = plain_numerals(present, known)
+            if found is not None:
+                text, notation = found
+                self.add(name, present, notation, first, of)
+                return text.cast(floats.dtype)
+        decimal = known.decimal if dotted is None else "." if dotted else None
+        self.add(name, present, Notation("", decimal), first, of)
+        return floats
+
+    def plain(
+        self, name: str, cells: pl.Series, first: int, of: str
+    ) -> tuple[pl.Series, pl.Series] | None:
+        """Return cells as Python would write them, and as numbers; None without one meaning."""
+        pl = import_optional("polars", "tables from files")
+        found = plain_numerals(cells, self.known(name)) or plain_numerals(cells)
+        numbers = None if found is None else found[0].cast(pl.Float64, strict=False)
+        if found is None or numbers is None or numbers.null_count() > cells.null_count():
+            return None
+        self.add(name, cells, found[1], first, of)
+        return found[0], numbers
+
+
+def plain_numerals(
+    cells: pl.Series, known: Notation | None = None
+) -> tuple[pl.Series, Notation] | None:
+    """Return the cells as Python would write them and how they were; None without one meaning.
+
+    `known`: How other cells of the column are written. Missing cells stay missing.
+    """
+    known = known or Notation()
     present = cells.drop_nulls()
-    if not looks_numeric(present) or present.str.extract(f"({_SYMBOLS})").n_unique() > 1:
+    symbols = present.str.extract(f"({_SYMBOLS})").unique().to_list()
+    if not looks_numeric(present) or len(symbols) > 1:
         return None
     text = _ascii_digits(cells).str.replace_all("−", "-", literal=True)
     text = text.str.replace(_SYMBOLS, "").str.strip_chars()
@@ -51,10 +170,23 @@ def plain_numerals(cells: pl.Series) -> pl.Series | None:
         return None
     if separators and (text := _ungrouped(text, separators[0])) is None:
         return None
-    commas = text.str.contains(",", literal=True)
-    if commas.any():
-        text = _without_commas(text, bool(separators))
-    return text
+    group, decimal = separators[0] if separators else None, None
+    dots = bool(text.str.contains(".", literal=True).any())
+    if text.str.contains(",", literal=True).any():
+        found = _without_commas(text, bool(separators), known)
+        if found is None:
+            return None
+        text, comma_is_decimal = found
+        decimal = "," if comma_is_decimal else "." if dots else None
+        group = group or ("," if not comma_is_decimal else "." if dots else None)
+    elif dots and known.decimal == ",":
+        if not text.filter(text.str.contains(".", literal=True)).str.contains(_DOTTED).all():
+            return None
+        text, group = text.str.replace_all(".", "", literal=True), "."
+    elif dots:
+        decimal = "."
+    symbol = (symbols[0] or "") if symbols else None
+    return text, Notation(symbol, decimal, group)
 
 
 def _ungrouped(text: Any, separator: str) -> Any:
@@ -66,21 +198,26 @@ def _ungrouped(text: Any, separator: str) -> Any:
     return text.str.replace_all(separator, "", literal=True)
 
 
-def _without_commas(text: Any, grouped: bool) -> Any:
-    """Return numbers with a decimal point alone, None where commas could be either."""
+def _without_commas(text: Any, grouped: bool, known: Notation) -> Any:
+    """Return numbers with a decimal point alone, and whether commas were decimal ones.
+
+    None where commas could be either.
+    """
     with_comma = text.filter(text.str.contains(",", literal=True))
     # 1,5 or 1.234,5: one comma, after all dots, not before exactly three digits in every cell.
     decimal = with_comma.str.contains(r"^[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+$").all()
     sure = grouped or with_comma.str.contains(r"\.|^[+-]?(?:0|\d{4,})?,|,(?:\d{1,2}|\d{4,})$").any()
-    if decimal and sure:
+    if decimal and (sure or known.decimal == ","):
         # Then a dot separates groups in every cell; 1.5 beside 1,5 is neither.
         dotted = text.filter(text.str.contains(".", literal=True))
-        if not dotted.str.contains(r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?$").all():
+        if not dotted.str.contains(_DOTTED).all():
             return None
-        return text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+        return text, True
     thousands = with_comma.str.contains(r"^[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?$").all()
-    if thousands and not grouped and with_comma.str.contains(r",.*,|\.").any():
-        return text.str.replace_all(",", "", literal=True)
+    surely = known.group == "," or with_comma.str.contains(r",.*,|\.").any()
+    if thousands and not grouped and surely:
+        return text.str.replace_all(",", "", literal=True), False
     return None
 
 

@@ -27,7 +27,7 @@ from crossfade._checks import did_you_mean, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
-from crossfade.io.numerals import looks_numeric, plain_numerals
+from crossfade.io.numerals import Written, looks_numeric
 from crossfade.io.text import Delimited, check_text
 from crossfade.table.text import is_text
 
@@ -186,13 +186,17 @@ def cells_as_read(
     *,
     text: Collection[str] | None = None,
     where: str = "",
+    written: Written | None = None,
+    first: int = 1,
 ) -> pl.DataFrame:
     """Return some rows of a file with its cells read as those of a whole file are.
 
     `text`: Columns to leave as text, None for all: their types then are as they should be.
+    `written`: How the numbers of other rows are written.
+    `first`: The number of the first row in the file.
     """
     if text is not None:
-        return _typed(frame, where, frozenset(missing), frozenset(text)).frame
+        return _typed(frame, where, frozenset(missing), frozenset(text), written, first).frame
     pl = import_optional("polars", "tables from files")
     empty = [*missing, ""]
     changed = []
@@ -207,14 +211,19 @@ def cells_as_read(
 
 
 def _typed(
-    frame: pl.DataFrame, place: str, missing: frozenset[str], text: frozenset[str]
+    frame: pl.DataFrame,
+    place: str,
+    missing: frozenset[str],
+    text: frozenset[str],
+    written: Written | None = None,
+    first: int = 1,
 ) -> TableFile:
     """Return a table whose columns of text are numbers or booleans where all their cells are."""
     pl = import_optional("polars", "tables from files")
     notes: list[str] = []
     columns = {series.name: _wide(pl, series) for series in frame.iter_columns()}
     words = [name for name, series in columns.items() if series.dtype == pl.String]
-    height = frame.height
+    height, of = frame.height, f" of {place}"
     # Asking a column costs a query, so that short ones are asked many at once, end to end.
     step = max(1, _BLOCK_CELLS // max(1, height))
     for start in range(0, len(words), step):
@@ -236,11 +245,14 @@ def _typed(
             if name not in text:
                 if n_odd[k] > n_empty[k] or n_empty[k] == height:
                     where = f"{place}: column {show(name)}"
-                    series = _typed_column(series.alias(name), stripped.slice(*rows), where, notes)
-                elif n_broken[k] > n_odd[k]:
-                    series = floats.slice(*rows)
-                elif not n_coded[k]:
-                    series = whole.slice(*rows)
+                    one = series.alias(name), stripped.slice(*rows)
+                    series = _typed_column(*one, where, notes, written, first, of)
+                elif n_broken[k] > n_odd[k] or not n_coded[k]:
+                    broken = n_broken[k] > n_odd[k]
+                    series = (floats if broken else whole).slice(*rows)
+                    if written is not None:
+                        cells_of = stripped.slice(*rows)
+                        series = written.numbers(name, cells_of, series, first, of)
             columns[name] = series.alias(name)
     notes += filter(None, (_alike(columns[name]) for name in words))
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
@@ -282,7 +294,13 @@ def _alike(series: pl.Series) -> str | None:
 
 
 def _typed_column(
-    series: pl.Series, stripped: pl.Series, where: str, notes: list[str]
+    series: pl.Series,
+    stripped: pl.Series,
+    where: str,
+    notes: list[str],
+    written: Written | None,
+    first: int,
+    of: str,
 ) -> pl.Series:
     """Return the column as integers, floats or booleans if all its cells are, else unchanged."""
     pl = import_optional("polars", "tables from files")
@@ -291,15 +309,18 @@ def _typed_column(
     marks = set(other.unique().to_list())
     if not marks <= NOT_AVAILABLE:
         cells = stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None)
-        plain = plain_numerals(cells)
-        read = None if plain is None else plain.cast(pl.Float64, strict=False)
-        if plain is None or read is None or read.null_count() > cells.null_count():
+        found = (written or Written(where)).plain(series.name, cells, first, of)
+        if found is None:
             return _text(series, stripped, numbers, other, where, notes)
-        first = int(cells.is_not_null().arg_true()[0])
-        notes.append(f"{show(series.name)}: {show(cells[first])} is read as {read[first]:.15g}")
+        plain, read = found
+        row = int(cells.is_not_null().arg_true()[0])
+        notes.append(f"{show(series.name)}: {show(cells[row])} is read as {read[row]:.15g}")
         stripped, numbers = plain, read
     elif numbers.null_count() == len(series) > series.null_count():
-        return series  # nothing but marks for missing cells
+        # Nothing but marks for missing cells: in a part of a column, other parts tell what it is.
+        return series if written is None else numbers
+    elif written is not None:
+        numbers = written.numbers(series.name, stripped, numbers, first, of)
     whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():
         return numbers

@@ -19,7 +19,8 @@ from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
-from crossfade.io.batches import file_format, read_batches, table_files
+from crossfade.io.batches import Batch, file_format, read_batches, table_files
+from crossfade.io.numerals import Notation, Shown, TwoNotations, Written
 from crossfade.io.reading import cells_as_read, opened
 from crossfade.table.cluster import DaskSource
 from crossfade.table.source import (
@@ -465,30 +466,57 @@ class _TextReader(_Reader):
         super().__init__(files)
         self._missing, self._text, self._separator = missing, text, separator
         self._dtypes: dict[str, Any] = {}
+        self._written = _written(files, {})
         names = []
         for file in files:
-            names.append(next(iter(self._raw(file))).columns)
+            names.append(next(iter(self._raw(file))).frame.columns)
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
         self.types = dict.fromkeys(names[0])
 
-    def _raw(self, file: Path) -> Iterator[Any]:
-        for batch in read_batches(file, separator=self._separator):
-            yield batch.frame
+    def _raw(self, file: Path) -> Iterator[Batch]:
+        yield from read_batches(file, separator=self._separator)
+
+    def _cells(self, raw: Batch, file: Path, text: frozenset[str]) -> Any:
+        return cells_as_read(
+            raw.frame,
+            self._missing,
+            text=text,
+            where=str(file),
+            written=self._written,
+            first=raw.first,
+        )
 
     def _found(self) -> dict[str, Any]:
         """Return the type of every column that serves the cells of all files."""
-        if self._dtypes:
-            return self._dtypes
+        known: dict[str, Shown] = {}
+        while not self._dtypes:
+            self._written = _written(self.files, known)
+            try:
+                self._dtypes = self._surveyed()
+            except TwoNotations as error:
+                if error.name in known or error.later.notation.decimal != ",":
+                    raise
+                # Dots that came before may have separated thousands: once more, knowing that.
+                known[error.name] = error.later._replace(notation=Notation(decimal=","))
+        return self._dtypes
+
+    def _surveyed(self) -> dict[str, Any]:
+        pl = import_optional("polars", "tables from files")
         dtypes: dict[str, Any] = {}
+        marked: set[str] = set()
         for file in self.files:
             for raw in read_ahead(self._raw(file)):
-                frame = cells_as_read(raw, self._missing, text=self._text, where=str(file))
+                frame = self._cells(raw, file, self._text)
                 for name, dtype in frame.schema.items():
                     if frame[name].null_count() < frame.height:
                         dtypes[name] = _wider(dtypes.get(name, dtype), dtype, f"{file}: {name}")
-        self._dtypes = dtypes
-        return dtypes
+                unknown = [name for name in frame.columns if name not in {*dtypes, *marked}]
+                if unknown:
+                    cells = cells_as_read(raw.frame.select(unknown), self._missing)
+                    marked |= {one.name for one in cells if one.null_count() < one.len()}
+        # A column of nothing but NA has text.
+        return dict.fromkeys(marked, pl.String) | dtypes
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         pl = import_optional("polars", "tables from files")
@@ -497,10 +525,15 @@ class _TextReader(_Reader):
         wanted = {name: dtypes.get(name, pl.Float64) for name in columns}
         for file in self.files:
             for raw in self._raw(file):
-                some = raw.select(columns)
                 own = frozenset(as_text & set(columns))
-                frame = cells_as_read(some, self._missing, text=own, where=str(file))
+                frame = self._cells(raw._replace(frame=raw.frame.select(columns)), file, own)
                 yield frame.select(pl.col(name).cast(dtype) for name, dtype in wanted.items())
+
+
+def _written(files: list[Path], known: dict[str, Shown]) -> Written:
+    path = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    remedy = "write them in one way, or name the column in text"
+    return Written(path, known, remedy)
 
 
 def _wider(one: Any, other: Any, where: str) -> Any:
