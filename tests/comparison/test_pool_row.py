@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.datasets import load_iris, make_classification
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
@@ -14,6 +14,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from crossfade import NaiveBayes, compare
 from crossfade.comparison import choose_models
+from crossfade.comparison.problem import read_problem
+from crossfade.comparison.standings import Settings, Standings
+from crossfade.evaluation.evaluation import Evaluation
+from crossfade.evaluation.scores import score_predictions
 from crossfade.evaluation.splits import repeated_splits
 from crossfade.pools.weights import Evidence, drawn_in, pooled, weigh
 
@@ -108,16 +112,32 @@ def test_labels_of_nothing_are_not_foretold():
     assert np.mean(gaps) > -np.std(gaps, ddof=1) / np.sqrt(len(gaps))
 
 
-def test_where_a_forest_is_ahead_the_columns_that_interact_are_named():
+@pytest.mark.parametrize("criterion", ["log_loss", "brier"])
+def test_where_a_model_without_tradeoff_is_ahead_the_columns_that_interact_are_named(criterion):
+    # Nothing is fitted: the rival says the truth, naive Bayes what it can say of it.
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     noise = rng.logistic(size=400)
-    interacting = (4 * np.sign(X[:, 1] * X[:, 2]) + noise > 0).astype(int)
-    models = {"nb": NaiveBayes(), "forest": RandomForestClassifier(30, random_state=0)}
-    for y, expected in ((interacting, True), ((X[:, 0] + noise > 0).astype(int), False)):
-        found = compare(X, y, models=models, n_splits=5, evidence=False, criterion="brier")
-        said = [note for note in found.notes if "does not see what columns say" in note]
-        assert bool(said) == expected
-        if expected:
-            assert said[0].startswith("nb does not see")
-            assert "ask for x1 × x2 (χ² " in said[0]
+
+    def note(odds, of_naive_bayes, rival=None):
+        y = (odds + noise > 0).astype(int)
+        problem = read_problem(X, y)
+        splits = list(repeated_splits(y, n_splits=4, n_train=300, random_state=0))
+        models = {"nb": NaiveBayes(), "rival": rival or DecisionTreeClassifier()}
+        standings = Standings(problem, models, splits, Settings(criterion=criterion))
+        for name, told in (("nb", of_naive_bayes), ("rival", odds)):
+            p = expit(np.column_stack([-told, told]))
+            for split in splits:
+                scores = score_predictions(p[split.test].argmax(1), p[split.test], y[split.test])
+                standings.results[name].append(Evaluation(scores, 0.0, None, p[split.test]))
+        return standings._interactions()
+
+    interacting, alone, none = 6 * X[:, 1] * X[:, 2], 3 * X[:, 0], np.zeros(400)
+    said = note(interacting, none)
+    assert said.startswith("nb does not see what columns say together")
+    assert "ask for x1 × x2 (χ² " in said
+    assert "x0" not in said
+    # Neither is ahead; the one ahead has a tradeoff.
+    for told in (interacting, alone, none):
+        assert note(told, told) is None
+    assert note(interacting, none, NaiveBayes(tradeoff=0.0)) is None
