@@ -705,6 +705,15 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys):
     assert run("predict", path, table, "-o", tmp_path / "p.csv") == 0
     found = pl.read_csv(tmp_path / "p.csv")
     assert_frame_equal(found, expected(path, pl.read_csv(table)))
+    out = tmp_path / "sets.csv"
+    assert run("predict", path, table, "--adapt", "--coverage", 0.8, "-o", out) == 0
+    saved = load_model(path)
+    cells = pl.read_csv(table).select(saved.schema.names)
+    adapted = saved.estimator.adapt(cells)
+    assert str(adapted.class_shares_) in capsys.readouterr().err
+    sets = pl.read_csv(out)[:, -2:]
+    assert all(name.startswith("in_set(") for name in sets.columns)
+    assert sets.to_numpy().tolist() == adapted.predict_set(cells, 0.8).tolist()
     assert run("explain", path, table, "-r", 1, "--json", tmp_path / "why.json") == 0
     why = json.loads((tmp_path / "why.json").read_text())
     odds = np.log(why["probabilities"][why["prediction"]] / why["probabilities"][why["against"]])
