@@ -34,6 +34,13 @@ SETS = ("sms_spam", "cr", "rt_polarity", "subj", "mpqa", "movie_reviews_pl04")
 _SIZES = (200, 1_000, 0.9)
 _MOST_TESTED = 2_000
 
+#: What "auto" pools was chosen on splits of these sets with smaller seeds: their test scores say
+#: too much. These splits had no part in a choice (their documents are of the same sets, though).
+_FIRST_SEED = 100
+
+#: Characters of a set of which nine tenths are learnt from where fewer than ten splits are asked.
+_MOST_QUICK = 500_000
+
 #: Words as our models cut them.
 _WORDS: dict[str, Any] = {"token_pattern": r"(?u)\b\w+\b|[^\w\s]", "ngram_range": (1, 2)}
 
@@ -109,7 +116,8 @@ def table(
     if folder is None or not (folder / "text").is_dir():
         return "text: the data sets are not here; set CROSSFADE_DATA to their folder"
     lines = [
-        f"{TITLE}; means of {n_splits} splits, seconds of one processor for a fit",
+        f"{TITLE}; means of {n_splits} splits from seed {_FIRST_SEED}, seconds of one processor "
+        "for a fit",
         "",
         "| set | documents | model | accuracy | log-loss | fit s |",
         "|---|---|---|---|---|---|",
@@ -121,10 +129,11 @@ def table(
     for name in sets:
         (path,) = (folder / "text").glob(f"{name}.csv*")
         frame = pd.read_csv(path, keep_default_na=False)
-        for share in _SIZES:
+        quick = n_splits < 10 and frame["text"].str.len().sum() > _MOST_QUICK
+        for share in _SIZES[:-1] if quick else _SIZES:
             size = int(share if share > 1 else share * len(frame))
             say(f"{name}, {size} documents")
-            found = [_split(frame, size, seed) for seed in range(n_splits)]
+            found = [_split(frame, size, _FIRST_SEED + each) for each in range(n_splits)]
             means = {model: np.mean([one[model] for one in found], axis=0) for model in MODELS}
             for model, (accuracy, loss, seconds) in means.items():
                 lines.append(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
@@ -26,8 +27,10 @@ from crossfade import (
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError, NotADensityError
 from crossfade.io import coefficients, load_model, save_model, to_onnx
+from crossfade.pools.boosting import Boosting
 from crossfade.table import Schema
 from crossfade.table.documents import word_counts
+from crossfade.table.preparation import Indicators, WithWords
 
 GOOD = ["a joy to read", "great fun for all!", "I love this great book", "a great story, well told"]
 BAD = ["dull and far too long", "no fun at all", "I hate this long book", "a story badly told"]
@@ -259,3 +262,33 @@ def test_words_that_say_nothing_do_not_drown_a_number_that_does():
     alone = loss(["size"], "auto")
     assert loss(["note", "size"], "auto") < alone + 0.03
     assert loss(["note", "size"], 1) > alone + 0.3
+
+
+@pytest.mark.parametrize("interactions", ["auto", 2, [(0, 1)]])
+@pytest.mark.parametrize("of", ["sparse", "text"])
+def test_interactions_of_words_are_refused_with_the_remedy(interactions, of):
+    y = np.arange(40) % 2
+    X = scipy.sparse.csr_array(np.random.default_rng(0).poisson(0.5, (40, 6)).astype(float))
+    if of == "text":
+        X = pd.DataFrame({"said": [f"the word {i} is it" for i in range(40)], "n": y + 0.5})
+    with pytest.raises(DataError, match="expected a table of numbers and categories, got one with"):
+        NaiveBayes(interactions=interactions).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "model", [NaiveBayes(tradeoff=0.5), WithWords(drop_first=True), Indicators(), Boosting()]
+)
+def test_a_fit_cuts_cells_into_words_once(model, monkeypatch):
+    cut = []
+    build = CountVectorizer.build_analyzer
+
+    def counting(self):
+        analyse = build(self)
+        return lambda cell: (cut.append(cell), analyse(cell))[1]
+
+    monkeypatch.setattr(CountVectorizer, "build_analyzer", counting)
+    cells = [f"the {i} word is {i % 3}" for i in range(20)]
+    y = np.arange(20) % 2
+    X = pd.DataFrame({"said": [*cells[:19], None], "n": y + np.arange(20) / 9})
+    (getattr(model, "fit_transform", None) or model.fit)(X, y)
+    assert sorted(cut) == sorted(cells[:19])

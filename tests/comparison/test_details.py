@@ -5,18 +5,21 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import GaussianDiscriminant, NaiveBayes, compare
 from crossfade.comparison import details as module
 from crossfade.comparison.calibration import calibrate, rank
-from crossfade.comparison.effects import jackknife, make_probes, weights
+from crossfade.comparison.effects import jackknife, make_probes, weights, word_weights
 from crossfade.comparison.plane import (
     agreement,
     class_scores,
@@ -222,3 +225,38 @@ def test_many_rows_are_sampled_and_keep_their_classes(monkeypatch):
     assert len(details.view.codes) <= 60
     assert np.mean(details.view.codes) == pytest.approx(0.25, abs=0.05)
     assert details.ranking["nb 1"].prevalence == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_words_weigh_what_multinomial_naive_bayes_of_scikit_learn_gives_them(n_classes):
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.csr_array(rng.poisson(0.6, (60, 9)).astype(float))
+    y = np.arange(60) % n_classes
+    other = MultinomialNB().fit(X, y)
+    found = word_weights(NaiveBayes(tradeoff=1).fit(X, y), X, [str(k) for k in range(n_classes)])
+    gap = other.feature_log_prob_ - other.feature_log_prob_.mean(axis=0)
+    gap *= 2.0 if n_classes == 2 else 1.0
+    total, rows = X.sum(axis=0), (X > 0).sum(axis=0)
+    for k in range(n_classes):
+        own = [one for one in found if one.label == str(k)]
+        order = [j for j in np.argsort(-gap[k] * total) if gap[k, j] > 0]
+        assert [one.word for one in own] == [f"x{j}" for j in order]
+        expected = [gap[k, j] * total[j] / rows[j] for j in order]
+        np.testing.assert_allclose([one.value for one in own], expected, rtol=1e-10)
+        assert [one.n_rows for one in own] == rows[order].tolist()
+
+
+@pytest.mark.parametrize("library", [pl.DataFrame, pd.DataFrame])
+def test_numbers_beside_text_are_probed_and_the_text_is_not(library):
+    rng = np.random.default_rng(1)
+    y = np.arange(40) % 2
+    said = [" ".join(rng.choice(list("abcdefgh"), 5)) for _ in y]
+    identifier = [f"id{i}" for i in range(40)]
+    X = library({"said": said, "id": identifier, "size": rng.normal(size=40) + y})
+    model = NaiveBayes({"size": "gaussian"}, tradeoff=1, shared_variance=True).fit(X, y)
+    probes = make_probes(X, model.schema_, y)
+    assert [bar.column for bar in probes.bars] == [2]
+    alone = NaiveBayes("gaussian", tradeoff=1, shared_variance=True).fit(X[["size"]], y)
+    found = weights(class_scores(model, probes.X, np.arange(2), 2), probes)
+    size = X["size"].to_numpy()
+    assert found.item() == pytest.approx(alone.coef_.item() * size.std(), rel=1e-9)

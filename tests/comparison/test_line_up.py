@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -24,7 +26,7 @@ from crossfade.comparison.models import (
     families,
     model_notes,
 )
-from crossfade.comparison.references import mean_log_probability, references
+from crossfade.comparison.references import _Rotated, mean_log_probability, references
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import fitted_tradeoff
 from crossfade.pools.boosting import Boosting
@@ -260,3 +262,19 @@ def test_any_importable_classifier_can_be_named():
 def test_what_cannot_be_imported_as_a_classifier_is_refused(path, message):
     with pytest.raises(DataError, match="models: expected the full name of a class.*" + message):
         choose_models([path])
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_logistic_regression_of_rotated_rows_is_the_same(sparse):
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(0.4, (40, 300)).astype(float), np.arange(40) % 3
+    X[1] = X[0]  # fewer directions than rows
+    X, new = (scipy.sparse.csr_array(X), X[::-1] + 1.0) if sparse else (X, X[::-1] + 1.0)
+    model = LogisticRegression(C=0.3, tol=1e-12, max_iter=10_000)
+    rotation = _Rotated().fit(X)
+    assert rotation.transform(X).shape == (40, 39)
+    found = clone(model).fit(rotation.transform(X), y).predict_log_proba(rotation.transform(new))
+    expected = model.fit(X, y).predict_log_proba(new)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    tall = X[:, :20]
+    assert _Rotated().fit(tall).transform(tall) is tall

@@ -55,6 +55,18 @@ def two_classes() -> ComparisonResult:
     return compare(frame, labels, models=line_up(), n_splits=4)
 
 
+def texts() -> ComparisonResult:
+    """Return a comparison on two columns of text, one with hostile words, beside a number."""
+    rng = np.random.default_rng(2)
+    y = np.arange(90) % 3
+    said = [" ".join(rng.choice(["good", "bad", "<b>ugly</b>", "😀", "مرحبا"], 6)) for _ in y]
+    title = [f"{word} for me {i}" for i, word in enumerate(np.array(["one", "two", "three"])[y])]
+    frame = pl.DataFrame({"said": said, "title": title, "size": rng.normal(size=90) + y})
+    models = line_up() | {"naive Bayes auto": NaiveBayes(tradeoff="auto")}
+    del models["naive Bayes generative"], models["naive Bayes discriminative"]
+    return compare(frame, np.array(HOSTILE_CLASSES, dtype=object)[y], models=models, n_splits=2)
+
+
 def hostile() -> ComparisonResult:
     """Return a comparison on columns and classes with hostile names, three classes."""
     rng = np.random.default_rng(1)

@@ -25,6 +25,11 @@ def hostile_result() -> Any:
 
 
 @pytest.fixture(scope="session")
+def text_result() -> Any:
+    return cases.texts()
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Debian's Chromium; tests that ask for it are skipped where it is not installed."""
     if CHROMIUM is None:

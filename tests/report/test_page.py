@@ -58,7 +58,7 @@ def numbers(content) -> set[float]:
     return {content} if isinstance(content, (int, float)) else set()
 
 
-@pytest.mark.parametrize("which", ["result", "hostile_result"])
+@pytest.mark.parametrize("which", ["result", "hostile_result", "text_result"])
 def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, request):
     shown_ = request.getfixturevalue(which)
     known = numbers(json.loads(json.dumps(shown_.to_dict())))
@@ -73,6 +73,21 @@ def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, reques
             continue
         scales = (1.0, 100.0, 1000.0)  # as it is, in per cent, in milliseconds
         assert any(abs(float(digits) - s * number) <= 0.5001 * 10.0**-places for s in scales)
+
+
+def test_words_are_told_by_class_with_their_column_and_are_text_whatever_they_hold(text_result):
+    page, words = render_page(text_result), text_result.details.words
+    assert {one.label for one in words} == set(text_result.data.classes)
+    assert {one.column for one in words} == {"said", "title"}
+    top = {
+        label: next(one.word for one in words if one.label == label)
+        for label in text_result.data.classes
+    }
+    assert set(top.values()) <= {"one", "two", "three", "one for", "two for", "three for"}
+    section = page.partition('<section id="words"')[2].partition("</section>")[0]
+    assert section.count("<table") == 3
+    assert section.count("<bdi>") == len(words)
+    assert "<b>" not in section
 
 
 def test_the_page_has_the_same_size_whatever_the_rows_and_says_what_is_a_sample(result):

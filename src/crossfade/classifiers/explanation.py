@@ -19,7 +19,7 @@ from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.table.documents import MixedRows, block_of
 
-__all__ = ["Explanation", "column_scores", "explain", "posterior_power"]
+__all__ = ["Explanation", "column_scores", "explain", "posterior_power", "word_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +223,7 @@ def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     model.predict_proba(X)  # refuses what cannot be predicted
     matrix, schema = model._encoded(X), model.schema_
     baseline, contributions = column_scores(model, matrix)
-    words = _of_words(model, matrix)
+    words = word_scores(model, matrix)
     if not schema.sparse:
         return Explanation(model.classes_, schema.names, baseline, contributions, words)
     # Of a sparse table the words are the columns.
@@ -232,8 +232,11 @@ def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     return Explanation(model.classes_, schema.names, baseline, contributions)
 
 
-def _of_words(model: TradeoffClassifier, matrix: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Return what words add, by column of words."""
+def word_scores(model: TradeoffClassifier, matrix: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Return what words add in rows as the model's schema encodes them, by column of words.
+
+    Of a sparse table the columns are the words, under the name "".
+    """
     density, schema = model.density_, model.schema_
     if not isinstance(matrix, MixedRows) or not isinstance(density, Product):
         return {}

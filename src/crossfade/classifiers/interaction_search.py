@@ -75,15 +75,19 @@ class Search:
         self, rows: LabelledRows, schema: Schema, train: Integers | None = None
     ) -> Sequence[Derived]:
         """Return the derived columns that these rows ask for."""
-        if schema.sparse or (schema.texts and any(schema.texts)):
-            raise DataError(
-                "interactions: expected a table of numbers and categories, got one with words; "
-                "leave interactions out"
-            )
+        _refuse_words(schema)
         if self.posterior is None:
             return [_given(pair, schema) for pair in self.wanted]
         number = None if self.wanted == "auto" else int(self.wanted)
         return taken(self.tests(rows, schema, train), number)
+
+
+def _refuse_words(schema: Schema) -> None:
+    if schema.reads_words:
+        raise DataError(
+            "interactions: expected a table of numbers and categories, got one with words; "
+            "leave interactions out"
+        )
 
 
 def _given(pair: Sequence[Any], schema: Schema) -> Derived:
@@ -134,6 +138,7 @@ def fit_with_interactions(
         groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
     plain = clone(model).set_params(interactions=None)
     matrix, schema = read_features(clone(plain), X, reset=True, sample_weight=weights)
+    _refuse_words(schema)
     classes, codes = encode_labels(y, n_samples=matrix.shape[0])
     rows = LabelledRows(matrix, codes, weights, classes.size)
     if fold is None:

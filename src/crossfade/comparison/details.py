@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
 from crossfade.comparison.calibration import calibrate, rank
-from crossfade.comparison.effects import Probes, jackknife, make_probes, weights
+from crossfade.comparison.effects import Probes, jackknife, make_probes, weights, word_weights
 from crossfade.comparison.models import ModelFamily
 from crossfade.comparison.plane import (
     agreement,
@@ -26,7 +26,7 @@ from crossfade.comparison.plane import (
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.evaluation.splits import Split, repeated_splits
-from crossfade.evidence.details import Details, View, Weights
+from crossfade.evidence.details import Details, View, Weights, WordWeight
 from crossfade.processes import map_in_order
 from crossfade.table.preparation import WithWords
 from crossfade.table.schema import Schema
@@ -115,6 +115,7 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
         weights=Weights(probes.bars, np.stack(along), *errors)
         if probes and along and not isinstance(errors, str)
         else None,
+        words=_words(evaluator, automatic, rows) if subject.schema.reads_words else (),
         calibration={
             name: calibrate(posteriors, found.truths, ratio)
             for name, posteriors in found.posteriors.items()
@@ -199,6 +200,12 @@ def _scores(evaluator: Evaluator, fitted: Any, X: Any) -> Floats:
 
 def _weights(evaluator: Evaluator, probes: Probes, fitted: Any) -> Floats:
     return weights(_scores(evaluator, fitted, probes.X), probes)
+
+
+def _words(evaluator: Evaluator, fitted: Any, rows: Integers) -> tuple[WordWeight, ...]:
+    if fitted is None or isinstance(fitted, Failure):
+        return ()
+    return word_weights(fitted, evaluator.rows(rows), [str(name) for name in fitted.classes_])
 
 
 def _numbers(X: Any) -> Floats:

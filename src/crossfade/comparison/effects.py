@@ -10,17 +10,22 @@ import numpy as np
 from scipy import stats
 
 from crossfade._typing import Floats, Integers
-from crossfade.evidence.details import Bar
+from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.explanation import word_scores
+from crossfade.evidence.details import Bar, WordWeight
 from crossfade.table.decoding import decoded_table, table_library
 from crossfade.table.schema import Schema
 
-__all__ = ["Probes", "jackknife", "make_probes", "weights"]
+__all__ = ["Probes", "jackknife", "make_probes", "weights", "word_weights"]
 
 #: Columns that are probed; of wider tables those that separate the classes most.
 _MOST_COLUMNS = 40
 
 #: Categories of a column that are probed, besides the most frequent one.
 _MOST_LEVELS = 5
+
+#: Words that are named for each class.
+_MOST_WORDS = 12
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,14 @@ def make_probes(X: Any, schema: Schema, codes: Integers) -> Probes | None:
 
     A number goes from one standard deviation below its mean to one above, within what occurs; a
     boolean from its first value to its second; text from its commonest category to each of the next
-    five. Other columns stay at their median or commonest value. Shapes: X (n_rows, n_columns);
-    codes (n_rows,).
+    five. Other columns stay at their median or commonest value; free text and identifiers are
+    missing, and not probed. Shapes: X (n_rows, n_columns); codes (n_rows,).
     """
-    if schema.sparse or schema.texts:
-        return None  # a step from one text to another says nothing of others
-    matrix = np.asarray(schema.encode(X), dtype=np.float64)
+    if schema.sparse:
+        return None
+    matrix = np.array(schema.encode(X), dtype=np.float64)
+    # A step from one text to another says nothing of others.
+    matrix[:, [kind in ("text", "identifier") for kind in schema.kinds]] = np.nan
     base = np.array([_usual(c, k) for c, k in zip(matrix.T, schema.kinds, strict=True)])
     rows, bars, steps = [base], list[Bar](), list[float]()
     low, high = list[int](), list[int]()
@@ -77,6 +84,33 @@ def weights(scores: Floats, probes: Probes) -> Floats:
     else:
         scores = scores - scores.mean(axis=1, keepdims=True)
     return (scores[probes.high] - scores[probes.low]) / probes.steps[:, None]
+
+
+def word_weights(model: Any, X: Any, labels: Sequence[str]) -> tuple[WordWeight, ...]:
+    """Return the words that say most for each class in these rows together, class by class.
+
+    `labels`: The model's classes as text.
+    """
+    if not isinstance(model, TradeoffClassifier):
+        return ()
+    found: list[list[tuple[float, WordWeight]]] = [[] for _ in labels]
+    for column, (words, by_class) in word_scores(model, model._encoded(X)).items():
+        n_rows = np.bincount(by_class[0].indices, minlength=len(words))
+        sums = np.stack([np.asarray(one.sum(axis=0)).ravel() for one in by_class])
+        sums -= sums.mean(axis=0)
+        if len(labels) == 2:
+            sums *= 2.0  # against the other class
+        for k, label in enumerate(labels):
+            for j in np.argsort(-sums[k], kind="stable")[:_MOST_WORDS].tolist():
+                if sums[k, j] > 0.0:
+                    mean, times = float(sums[k, j] / n_rows[j]), int(n_rows[j])
+                    one = WordWeight(column, str(words[j]), label, mean, times)
+                    found[k].append((float(sums[k, j]), one))
+    return tuple(
+        one
+        for of_class in found
+        for _, one in sorted(of_class, key=lambda pair: -pair[0])[:_MOST_WORDS]
+    )
 
 
 def jackknife(values: Sequence[Floats], test_to_train: float) -> tuple[Floats, float]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from inspect import signature
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegressionCV
@@ -20,6 +22,10 @@ from crossfade.pools.members import boosting, random_forest
 from crossfade.table.preparation import WithWords
 
 __all__ = ["REFERENCES", "mean_log_probability", "references"]
+
+
+#: Rows of a fit from which they are not rotated.
+_MOST_ROTATED: Final = 1_000
 
 
 def mean_log_probability(model: Any, X: Any, y: Any) -> float:
@@ -43,6 +49,29 @@ class _Folds(StratifiedKFold):
             return iter(list(super().split(X, y, groups)))
 
 
+class _Rotated(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Rows along their own directions, where these are fewer than their columns.
+
+    A logistic regression with a penalty on the sum of squares is the same there (Hastie and
+    Tibshirani 2004, Biostatistics 5), and its solver has numbers of rows, not of words, to move.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the directions, of few rows; shapes: X (n_rows, n_columns)."""
+        self.rows_ = None
+        if X.shape[0] < min(X.shape[1], _MOST_ROTATED):
+            products = X @ X.T
+            products = products.toarray() if scipy.sparse.issparse(products) else products
+            squares, directions = np.linalg.eigh(products)
+            kept = squares > 1e-12 * squares[-1]
+            self.rows_, self.map_ = X, directions[:, kept] / np.sqrt(squares[kept])
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows' coordinates, or the rows as they are."""
+        return X if self.rows_ is None else (X @ self.rows_.T) @ self.map_
+
+
 def _logistic() -> Any:
     settings = {"Cs": 10, "cv": _Folds(5), "scoring": mean_log_probability, "max_iter": 1000}
     # What the versions of scikit-learn that know these would otherwise warn of.
@@ -50,7 +79,7 @@ def _logistic() -> Any:
     known = signature(LogisticRegressionCV).parameters
     if "use_legacy_attributes" in known:
         settings |= newer
-    return make_pipeline(WithWords(drop_first=True), LogisticRegressionCV(**settings))
+    return make_pipeline(WithWords(drop_first=True), _Rotated(), LogisticRegressionCV(**settings))
 
 
 def _support_vectors() -> Any:

@@ -13,7 +13,16 @@ from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.scores import Estimate
 
-__all__ = ["Bar", "Calibration", "Details", "Ranking", "View", "WeightInterval", "Weights"]
+__all__ = [
+    "Bar",
+    "Calibration",
+    "Details",
+    "Ranking",
+    "View",
+    "WeightInterval",
+    "Weights",
+    "WordWeight",
+]
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,24 @@ class Weights(Finding):
 
 
 @dataclass(frozen=True)
+class WordWeight(Finding):
+    """What a word says for a class.
+
+    `column`: Name of its column of text; "" in a sparse table, whose columns are the words.
+    `label`: The class, as text.
+    `value`: What it adds to the log-odds of the class (of more than two: against the mean of all
+        classes), the mean over the rows in which it occurs.
+    `n_rows`: How many rows these are.
+    """
+
+    column: str
+    word: str
+    label: str
+    value: float
+    n_rows: int = field(metadata={"key": "rows"})
+
+
+@dataclass(frozen=True)
 class Details(Finding):
     """What a comparison's page shows besides the table.
 
@@ -154,6 +181,8 @@ class Details(Finding):
     `path`: The out-of-fold losses along the path on all rows, as ``tradeoff_path_`` has them.
     `chosen`: The λ chosen there.
     `method`: Where its losses came from.
+    `words`: By class, the words that say most for it in all rows together, in falling order, of the
+        family's member that chose λ; empty without text.
     `calibration`, `ranking`: By model; the second for two classes only.
     `notes`: What could not be computed, and why.
     """
@@ -168,6 +197,7 @@ class Details(Finding):
     method: str | None
     view: View | None
     weights: Weights | None
+    words: tuple[WordWeight, ...]
     calibration: Mapping[str, Calibration]
     ranking: Mapping[str, Ranking]
     notes: tuple[str, ...]

@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._typing import Floats
+from crossfade.table.columns import read_columns
 from crossfade.table.schema import Schema
 
 __all__ = ["Boosting"]
@@ -31,6 +32,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
 
         Shapes: X (n_rows, n_columns); y, sample_weight (n_rows,).
         """
+        X = read_columns(X)
         self.schema_ = Schema.learn(X)
         matrix = self._cells(X)
         kinds = [kind for kind in self.schema_.kinds if kind != "text"]

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from crossfade.charts.theme import shown
+from crossfade.charts.theme import LIGHT, shown
 from crossfade.evaluation.scores import Estimate
 from crossfade.evidence.comparison import Comparison, DataSummary, ModelResult, TableOrigin
 from crossfade.evidence.details import WeightInterval
@@ -81,6 +81,14 @@ class Moves(NamedTuple):
     probed: int
 
 
+class Words(NamedTuple):
+    """The words that say most for a class: each with its column, weight, rows and bar's width."""
+
+    label: str
+    hue: int
+    rows: list[tuple[str, str, Number, Number, float]]
+
+
 class ColumnRow(NamedTuple):
     """A column's row in the table of columns."""
 
@@ -123,6 +131,7 @@ def sections(
         "crossing": result.ends and result.ends.crossing[result.criterion],
         "models": model_table(result),
         "moves": _moves(result),
+        "words": _words(result),
         # The evidence on a table of many rows is that of a sample.
         "sample": details.n_rows if details and details.n_rows < data.n_rows else None,
         "columns": _columns(data)[:_MOST_COLUMNS],
@@ -257,6 +266,30 @@ def _moves(result: Comparison) -> Moves | None:
         len(named),
         len({bar.column for bar in weights.bars}),
     )
+
+
+def _words(result: Comparison) -> list[Words]:
+    found = result.details.words if result.details else ()
+    most = max((one.value for one in found), default=1.0)
+    several = len({one.column for one in found}) > 1
+    return [
+        Words(
+            shown(label, 120),
+            result.data.classes.index(label) % len(LIGHT.classes),
+            [
+                (
+                    shown(one.word, 60),
+                    shown(one.column, 40) if several else "",
+                    _rounded(one.value, ".2f"),
+                    _count(one.n_rows),
+                    one.value / most,
+                )
+                for one in found
+                if one.label == label
+            ],
+        )
+        for label in dict.fromkeys(one.label for one in found)
+    ]
 
 
 # -- data ----------------------------------------------------------------------------------------

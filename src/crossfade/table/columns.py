@@ -56,6 +56,8 @@ class Column:
         self.storage = storage
         self.numbers = numbers
         self._source = source
+        #: Of text: a vocabulary, and how often its words occur in each of the distinct values.
+        self.words: tuple[tuple[str, ...], Any] | None = None
 
     @cached_property
     def factorised(self) -> Factorised:

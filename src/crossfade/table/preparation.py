@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
+from crossfade.table.columns import read_columns
 from crossfade.table.documents import is_sparse, word_counts
 from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
@@ -144,6 +145,7 @@ class WithWords(Preparation):
         if is_sparse(X):
             self.weights_ = [TfidfTransformer().fit(word_counts(X))]
             return self.transform(X)
+        X = read_columns(X)  # cut into words once
         prepared = super().fit_transform(X)
         if not self.schema_.texts:
             return prepared
@@ -154,6 +156,7 @@ class WithWords(Preparation):
         """Return the rows, sparse where there are words."""
         if is_sparse(X):
             return self.weights_[0].transform(word_counts(X))
+        X = read_columns(X)
         prepared = super().transform(X)
         if not self.weights_:
             return prepared

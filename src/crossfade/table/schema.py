@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from crossfade._checks import check_choice, listed, show
@@ -68,6 +69,11 @@ class Schema:
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.names)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether there is free text or a sparse block."""
+        return self.sparse or bool(self.texts)
 
     def __getstate__(self) -> dict[str, Any]:
         # The lookup tables are made again when first needed.
@@ -154,8 +160,11 @@ class Schema:
         assert text is not None
         assert vocabulary is not None
         values, codes = text_cells(column)
+        if column.words is None or column.words[0] is not vocabulary:
+            column.words = vocabulary, text.counts(values, vocabulary)
+        counts = column.words[1]
         # A missing cell is one without words.
-        return text.counts([*values, ""], vocabulary)[codes]
+        return _with_empty_row(counts)[codes]
 
     def decode(self, matrix: NDArray[Any]) -> list[list[Any]]:
         """Return the columns of a matrix in the table's own values, None where missing.
@@ -291,7 +300,10 @@ def _categories(
         column, text = columns.columns[index], texts[index]
         assert text is not None
         text_cells(column)
-        found = text.vocabulary(_seen(column, kept), column.where)
+        seen = _seen(column, kept)
+        found, counts = text.learn(seen, column.where)
+        if seen is column.factorised[0]:
+            column.words = found, counts  # which encoding the same rows asks for next
         if not found:
             raise DataError(
                 f"{column.where}: expected words, got none that {text!r} keeps; lower min_df, or "
@@ -333,6 +345,12 @@ def _texts(
             if isinstance(one, Text):
                 given[column_index(columns.names, columns.has_names, key)] = one
     return tuple(given.get(j, Text()) if kind == "text" else None for j, kind in enumerate(kinds))
+
+
+def _with_empty_row(counts: Any) -> Any:
+    indptr = np.append(counts.indptr, counts.indptr[-1])
+    shape = (counts.shape[0] + 1, counts.shape[1])
+    return scipy.sparse.csr_array((counts.data, counts.indices, indptr), shape=shape)
 
 
 def text_cells(column: Column) -> Factorised:

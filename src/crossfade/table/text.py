@@ -85,34 +85,41 @@ class Text:
             vocabulary=None if vocabulary is None else {w: i for i, w in enumerate(vocabulary)},
         )
 
-    def vocabulary(self, cells: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the words of these cells, in alphabetical order; none where none is left."""
+    def learn(self, cells: Sequence[str], where: str) -> tuple[tuple[str, ...], Any]:
+        """Return the words of these cells in alphabetical order, none if none is left; and counts.
+
+        Shapes: → (n_words,), CSR (n_cells, n_words).
+        """
+        vectorizer = self._vectorizer()
         try:
-            found = self._vectorizer().fit(cells)
+            counts = vectorizer.fit_transform(cells)
         except ValueError as error:
             said = ("empty vocabulary", "no terms remain", "documents than min_df")
             if any(words in str(error) for words in said):
-                return ()
+                return (), None
             raise DataError(
                 f"{where}: expected parameters of scikit-learn's CountVectorizer, got {self!r}: "
                 f"{' '.join(str(error).split())[:200]}; correct them"
             ) from None
-        return tuple(sorted(found.vocabulary_))
+        return tuple(sorted(vectorizer.vocabulary_)), _in_order(counts)
 
     def counts(self, cells: Sequence[str], vocabulary: Sequence[str]) -> Any:
         """Return how often each word occurs in each cell, CSR (n_cells, n_words)."""
         if not vocabulary or not cells:
             return scipy.sparse.csr_array((len(cells), len(vocabulary)), dtype=np.float64)
-        found = scipy.sparse.csr_array(self._vectorizer(vocabulary).transform(cells))
-        found = found.astype(np.float64)
-        found.sort_indices()
-        return found
+        return _in_order(self._vectorizer(vocabulary).transform(cells))
 
     def single(self, vocabulary: Sequence[str]) -> NDArray[np.bool_]:
         """Return which words of a vocabulary are single ones, shape (n_words,)."""
         if self.analyzer != "word":
             return np.ones(len(vocabulary), dtype=bool)
         return np.array([" " not in word for word in vocabulary], dtype=bool)
+
+
+def _in_order(counts: Any) -> Any:
+    found = scipy.sparse.csr_array(counts).astype(np.float64)
+    found.sort_indices()
+    return found
 
 
 def is_text(values: Sequence[Any], n_cells: float) -> bool:
