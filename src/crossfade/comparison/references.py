@@ -49,7 +49,7 @@ class _Folds(StratifiedKFold):
             return iter(list(super().split(X, y, groups)))
 
 
-class _Rotated(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _Rotated(TransformerMixin, BaseEstimator):
     """Rows along their own directions, where these are fewer than their columns.
 
     A logistic regression with a penalty on the sum of squares is the same there (Hastie and
