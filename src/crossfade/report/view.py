@@ -81,7 +81,7 @@ class Moves(NamedTuple):
     probed: int
 
 
-class Words(NamedTuple):
+class ClassWords(NamedTuple):
     """The words that say most for a class: each with its column, weight, rows and bar's width."""
 
     label: str
@@ -268,12 +268,12 @@ def _moves(result: Comparison) -> Moves | None:
     )
 
 
-def _words(result: Comparison) -> list[Words]:
+def _words(result: Comparison) -> list[ClassWords]:
     found = result.details.words if result.details else ()
     most = max((one.value for one in found), default=1.0)
     several = len({one.column for one in found}) > 1
     return [
-        Words(
+        ClassWords(
             shown(label, 120),
             result.data.classes.index(label) % len(LIGHT.classes),
             [
