@@ -47,6 +47,17 @@ def test_at_1_a_product_is_one_more_column_of_gaussian_naive_bayes():
     assert len(found.density_report_) == 4
 
 
+@pytest.mark.parametrize("again", [("b", "a"), ("a", "b"), (0, 1), (1, "a")])
+def test_the_same_pair_twice_is_evidence_once(again):
+    X, y = drawn("product")
+    X = pd.DataFrame(X, columns=list("abcd"))
+    found = [
+        NaiveBayes(tradeoff=1, interactions=[("a", "b"), *more]).fit(X, y) for more in ([], [again])
+    ]
+    assert found[0].interactions_ == found[1].interactions_ == ["a × b"]
+    np.testing.assert_array_equal(*(one.predict_proba(X) for one in found))
+
+
 def test_at_0_it_is_one_of_logistic_regression():
     X, y = drawn("product")
     found = NaiveBayes("gaussian", tradeoff=0, shared_variance=True, interactions=[(1, 2)])
@@ -174,7 +185,11 @@ def test_explanations_add_up_and_files_keep_the_columns(tmp_path):
         (0, "expected None, 'auto', a number"),
         (True, "expected None, 'auto', a number"),
         ([1, 2], "expected None, 'auto', a number"),
-        ([("a", "a")], "pairs of two columns"),
+        ([("a", "a")], "pairs of two columns, got .*one column twice"),
+        ([("a", 0)], "one column twice"),
+        (np.array([[0, 1]]), "^interactions: expected None, 'auto', a number"),
+        ([("a", "b")], "^interactions: expected a column of X, got 'b'"),
+        ([(0, 9)], "^interactions: expected a column name or an index from 0 to 1, got 9"),
         ([("a", "kind")], "a number and a category; cut the number"),
     ],
 )

@@ -286,6 +286,53 @@ def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
         NaiveBayes().fit(parts_of(tmp_path / "one", one), "y")
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("change", ["more", "fewer", "cells", "labels", "gone"])
+@pytest.mark.parametrize("passes", [0, 1, 2])
+def test_a_file_that_changes_before_or_between_passes_is_named(tmp_path, suffix, change, passes):
+    frame = mixed_table(400)
+    folder = write(frame, tmp_path / "parts", 2, suffix=suffix)
+    source, file = scan(folder, "y"), folder / f"part-01.{suffix}"
+    for _ in range(passes):
+        source.sample(20)
+    part = frame[200:]
+    other = {
+        "more": pl.concat([part, part[:9]]),
+        "fewer": part[:150],
+        "cells": part.with_columns(pl.col("tail") + 1),
+        "labels": part.with_columns(y=pl.col("y").reverse()),
+        "gone": part,
+    }[change]
+    file.unlink()
+    if change != "gone":
+        {"parquet": other.write_parquet, "arrow": other.write_ipc, "csv": other.write_csv}[suffix](
+            file
+        )
+    with pytest.raises(DataError, match=f"^{file}: expected the file as it was at first"):
+        NaiveBayes(tradeoff=1).fit(source)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
+def test_a_file_without_rows_among_others_is_skipped(tmp_path, suffix):
+    frame = mixed_table(60)
+    folder = write(frame, tmp_path / "parts", 2, suffix=suffix)
+    expected = scan(folder, "y").sample()[0]
+    bare = frame[:0]
+    {"parquet": bare.write_parquet, "arrow": bare.write_ipc, "csv": bare.write_csv}[suffix](
+        folder / f"a.{suffix}"
+    )
+    assert scan(folder, "y").sample()[0].equals(expected)
+    with pytest.raises(DataError, match=r"^target: expected the column of labels for a sample"):
+        scan(folder).sample()
+
+
+@pytest.mark.parametrize("wanted", [1, "auto", [("level", "tail")], [("no", "such")]])
+def test_interactions_are_refused_for_rows_in_parts(folder, table, wanted):
+    for source in (scan(folder), MemorySource(table)):
+        with pytest.raises(DataError, match=r"^interactions: expected None for rows that are read"):
+            NaiveBayes(interactions=wanted).fit(source, "y")
+
+
 def test_too_many_texts_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(survey_module, "_MOST_TEXTS", 50)
     frame = pl.DataFrame({"id": [f"n{i}" for i in range(120)], "y": [0, 1] * 60})

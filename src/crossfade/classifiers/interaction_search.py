@@ -36,7 +36,8 @@ def check_interactions(wanted: Any) -> None:
     """Refuse what is neither "auto" nor a number nor pairs."""
     pairs = not isinstance(wanted, str) and isinstance(wanted, Sequence)
     whole = isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool)
-    fine = wanted is None or wanted == "auto" if not pairs else all(map(_is_pair, wanted))
+    named = wanted is None or (isinstance(wanted, str) and wanted == "auto")
+    fine = all(map(_is_pair, wanted)) if pairs else named
     if not fine and not (whole and wanted >= 1):
         raise DataError(
             "interactions: expected None, 'auto', a number of at least 1 or pairs of columns, got "
@@ -77,7 +78,12 @@ class Search:
         """Return the derived columns that these rows ask for."""
         _refuse_words(schema)
         if self.posterior is None:
-            return [_given(pair, schema) for pair in self.wanted]
+            # The same pair, however it is given, is evidence once.
+            given: dict[frozenset[int], Derived] = {}
+            for pair in self.wanted:
+                one = _given(pair, schema)
+                given.setdefault(frozenset((one.first, one.second)), one)
+            return list(given.values())
         number = None if self.wanted == "auto" else int(self.wanted)
         return taken(self.tests(rows, schema, train), number)
 
@@ -91,9 +97,14 @@ def _refuse_words(schema: Schema) -> None:
 
 
 def _given(pair: Sequence[Any], schema: Schema) -> Derived:
-    first, second = (schema.index(column) for column in pair)
+    first, second = (schema.index(column, "interactions") for column in pair)
     kinds = {schema.kinds[first], schema.kinds[second]}
-    if first == second or "identifier" in kinds:
+    if first == second:
+        raise DataError(
+            f"interactions: expected pairs of two columns, got {show(pair)}, one column twice; "
+            "name two"
+        )
+    if "identifier" in kinds:
         raise DataError(
             f"interactions: expected pairs of two columns with values that recur, got {show(pair)}"
         )

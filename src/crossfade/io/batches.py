@@ -69,24 +69,31 @@ class Batch(NamedTuple):
 
 
 def read_batches(
-    path: str | Path | Sequence[Path], *, separator: str | None = None, size: int = 1 << 24
+    path: str | Path | Sequence[Path],
+    *,
+    separator: str | None = None,
+    size: int = 1 << 24,
+    empty: bool = False,
 ) -> Iterator[Batch]:
-    """Yield the rows of a file, a folder, a pattern or a list of files in constant memory."""
+    """Yield the rows of a file, a folder, a pattern or a list of files in constant memory.
+
+    `empty`: Whether delimited text may have no rows, as it may among several files.
+    """
     files = table_files(path)
-    found = False
+    found, empty_one = empty, empty or len(files) > 1
     for file in files:
         text = file_format(file) == "text"
-        for batch in _text(file, separator, size) if text else _typed(file, size):
-            found = True
+        for batch in _text(file, separator, size, empty_one) if text else _typed(file, size):
+            found = found or batch.frame.height > 0
             yield batch
     if not found:
         raise DataError(f"{files[0]}: expected rows, got a table without any; add some")
 
 
-def _text(place: Path, separator: str | None, size: int) -> Iterator[Batch]:
+def _text(place: Path, separator: str | None, size: int, empty: bool) -> Iterator[Batch]:
     first = 1
     with opened(place) as file:
-        for table in text_batches(file, str(place), separator, size):
+        for table in text_batches(file, str(place), separator, size, empty=empty):
             frame = parse_text(table, str(place))
             yield Batch(frame, first, place)
             first += frame.height

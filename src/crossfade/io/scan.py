@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfade._checks import show
+from crossfade._checks import listed, show
 from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
@@ -169,6 +169,7 @@ class FileSource(PartedSource):
         names = list(self.names if columns is None else [self.names[j] for j in columns])
         wanted = names if self.target is None else [*names, self.target]
         first, dropped = 0, 0
+        self._reader.check_unchanged()
         with closing(read_ahead(self._reader.frames(wanted, _rows_of(wanted)))) as frames:
             for frame in frames:
                 table, labels = _split(frame, self.target)
@@ -176,10 +177,12 @@ class FileSource(PartedSource):
                 yield Part(table if names else np.empty((n_rows, 0)), labels, first)
                 first += n_rows
                 dropped += frame.height - n_rows
+        self._reader.check_unchanged()
         self.n_dropped = dropped
 
     def head(self) -> Part:
         if self._head is None:
+            self._reader.check_unchanged()
             wanted = [*self.names, *(() if self.target is None else (self.target,))]
             for frame in self._reader.frames(wanted, _FEWEST):
                 part = Part(*_split(frame, self.target), 0)
@@ -204,6 +207,11 @@ class FileSource(PartedSource):
         n_rows : int
         """
         pl = import_optional("polars", "tables from files")
+        if self.target is None:
+            raise DataError(
+                "target: expected the column of labels for a sample, got None; name one of "
+                f"{listed(self.names)}: scan(path, target)"
+            )
         kept: list[tuple[Any, Any, Any]] = []
         limit, held = np.iinfo(np.uint64).max, 0
 
@@ -285,6 +293,7 @@ class _FilesOnCluster(DaskSource):
     def _pairs(self) -> list[Any]:
         wanted = [*self._columns] if self._target is None else [*self._columns, self._target]
         rows = max(1, 4 * _CELLS // len(wanted))
+        self._reader.check_unchanged()
         tasks = [
             self._delay(_read)(file, start, min(rows, n - start), wanted, self._target, *how)
             for file, n in zip(self._reader.files, self._reader.lengths, strict=True)
@@ -327,6 +336,18 @@ class _Reader:
 
     def __init__(self, files: list[Path]) -> None:
         self.files = files
+        self._stamps = [_stamp(file) for file in files]
+
+    def check_unchanged(self) -> None:
+        """Refuse files that are not what they were when they were first looked at."""
+        for file, before in zip(self.files, self._stamps, strict=True):
+            now = _stamp(file)
+            if now != before:
+                raise DataError(
+                    f"{file}: expected the file as it was at first, for all passes over the rows, "
+                    f"got {'none' if now is None else 'a changed one'}; call scan again, and fit "
+                    "while nothing writes to the files"
+                )
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         """Yield frames of these columns, of about so many rows."""
@@ -343,6 +364,15 @@ class _Reader:
                     f"{file}: expected the columns of {self.files[0]}, but {', '.join(words)}; "
                     "write the file again, or leave it out"
                 )
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """Return what changes with a file's contents, None without a file."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def _reader(
@@ -469,13 +499,18 @@ class _TextReader(_Reader):
         self._written = _written(files, {})
         names = []
         for file in files:
-            names.append(next(iter(self._raw(file))).frame.columns)
+            names.append(next(iter(self._batches(file))).frame.columns)
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
         self.types = dict.fromkeys(names[0])
 
+    def _batches(self, file: Path) -> Iterator[Batch]:
+        # One file of many may have no rows.
+        empty = len(self.files) > 1
+        yield from read_batches(file, separator=self._separator, empty=empty)
+
     def _raw(self, file: Path) -> Iterator[Batch]:
-        yield from read_batches(file, separator=self._separator)
+        yield from (batch for batch in self._batches(file) if batch.frame.height)
 
     def _cells(self, raw: Batch, file: Path, text: frozenset[str]) -> Any:
         return cells_as_read(

@@ -57,7 +57,12 @@ def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
 
 
 def text_batches(
-    file: BinaryIO, path: str, separator: str | None, size: int = _CHUNK
+    file: BinaryIO,
+    path: str,
+    separator: str | None,
+    size: int = _CHUNK,
+    *,
+    empty: bool = False,
 ) -> Iterator[Delimited]:
     """Yield a file as proper tables of some rows each, one after the other.
 
@@ -70,7 +75,9 @@ def text_batches(
     end, separator, names = _header(first, path, separator)
     header, body = first[: end + 1], first[end + 1 :] or next(parts, b"")
     if not body:
-        raise _no_rows(names, path)
+        if not empty:
+            raise _no_rows(names, path)
+        yield Delimited(header, separator, names, 0, 0)
     first_line, skipped = header.count(b"\n") + 1, 0
     while body:
         _check_encoding(body, path, first_line + skipped)

@@ -84,11 +84,15 @@ def checked_pairs(given: Any, random_state: int) -> list[tuple[str, Any]]:
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1})
     wrong = [name for name in names if "__" in name or name in _RESERVED]
-    if twice or wrong or not names:
+    if twice:
+        raise DataError(
+            f"estimators: expected every member to have a name of its own, got {show(twice[0])} "
+            f"{names.count(twice[0])} times in {show(names)}; rename it or leave it out"
+        )
+    if wrong or not names:
         expected = "at least one member, each with a name of its own, without '__'"
         raise DataError(
-            f"estimators: expected {expected}, got {show([*twice, *wrong] or given)}; rename or "
-            "add members"
+            f"estimators: expected {expected}, got {show(wrong or given)}; rename or add members"
         )
     return pairs
 

@@ -83,7 +83,9 @@ def declared_kinds(
     return kinds
 
 
-def column_index(names: Sequence[str], has_names: bool, key: Any) -> int:
+def column_index(
+    names: Sequence[str], has_names: bool, key: Any, parameter: str = "declared"
+) -> int:
     """Return the position of a column given by name or by index."""
     if isinstance(key, str):
         if has_names and key in names:
@@ -91,12 +93,12 @@ def column_index(names: Sequence[str], has_names: bool, key: Any) -> int:
         remedy = "X has no names, use an index"
         if has_names:
             remedy = did_you_mean(key, names, f"the columns are {listed(names)}")
-        raise DataError(f"declared: expected a column of X, got {show(key)}; {remedy}")
+        raise DataError(f"{parameter}: expected a column of X, got {show(key)}; {remedy}")
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and 0 <= key < len(names):
         return int(key)
     raise DataError(
-        f"declared: expected a column name or an index from 0 to {len(names) - 1}, got {show(key)}"
-        "; count columns from 0"
+        f"{parameter}: expected a column name or an index from 0 to {len(names) - 1}, got "
+        f"{show(key)}; count columns from 0"
     )
 
 

@@ -184,9 +184,9 @@ class Schema:
                 decoded.append([None if v != v else v for v in values])
         return decoded
 
-    def index(self, column: Any) -> int:
+    def index(self, column: Any, parameter: str = "declared") -> int:
         """Return the position of a column given by name or position."""
-        return column_index(self.names, self.has_names, column)
+        return column_index(self.names, self.has_names, column, parameter)
 
     def where(self, index: int) -> str:
         """Return what to call a column in messages."""
