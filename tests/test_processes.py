@@ -173,3 +173,20 @@ def test_what_a_killed_run_left_behind_is_removed_by_the_next(tmp_path, monkeypa
     crossfade.processes._remove_left_behind()
     assert not stale.exists()
     assert all((folder / "function").exists() for folder in kept)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs the folder /proc")
+def test_a_parent_that_nobody_has_waited_for_has_ended(monkeypatch):
+    # In a container whose first process asks for no exit status, it stays a zombie for ever.
+    alive = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    ended = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    assert ended.stdout.read() == b""
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    for process, has_ended in ((alive, False), (ended, True)):
+        monkeypatch.setattr(os, "getppid", lambda pid=process.pid: pid)
+        assert crossfade.processes._has_ended(process.pid) is has_ended
+    monkeypatch.undo()
+    assert crossfade.processes._has_ended(alive.pid)  # is no parent of this process
+    alive.communicate(b"\n")
+    ended.stdout.close()
+    ended.wait()

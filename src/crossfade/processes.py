@@ -153,7 +153,7 @@ def _end_with(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not _asked_for_signal():
         Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:  # it ended before the signal was asked for
+    if _has_ended(parent):  # before the signal was asked for
         os._exit(1)
 
 
@@ -166,9 +166,21 @@ def _asked_for_signal() -> bool:
 
 
 def _watch(parent: int) -> None:
-    while os.getppid() == parent:
+    while not _has_ended(parent):
         sleep(1.0)
     os._exit(1)
+
+
+def _has_ended(parent: int) -> bool:
+    """Return whether the parent has ended, also where nobody has asked for its exit status yet."""
+    if os.getppid() != parent:
+        return True
+    try:
+        status = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # no such folder on this system
+        return False
+    # The name in brackets may hold anything; the state is the first letter after it.
+    return status.rpartition(")")[2].split()[0] in "ZX"
 
 
 def _alone(function: Callable[[Item], Result], item: Item) -> Result:
