@@ -214,7 +214,7 @@ def test_bad_files_get_one_line_and_exit_code_two(case, tmp_path, capsys):
     [
         (["compare", "no.csv"], "error: no.csv: no such file"),
         (["compare", "irs"], "did you mean 'iris'"),
-        (["compare", "."], "error: .: expected "),
+        (["compare", "benchmarks"], "got none in 'benchmarks'"),
         (["compare"], "error: Missing argument 'DATA'. (see crossfade compare --help)"),
         (["compare", "iris", "--splits", "many"], "error: Invalid value for '--splits'"),
         (["compare", "iris", "--splits", "1"], "error: n_splits: expected a whole number of at"),

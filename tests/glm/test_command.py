@@ -118,7 +118,10 @@ def test_separation_multinomial_and_firth(tmp_path, capsys):
         ),
         (("--formula", FORMULA, "--trials", "n"), "trials: expected none beside cbind()"),
         (("--formula", "dead ~ dose"), "y: Only binary classification is supported here"),
-        (("--formula", "dead ~ dose", "--trials", "m"), "got 'm'; the columns are dose, dead, n"),
+        (
+            ("--formula", "dead ~ dose", "--trials", "m"),
+            "got 'm'; the columns are 'dose', 'dead', 'n'",
+        ),
         (
             ("--formula", FORMULA, "--json", "/nowhere/x.json"),
             "--json: expected a file in a folder",

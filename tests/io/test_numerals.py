@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from crossfade.errors import DataError
+from crossfade.io.file_source import scan
 from crossfade.io.matching import Matcher
 from crossfade.io.reading import read_file, read_table
-from crossfade.io.scan import scan
 from crossfade.table.schema import Schema
 
 #: Cells of one column, and the numbers that they can only mean.

@@ -309,7 +309,8 @@ class TradeoffClassifier(FittedViews, ABC):
         rows = coded(schema)
         choices = self._choices(schema, rows)
         by_fold = None
-        if rows.n_samples <= SAMPLE_ROWS:  # the sample is all of them: as in memory
+        # Where the sample is all rows, the tradeoff is chosen as in memory.
+        if isinstance(self.tradeoff, str) and rows.n_samples <= SAMPLE_ROWS:
             by_fold = self._choice_by_fold(schema, rows.at_hand, None, choices)
         better = kinds_of(choices, schema.kinds)
         if better:

@@ -15,7 +15,7 @@ from crossfade._checks import did_you_mean, listed
 from crossfade.comparison.problem import left_out
 from crossfade.errors import DataError
 from crossfade.evidence.comparison import TableOrigin
-from crossfade.io.scan import FileSource, scan
+from crossfade.io.file_source import FileSource, scan
 
 __all__ = ["OpenTable", "is_large", "open_table"]
 

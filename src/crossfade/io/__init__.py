@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from crossfade.io.coefficients import coefficients
+from crossfade.io.file_source import FileSource, scan
 from crossfade.io.onnx import register_converters, to_onnx
 from crossfade.io.saved import SavedModel, load_model, save_model
-from crossfade.io.scan import FileSource, scan
 
 __all__ = [
     "FileSource",
