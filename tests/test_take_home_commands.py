@@ -299,6 +299,9 @@ def test_new_categories_are_taken_as_missing_and_told(model, tmp_path, capsys):
     new, err = capsys.readouterr()
     said = "note: town: 1 cell with a category that fit did not see ('Paris'), taken as missing"
     assert err == f"{said}\n"
+    # The rows are read twice, but a cell is one cell.
+    assert run("predict", model, tmp_path / "new.csv", "--adapt") == 0
+    assert said in capsys.readouterr().err
     assert run("predict", model, tmp_path / "gap.csv") == 0
     assert capsys.readouterr().out == new
 

@@ -77,13 +77,17 @@ def predict(
     saved = load_model(model)
     estimator = saved.estimator
     labels = _Labels(estimator.classes_, spreadsheet_safe)
-    rows = NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
+
+    def read() -> NewRows:
+        return NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
+
+    rows = read()
     if out is not None:
         check_writable(out, "--out", *rows.files)
     if coverage is not None:
         _check_has(estimator, "--coverage", "predict_set")
     if adapt:
-        estimator = _adapted(estimator, rows)
+        estimator = _adapted(estimator, read())  # what is told of cells is told of one reading
     n_rows = 0
     with _output(out) as write:
         for table, first in rows.batches():

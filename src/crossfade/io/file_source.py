@@ -8,6 +8,7 @@ read as :mod:`crossfade.io.reading` reads them: empty ones are missing.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -322,7 +323,7 @@ def _read(
 # -- readers of one format -------------------------------------------------------------------------
 
 
-class _Reader:
+class _Reader(ABC):
     """What yields frames of some columns of some files.
 
     `types`: Each column's kind where its type alone tells it, else None.
@@ -349,9 +350,9 @@ class _Reader:
                     "while nothing writes to the files"
                 )
 
+    @abstractmethod
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         """Yield frames of these columns, of about so many rows."""
-        raise NotImplementedError
 
     def _same_columns(self, found: list[list[str]]) -> None:
         for file, names in zip(self.files, found, strict=True):
