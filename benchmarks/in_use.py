@@ -37,19 +37,27 @@ def shares_table(
     n_splits: int = 10, sets: Sequence[str] = SHARE_SETS, say: Callable[[str], None] = print
 ) -> str:
     """Return coverage and width of the intervals, and Brier scores, a line per data set."""
-    lines = [
-        "| data set | intervals hold | width | Brier score as fitted | adapted | "
-        "fitted to such shares |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    heads = ["intervals hold", "width", "Brier score as fitted", "adapted"]
+    return _table([*heads, "fitted to such shares"], _shifted, n_splits, sets, say)
+
+
+def _table(
+    heads: Sequence[str],
+    rows_of: Callable[[Any, Any, int], list[list[float]]],
+    n_splits: int,
+    sets: Sequence[str],
+    say: Callable[[str], None],
+) -> str:
+    """Return the mean rows of every data set's splits, and the mean over data sets."""
+    lines = [f"| data set | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     every = []
     for name in sets:
         found = read_set(name)
         if found is None:
             continue
         say(name)
-        drawn = [row for split in range(n_splits) for row in _shifted(*found, split)]
-        every.append(np.mean(drawn, axis=0))
+        rows = [row for split in range(n_splits) for row in rows_of(*found, split)]
+        every.append(np.mean(rows, axis=0))
         lines.append(_line(name, every[-1]))
     if every:
         lines.append(_line("**mean**", np.mean(every, axis=0)))
@@ -104,26 +112,11 @@ def sets_table(
     n_splits: int = 20, sets: Sequence[str] = SETS, say: Callable[[str], None] = print
 ) -> str:
     """Return how many sets hold the true class, and their mean size, a line per data set."""
-    lines = [
-        "| data set | coverage | classes in a set | by class: least covered class | classes |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    every = []
-    for name in sets:
-        found = read_set(name)
-        if found is None:
-            continue
-        say(name)
-        X, y = found
-        rows = [_covered(X, y, split) for split in range(n_splits)]
-        every.append(np.mean(rows, axis=0))
-        lines.append(_line(name, every[-1]))
-    if every:
-        lines.append(_line("**mean**", np.mean(every, axis=0)))
-    return "\n".join(lines)
+    heads = ["coverage", "classes in a set", "by class: least covered class", "classes"]
+    return _table(heads, _covered, n_splits, sets, say)
 
 
-def _covered(X: Any, y: Any, split: int) -> list[float]:
+def _covered(X: Any, y: Any, split: int) -> list[list[float]]:
     order = np.random.default_rng(split).permutation(len(y))
     train, test = order[: len(y) // 2], order[len(y) // 2 :][:4_000]
     train = train[:4_000]
@@ -137,9 +130,5 @@ def _covered(X: Any, y: Any, split: int) -> list[float]:
         for member in truth.T
         if np.count_nonzero(member) >= 10
     ]
-    return [
-        np.mean((held & truth).any(axis=1)),
-        held.sum(axis=1).mean(),
-        min(own),
-        by_class.sum(axis=1).mean(),
-    ]
+    coverage = np.mean((held & truth).any(axis=1))
+    return [[coverage, held.sum(axis=1).mean(), min(own), by_class.sum(axis=1).mean()]]
