@@ -219,3 +219,12 @@ def test_sums_do_not_depend_on_where_memory_lies(run: rowwise.Pass):
         value, total, sums = run(X, np.ones(4), 0.1, None, y, one)
         found.add((value, total, sums.tobytes()))
     assert len(found) == 1
+
+
+def test_rows_added_by_code(twin: str):
+    rng = np.random.default_rng(8)
+    codes, X = rng.integers(-1, 4, N), rng.normal(size=(N, 3))
+    out = np.ones((5, 3))
+    rowwise.add_rows(codes, X, out)
+    expected = [1.0 + X[codes == k].sum(axis=0) for k in range(5)]
+    assert_allclose(out, expected, rtol=1e-12, atol=1e-12)

@@ -34,11 +34,10 @@ from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
-from crossfade.table.read import check_same_columns
+from crossfade.table.read import check_same_columns, has_missing_cells
 from crossfade.table.schema import check_handle_unknown
 from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, survey
-from crossfade.tradeoff.binding import has_missing_cells
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows

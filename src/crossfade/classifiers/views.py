@@ -28,7 +28,7 @@ from crossfade.table import Schema, read_features
 from crossfade.table.cluster import part_by_part
 from crossfade.table.decoding import decoded_table
 from crossfade.table.documents import block_of
-from crossfade.tradeoff.binding import has_missing_cells
+from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.criteria import decisions
 from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.labelled_rows import LabelledRows

@@ -105,6 +105,11 @@ class Density(ABC):
 
     # -- from data to a bound density ------------------------------------------------------------
 
+    @property
+    def filled(self) -> bool:
+        """Whether rows that it was informed of have cells to be filled."""
+        return False
+
     def informed(self, X: Floats, weights: Floats | None) -> Density:
         """Return a copy that knows what it needs of all rows, whatever their classes."""
         return self

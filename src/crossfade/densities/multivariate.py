@@ -25,7 +25,7 @@ from crossfade.densities.kernels import class_weights
 from crossfade.densities.univariate import safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 from crossfade.rowwise import group_rows
-from crossfade.table.read import check_large
+from crossfade.table.read import check_large, has_missing_cells
 
 __all__ = ["COVARIANCES", "MultivariateGaussian"]
 
@@ -148,9 +148,15 @@ class MultivariateGaussian(Density):
 
     # -- from data to a bound density ------------------------------------------------------------
 
+    @property
+    def filled(self) -> bool:
+        return self.reference is not None
+
     def informed(self, X: Floats, weights: Floats | None) -> Self:
-        numbers = np.asarray(X, dtype=np.float64) if self.fills_missing else X
-        if not self.fills_missing or not np.isnan(numbers).any() or np.isinf(numbers).any():
+        if not self.fills_missing or not has_missing_cells(X):
+            return self
+        numbers = np.asarray(X, dtype=np.float64)
+        if np.isinf(numbers).any():
             return self
         new = copy.copy(self)
         new.reference = class_free_moments(numbers, weights)

@@ -93,6 +93,10 @@ class Product(Density):
 
     # -- from data to a bound density ------------------------------------------------------------
 
+    @property
+    def filled(self) -> bool:
+        return any(part.filled for part, _ in self.parts)
+
     def informed(self, X: Floats, weights: Floats | None) -> Self:
         if not self.fills_missing and not any(part.reads_words for part, _ in self.parts):
             return self

@@ -47,7 +47,7 @@ def _which_model(result: Comparison) -> str:
     )
     if not rivals:
         why = "was asked for" if len(result.models) == 1 else "could be scored"
-        return f"Only {best.name} {why}: {score}."
+        return f"Only {best.name} {why}: {score}.{_ended(result)}"
     closest = rivals[0]
     gap = closest.differences[result.criterion]
     distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
@@ -67,7 +67,18 @@ def _which_model(result: Comparison) -> str:
             f"Use {best.name}: its {score} is lower than that of every other model; "
             f"the closest is {closest.name} (higher by {distance})"
         )
-    return f"{text}.{_by_how_much(result)}{_pool(result)}"
+    return f"{text}.{_by_how_much(result)}{_pool(result)}{_ended(result)}"
+
+
+def _ended(result: Comparison) -> str:
+    """Return a sentence on splits that are missing because the run was ended."""
+    if result.complete:
+        return ""
+    how = "Ctrl-C" if result.ended == "keyboard" else "The time limit"
+    return (
+        f" {how} ended the run after {result.n_splits} of {result.n_splits_asked} splits of the "
+        "best model."
+    )
 
 
 def _pool(result: Comparison) -> str:
@@ -140,14 +151,9 @@ def _which_end(result: Comparison) -> str:
 
 def _why_not(result: Comparison) -> str:
     """Return why there are no ends."""
-    if result.complete and result.curve is None:
-        return "the time was over before the learning curve was finished"
     if result.curve is None:
-        how = "Ctrl-C" if result.ended == "keyboard" else "the time limit"
-        return (
-            f"{how} ended the run after {result.n_splits} of {result.n_splits_asked} splits of the "
-            "best model"
-        )
+        what = "the time was over" if result.ended != "keyboard" else "the run was ended"
+        return f"{what} before the learning curve was finished"
     return "no model with a tradeoff ran"
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
@@ -15,6 +14,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.chains.input import Layout, encode, names_array, stack_symbols
 from crossfade.errors import DataError
 from crossfade.hmm.emission import Emission, Scorer, TableScorer
+from crossfade.rowwise import add_rows
 
 __all__ = ["SymbolEmission"]
 
@@ -83,12 +83,8 @@ class SymbolEmission(Emission):
         return weights * np.exp(theta - self.partition(theta))
 
     def sums(self, observations: Integers, weights: Floats) -> tuple[Floats, Floats]:
-        n_steps = len(observations)
-        # The last row is that of code -1, a missing step.
-        codes = np.where(observations < 0, len(self.symbols) + 1, observations)
-        shape = (n_steps, len(self.symbols) + 2)
-        one_hot = scipy.sparse.csr_array((np.ones(n_steps), codes, np.arange(n_steps + 1)), shape)
-        table = (one_hot.T @ weights)[:-1]
+        table = np.zeros((len(self.symbols) + 1, weights.shape[1]))
+        add_rows(observations, weights, table)
         return table.sum(axis=0)[:, None], table.T
 
     def missing_counts(self, observations: Integers, weights: Floats) -> Floats | None:

@@ -13,11 +13,18 @@ from crossfade.rowwise.losses import (
     poisson_pass,
 )
 from crossfade.rowwise.posteriors import softmax, two_classes
-from crossfade.rowwise.rows import add_products, group_rows, scale_rows, standardise_rows
+from crossfade.rowwise.rows import (
+    add_products,
+    add_rows,
+    group_rows,
+    scale_rows,
+    standardise_rows,
+)
 
 __all__ = [
     "Pass",
     "add_products",
+    "add_rows",
     "group_rows",
     "logistic_information",
     "logistic_loss",

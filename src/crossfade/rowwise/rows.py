@@ -11,7 +11,7 @@ from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.rowwise.posteriors import many_rows
 
-__all__ = ["add_products", "group_rows", "scale_rows", "standardise_rows"]
+__all__ = ["add_products", "add_rows", "group_rows", "scale_rows", "standardise_rows"]
 
 
 def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
@@ -98,6 +98,24 @@ def group_rows(
         for j in range(n_columns):
             out[place, j] = X[i, j] - shift[j]
         out[place, n_columns] = weights[i] if weights.size else 1.0
+
+
+def add_rows_numpy(codes: Integers, X: Floats, out: Floats) -> None:
+    """Specification of :func:`add_rows`."""
+    some = codes >= 0
+    np.add.at(out, codes[some], X[some])
+
+
+@kernel("I M M!", twin=add_rows_numpy, when=many_rows)
+def add_rows(codes: Integers, X: Floats, out: Floats) -> None:
+    """Add each row of X to the row of `out` that its code names; rows with code -1 to none.
+
+    Shapes: codes (n_rows,); X (n_rows, n_columns); out (n_codes, n_columns).
+    """
+    for i in range(X.shape[0]):
+        if codes[i] >= 0:
+            for j in range(X.shape[1]):
+                out[codes[i], j] += X[i, j]
 
 
 def add_products_numpy(images: Floats, Z: Floats, out: Floats) -> None:

@@ -10,12 +10,20 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from crossfade._checks import show
-from crossfade.blocks import BLOCK_ROWS
+from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.errors import DataError, DomainError
 from crossfade.table.columns import read_columns
+from crossfade.table.documents import MixedRows
 from crossfade.table.schema import Schema
 
-__all__ = ["check_cells", "check_finite", "check_large", "check_same_columns", "read_features"]
+__all__ = [
+    "check_cells",
+    "check_finite",
+    "check_large",
+    "check_same_columns",
+    "has_missing_cells",
+    "read_features",
+]
 
 #: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e150, 1e-150
@@ -90,6 +98,18 @@ def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
         check_finite(X, names)
         _refuse_large(top, names)
     _refuse_small(top, names)
+
+
+def has_missing_cells(X: Any) -> bool:
+    """Return whether any number is NaN; cells of words are never missing."""
+    X = X.numbers if isinstance(X, MixedRows) else X
+
+    def block(rows: slice) -> float:
+        flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
+        return float(np.isnan(flat @ flat))
+
+    with np.errstate(over="ignore"):
+        return block_sum(block, X.shape[0]) > 0.0
 
 
 def check_large(X: NDArray[Any], squares: Any = np.nan, shift: Any = 0.0) -> None:

@@ -11,6 +11,7 @@ from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Bound, Density
 from crossfade.table.documents import MixedRows
+from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "bind",
     "compact",
     "has_missing",
-    "has_missing_cells",
     "summarise",
     "with_unseen_factors",
 ]
@@ -78,18 +78,6 @@ def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
     if counts is not None and rows.weights is None and not isinstance(rows.X, MixedRows):
         return bool((counts < rows.class_weights[:, None]).any())
     return rows.total(lambda part: 1.0 * has_missing_cells(part.X)) > 0.0
-
-
-def has_missing_cells(X: Any) -> bool:
-    """Return whether any number is NaN; cells of words are never missing."""
-    X = X.numbers if isinstance(X, MixedRows) else X
-
-    def block(rows: slice) -> float:
-        flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
-        return float(np.isnan(flat @ flat))
-
-    with np.errstate(over="ignore"):
-        return block_sum(block, X.shape[0]) > 0.0
 
 
 def any_missing(rows: LabelledRows, bound: Bound) -> bool:

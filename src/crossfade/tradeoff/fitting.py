@@ -24,7 +24,8 @@ from crossfade.errors import (
 )
 from crossfade.inference.held_out import HeldOut
 from crossfade.optim.solver import Solution
-from crossfade.tradeoff.binding import bind, compact, has_missing, has_missing_cells, summarise
+from crossfade.table.read import has_missing_cells
+from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
@@ -224,7 +225,10 @@ class Fitted:
 
     def posterior(self, X: Floats, log: bool = False) -> Floats:
         """Return P(y = k | x), or its logarithm, shape (n_samples, n_classes)."""
-        return (self.whole if has_missing_cells(X) else self).scorer.posterior(X, log)
+        fitted = self
+        if (self.open is not None or self.settled is not None) and has_missing_cells(X):
+            fitted = self.whole
+        return fitted.scorer.posterior(X, log)
 
     def without_search(self) -> Fitted:
         """Return the same with its densities found; what finds them and was told is left out."""
@@ -433,7 +437,7 @@ def bound_rows(
     """Bind the density to the rows; the rows returned know whether a cell is missing."""
     started, summary = summarise(density, rows, scales=scales)
     bound = started.bind(summary)
-    missing = has_missing(rows, None if density.fills_missing else bound.counts)
+    missing = started.filled or has_missing(rows, bound.counts)
     _check_missing(missing, density)
     return replace(rows, has_missing=missing), bound, Sums(started, summary)
 
