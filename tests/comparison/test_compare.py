@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from crossfade.blocks import threads
 from crossfade.comparison import compare
+from crossfade.comparison.problem import read_problem
 from crossfade.comparison.references import references
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.evaluation.splits import repeated_splits
@@ -530,3 +531,20 @@ def test_frame_without_polars_says_what_to_install(result, monkeypatch):
     expected = r"polars is needed for data frames.*pip install 'crossfade\[cli\]'"
     with pytest.raises(MissingExtraError, match=expected):
         result.frame()
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (lambda i: f"20{10 + i % 7}-0{1 + i % 9}-1{i % 9}", True),
+        (lambda i: f"{1 + i % 28}.{1 + i % 12}.2021", True),
+        (lambda i: f"1{i % 9}/0{1 + i % 9}/21 08:{i:02d}", True),
+        (lambda i: f"1-{i % 9}", False),
+        (lambda i: f"192.168.0.{i % 9}", False),
+        (lambda i: "2021-03-04" if i % 9 else "unknown", False),
+    ],
+)
+def test_dates_that_are_read_as_text_are_told(cells, told):
+    X = pd.DataFrame({"size": np.arange(40.0) % 7, "day": [cells(i) for i in range(40)]})
+    found = read_problem(X, np.arange(40) % 2).notes
+    assert any("column 'day': dates are read as text" in note for note in found) is told

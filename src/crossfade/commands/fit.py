@@ -118,7 +118,7 @@ def fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if table.source is None:
-            read_problem(table.X, table.y)
+            lines += read_problem(table.X, table.y).notes
             estimator.fit(table.X, table.y)
         else:
             _fit_in_passes(estimator, table, cluster)
@@ -127,7 +127,7 @@ def fit(
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
-    how = f"λ={chosen:g}" if chosen is not None else _weights(estimator)
+    how = f"λ={chosen:.3g}" if chosen is not None else _weights(estimator)
     if chosen is None:
         training["pool"] = {
             "pooling": estimator.pooling_,

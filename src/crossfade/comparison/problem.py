@@ -12,6 +12,7 @@ from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
 from crossfade.evidence.comparison import DataSummary
+from crossfade.table.text import are_dates
 
 __all__ = ["ComparisonTask", "check_settings", "left_out", "read_problem"]
 
@@ -74,4 +75,22 @@ def read_problem(X: Any, y: Any) -> ComparisonTask:
             np.isnan(np.asarray(schema.encode(table.columns))).sum(axis=0).tolist()
         ),
     )
-    return ComparisonTask(table, data, left_out(n_dropped, "label"))
+    return ComparisonTask(table, data, (*left_out(n_dropped, "label"), *_dates(table)))
+
+
+def _dates(table: LabelledTable) -> list[str]:
+    """Return a note on columns of dates, which would pass for categories."""
+    schema = table.schema
+    if schema.sparse or not {"categorical", "identifier"} & set(schema.kinds):
+        return []
+    found = [
+        column.where.removeprefix("X: ")
+        for column, kind in zip(table.columns.columns, schema.kinds, strict=True)
+        if kind in ("categorical", "identifier") and are_dates(column.factorised[0])
+    ]
+    if not found:
+        return []
+    return [
+        f"{', '.join(found)}: dates are read as text, where none is earlier than another; to use "
+        "their order, give numbers, for example days since a start."
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from crossfade.errors import DataError
 
-__all__ = ["Text", "is_identifier", "is_text"]
+__all__ = ["Text", "are_dates", "is_identifier", "is_text"]
 
 #: Words per cell, on average, from which a column is text, and the share of its cells that differ.
 _WORDS_PER_CELL = 3.0
@@ -21,6 +22,9 @@ _DIFFERENT = 0.5
 
 #: Different cells that a column of text, or of identifiers, has at least.
 _FEWEST_TEXTS, _FEWEST_IDENTIFIERS = 5, 20
+
+#: 2021-03-04, 4.3.2021, 03/04/21, each with or without a time behind it.
+_DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}\S*)?\s*")
 
 #: Share of the cells of identifiers that differ.
 _IDENTIFIERS_DIFFER = 0.95
@@ -135,6 +139,11 @@ def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
     if len(values) < fewest or not _all_text(values):
         return False
     return _words_per_value(values) < _WORDS_PER_CELL
+
+
+def are_dates(values: Sequence[Any]) -> bool:
+    """Return whether all of a column's different values are dates, with or without a time."""
+    return bool(values) and _all_text(values) and all(_DATE.fullmatch(value) for value in values)
 
 
 def _all_text(values: Sequence[Any]) -> bool:
