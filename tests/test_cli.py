@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from crossfade import __version__, cli
+from tests.forked import Forked
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -337,14 +338,10 @@ def test_python_m_crossfade_is_the_command(table):
 
 
 def test_a_closed_pipe_is_no_error(table):
-    command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default", *QUICK]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(timeout=120) == 141
+    with Forked(cli.main, ["compare", str(table), "-t", "default", *QUICK]) as process:
+        process.stdout.close()
+        assert process.communicate()[1] == ""
+        assert process.returncode == 141
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
@@ -353,41 +350,34 @@ def test_control_c_prints_what_is_done_and_exits_with_130(table, tmp_path):
 
     # However long the path, the live bar says what is being done.
     table = table.rename(tmp_path / f"{'loans ' * 20}.csv")
-    command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default"]
+    command = ["compare", str(table), "-t", "default"]
     command += ["--splits", "2000", "--models", "knn,majority", "--all-splits"]
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=ENVIRONMENT
-    )
-    os.close(theirs)
-    shown = b""
-    while not re.search(rb"split [3-9]|split \d\d", shown):  # the live bar, on a terminal only
-        try:
-            shown += os.read(ours, 1000)
-        except OSError:  # it has ended by itself
-            pytest.fail(f"{process.communicate(timeout=60)[0]}\n{shown.decode(errors='replace')}")
-    process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
-    while True:
-        try:
-            shown += os.read(ours, 1000)
-        except OSError:  # the end of a pseudo-terminal
-            break
-    os.close(ours)
-    assert process.returncode == 130
+    with Forked(cli.main, command, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while not re.search(rb"split [3-9]|split \d\d", shown):  # the live bar, on a terminal only
+            try:
+                shown += os.read(ours, 1000)
+            except OSError:  # it has ended by itself
+                pytest.fail(f"{process.communicate()[0]}\n{shown.decode(errors='replace')}")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate()
+        while True:
+            try:
+                shown += os.read(ours, 1000)
+            except OSError:  # the end of a pseudo-terminal
+                break
+        os.close(ours)
+        assert process.returncode == 130
     assert shown.endswith(b"stopped by the keyboard\r\n")
     assert b"Traceback" not in shown
     assert "Ctrl-C ended the run after" in " ".join(out.split())
 
 
 def test_a_poor_terminal_gets_question_marks(table):
-    command = [sys.executable, "-m", "crossfade", "compare", str(table), "-t", "default", *QUICK]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        env={**ENVIRONMENT, "PYTHONIOENCODING": "ascii"},
-        timeout=120,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"? log-loss" in done.stdout
+    command = ["compare", str(table), "-t", "default", *QUICK]
+    with Forked(cli.main, command, PYTHONIOENCODING="ascii") as process:
+        out, said = process.communicate()
+        assert (process.returncode, said) == (0, "")
+    assert "? log-loss" in out

@@ -15,6 +15,7 @@ import pytest
 from crossfade import cli
 from crossfade.commands.output import check_writable
 from crossfade.files import whole_file, write_whole
+from tests.forked import Forked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs links and named pipes")
 
@@ -147,27 +148,21 @@ def test_two_outputs_are_never_one_file(tmp_path, capsys, command):
     assert not places["file"].exists()
 
 
-def limited(*words: object) -> subprocess.CompletedProcess[str]:
+def limited(*words: str) -> None:
     """Run a command that may not write files longer than 100 bytes."""
-    return subprocess.run(
-        [sys.executable, "-m", "crossfade", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200"},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
-    )
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+    cli.main(words)
 
 
 def test_on_a_full_disk_results_are_shown_and_files_named(tmp_path, capsys):
     out, json = tmp_path / "page.html", tmp_path / "numbers.json"
     json.write_text("before")
-    words = ["compare", "iris", "--splits", 2, "--models", "majority"]
-    done = limited(*words, "--out", out, "--json", json)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "Only majority class was asked for: log-loss" in done.stdout
-    assert done.stderr == f"error: {out}: File too large\n"
+    words = ["compare", "iris", "--splits", "2", "--models", "majority"]
+    files = "--out", str(out), "--json", str(json)
+    with Forked(limited, *words, *files, COLUMNS="200") as process:
+        shown, said = process.communicate()
+        assert (process.returncode, said) == (2, f"error: {out}: File too large\n")
+    assert "Only majority class was asked for: log-loss" in shown
     assert os.listdir(tmp_path) == ["numbers.json"]
     assert json.read_text() == "before"
     # Where only one does not fit, the other is written.
@@ -177,16 +172,13 @@ def test_on_a_full_disk_results_are_shown_and_files_named(tmp_path, capsys):
 
 
 def test_a_stdout_without_room_is_told_in_one_line():
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "crossfade", "compare", "iris", "--splits", "2", "--models",
-             "majority"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False,
-        )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.endswith("No space left on device\n")
-    assert done.stderr.count("\n") == 1
+    words = ["compare", "iris", "--splits", "2", "--models", "majority"]
+    with open("/dev/full", "w") as full, Forked(cli.main, words, stdout=full.fileno()) as process:
+        said = process.communicate()[1]
+        assert process.returncode == 2
+    assert said.startswith("error: ")
+    assert said.endswith("No space left on device\n")
+    assert said.count("\n") == 1
 
 
 KILLED = """

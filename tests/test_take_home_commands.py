@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -25,11 +24,10 @@ from crossfade.comparison.models import own_models
 from crossfade.io import load_model
 from crossfade.io.matching import Matcher
 from crossfade.io.reading import read_table
+from tests.forked import Forked
 from tests.io.tables import mixed_table
 from tests.io.test_coefficients import predicted
 from tests.io.test_onnx import fed
-
-ENVIRONMENT = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 def run(*arguments: object) -> int:
@@ -482,31 +480,25 @@ def test_batches_are_let_go(model, tmp_path, monkeypatch, ending):
     assert max(alive) <= 2
 
 
-def start(*arguments: object) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "crossfade", *map(str, arguments)]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
 @pytest.mark.parametrize(
     ("number", "code", "said"),
-    [(signal.SIGINT, 130, b"stopped by the keyboard\n"), (signal.SIGTERM, 143, b"")],
+    [(signal.SIGINT, 130, "stopped by the keyboard\n"), (signal.SIGTERM, 143, "")],
 )
 def test_a_stopped_run_leaves_what_was_there(model, tmp_path, number, code, said):
     # The rows come through a pipe that never ends: the run is stopped in their midst.
     pipe, out = tmp_path / "endless.csv", tmp_path / "p.csv"
     os.mkfifo(pipe)
     out.write_text("before")
-    process = start("predict", model, pipe, "--batch", "0.001", "-o", out)
-    with pipe.open("wb", buffering=0) as rows:
-        rows.write(b"age,visits,town,member\n" + b"50,2,Oslo,true\n" * 500)
-        while not any(name.startswith(".p.csv") for name in os.listdir(tmp_path)):
-            time.sleep(0.02)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (code, said)
+    words = ["predict", str(model), str(pipe), "--batch", "0.001", "-o", str(out)]
+    with Forked(cli.main, words) as process:
+        with pipe.open("wb", buffering=0) as rows:
+            rows.write(b"age,visits,town,member\n" + b"50,2,Oslo,true\n" * 500)
+            while not any(name.startswith(".p.csv") for name in os.listdir(tmp_path)):
+                time.sleep(0.02)
+            process.send_signal(number)
+            _, err = process.communicate()
+        assert (process.returncode, err) == (code, said)
     assert out.read_text() == "before"
     assert set(os.listdir(tmp_path)) == {"loans.csv", "model.skops", "endless.csv", "p.csv"}
 

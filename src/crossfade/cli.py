@@ -85,17 +85,19 @@ def main(
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    early: SystemExit | None = None
     with watched() as watch:
         try:
             code = _flushed(_run(arguments, build, name, watch))
-        except SystemExit:
-            if not watch.code:
-                raise
-            code = watch.code
-        if watch.code:
-            # Threads and processes that are still at work would be waited for.
-            sys.stderr.flush()
-            os._exit(code)
+        except SystemExit as exit_:
+            early = exit_
+    # Asked when the watch has ended: the work may end before it has read that a signal came.
+    if watch.code:
+        # Threads and processes that are still at work would be waited for.
+        sys.stderr.flush()
+        os._exit(code if early is None else watch.code)
+    if early is not None:
+        raise early
     sys.exit(code)
 
 

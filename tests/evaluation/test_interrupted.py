@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from crossfade import DataError, NaiveBayes, learning_curve
 from crossfade.evaluation import run
 from tests.evaluation.standins import Breaks, Slow, blobs
-
-ROOT = Path(__file__).parents[2]
-
+from tests.forked import Forked
 
 # -- Ctrl-C ------------------------------------------------------------------------------------
 
@@ -86,14 +82,6 @@ def test_ctrl_c_amid_compiled_splits_keeps_the_batches_before():
 
 # -- checkpoints -------------------------------------------------------------------------------
 
-RUN = """
-import sys
-from tests.evaluation.standins import Slow
-from tests.evaluation.test_interrupted import whole_run
-Slow.pause = float(sys.argv[3])
-print("complete" if whole_run(sys.argv[1], sys.argv[2], True).complete else "interrupted")
-"""
-
 
 def whole_run(file: Path | str, models: str, tells: bool = False) -> Any:
     """Run, or continue, a curve of 24 splits to its end."""
@@ -112,39 +100,47 @@ def whole_run(file: Path | str, models: str, tells: bool = False) -> Any:
     )  # fmt: skip
 
 
-def start(folder: Path, name: str, models: str, pause: float) -> subprocess.Popen[str]:
-    """Do the same in a process of its own, which may be stopped."""
-    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(folder / name), models, str(pause)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def told_run(file: Path, models: str, pause: float) -> None:
+    """Do the same, slowly."""
+    Slow.pause = pause
+    print("complete" if whole_run(file, models, True).complete else "interrupted")
 
 
-def told(process: subprocess.Popen[str], done: int) -> None:
+@pytest.fixture
+def start() -> Iterator[Callable[..., Forked]]:
+    """Run it in a process of its own, which may be stopped."""
+    begun: list[Forked] = []
+
+    def starts(*arguments: Any) -> Forked:
+        begun.append(Forked(told_run, *arguments))
+        return begun[-1]
+
+    yield starts
+    for process in begun:
+        process.end()
+
+
+def told(process: Forked, done: int) -> None:
     """Wait until so many splits are reported."""
-    assert process.stdout is not None
     for line in process.stdout:
         if int(line) >= done:
             return
     raise AssertionError("the run ended before it was stopped")
 
 
-def finish(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=120)
+def finish(process: Forked) -> str:
+    out, _ = process.communicate()
     assert process.returncode == 0
     return out.split()[-1]
 
 
-def test_a_killed_run_continues_to_the_same_bytes(tmp_path):
+def test_a_killed_run_continues_to_the_same_bytes(tmp_path, start):
     models = "fitted,compiled,nested"
     whole = whole_run(tmp_path / "whole", models)
     file = tmp_path / "killed"
     # Killed twice, between two reports: in the middle of whatever it was at.
     for done in (3, 9):
-        killed = start(tmp_path, "killed", models, 0.01)
+        killed = start(file, models, 0.01)
         told(killed, done)
         time.sleep(0.02)
         killed.send_signal(signal.SIGKILL)
@@ -161,8 +157,8 @@ def test_a_killed_run_continues_to_the_same_bytes(tmp_path):
     assert continued.frame().equals(whole.frame())
 
 
-def test_a_run_stopped_by_ctrl_c_returns_and_continues(tmp_path):
-    stopped = start(tmp_path, "stopped", "fitted", 0.05)
+def test_a_run_stopped_by_ctrl_c_returns_and_continues(tmp_path, start):
+    stopped = start(tmp_path / "stopped", "fitted", 0.05)
     told(stopped, 3)
     stopped.send_signal(signal.SIGINT)
     assert finish(stopped) == "interrupted"
@@ -238,8 +234,8 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path, content):
     assert file.read_bytes() == content
 
 
-def test_a_file_that_another_run_writes_is_refused(tmp_path):
-    first = start(tmp_path, "shared", "fitted", 0.05)
+def test_a_file_that_another_run_writes_is_refused(tmp_path, start):
+    first = start(tmp_path / "shared", "fitted", 0.05)
     told(first, 2)
     with pytest.raises(DataError, match="expected a file that no other run is writing"):
         learning_curve(
