@@ -18,7 +18,8 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from benchmarks.harness import Case
 from crossfade.blocks import block_sum
 from crossfade.glm import BinomialRegression, PoissonRegression, collapse
-from crossfade.glm.design import Data, measure
+from crossfade.glm.data import Data
+from crossfade.glm.design import measure
 from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.irls import GlmProblem, solve
 from crossfade.glm.links import Log, Logit

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from crossfade.glm.design import Data, measure
+from crossfade.glm.data import Data
+from crossfade.glm.design import measure
 from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.firth import FirthProblem
 from crossfade.glm.irls import GlmProblem, Restricted

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from crossfade.glm.design import Data
+from crossfade.glm.data import Data
 from crossfade.glm.families import Family
 from crossfade.glm.links import get_link
 from crossfade.glm.single import SingleResponse

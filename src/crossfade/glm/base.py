@@ -20,7 +20,7 @@ from crossfade.errors import (
     SeparationWarning,
 )
 from crossfade.glm import formulas
-from crossfade.glm.design import Data
+from crossfade.glm.data import Data
 from crossfade.glm.fit import Fit, FitSettings
 from crossfade.glm.results import Results, TrainingRows, shown
 from crossfade.table import read_features

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,18 @@ from crossfade.errors import DataError, IgnoredRowsWarning
 from crossfade.table import encode_labels
 
 __all__ = [
+    "Successes",
     "check_counts",
     "check_exposure",
     "check_offset",
     "check_successes",
     "check_trials",
+    "check_two",
+    "ignore_rows",
+    "no_trials",
     "numbers",
+    "successes_meant",
+    "whole_trials",
 ]
 
 #: The largest count: every whole number up to it is a double.
@@ -115,6 +121,22 @@ def check_counts(y: Any, n_rows: int) -> Floats:
 
 
 def check_trials(trials: Any, n_rows: int) -> Floats:
+    """Return numbers of trials: whole, at least 0, not all 0."""
+    counts = whole_trials(trials, n_rows)
+    if not counts.any():
+        raise no_trials(n_rows)
+    return counts
+
+
+def no_trials(n_rows: int) -> DataError:
+    """Return the error of rows without any trial."""
+    return DataError(
+        f"trials: expected some row with trials, got {n_rows} rows with 0; drop trials= for "
+        "rows of single observations"
+    )
+
+
+def whole_trials(trials: Any, n_rows: int) -> Floats:
     """Return numbers of trials: whole, at least 0."""
     counts = numbers("trials", trials, n_rows)
     bad = (counts < 0.0) | (counts != np.floor(counts))
@@ -123,20 +145,55 @@ def check_trials(trials: Any, n_rows: int) -> Floats:
             f"trials: expected whole numbers of at least 0, got {_first(counts, bad)}; give the "
             "number of trials of each row"
         )
-    if not counts.any():
-        raise DataError(
-            f"trials: expected some row with trials, got {n_rows} rows with 0; drop trials= for "
-            "rows of single observations"
-        )
     _whole("trials", counts)
     return counts
 
 
-def check_successes(y: Any, trials: Floats) -> Floats:
+class Successes(NamedTuple):
+    """What tells counts of successes from proportions.
+
+    `whole`: Whether all are whole numbers.
+    `largest`: The largest.
+    `unclear`: Whether some are floats of 1 with several trials.
+    """
+
+    whole: bool
+    largest: float
+    unclear: bool
+
+    def joined(self, other: Successes) -> Successes:
+        """Return the same for the rows of both."""
+        return Successes(
+            self.whole and other.whole,
+            max(self.largest, other.largest),
+            self.unclear or other.unclear,
+        )
+
+    @property
+    def are_proportions(self) -> bool:
+        """Whether they are proportions; refuse what could be either."""
+        if self.whole and self.largest == 1.0 and self.unclear:
+            raise DataError(
+                "y: expected successes as integers or proportions with some between 0 and 1, got "
+                "floats that are all 0 or 1 with several trials, which could be either; give "
+                "integer counts (for proportions, (y * trials).astype(int))"
+            )
+        return not self.whole
+
+
+def successes_meant(y: Any, trials: Floats) -> Successes:
+    """Return what tells whether these are counts or proportions of the trials."""
+    given = numbers("y", y, len(trials))
+    unclear = np.asarray(y).dtype.kind == "f" and bool((trials[given == 1.0] > 1.0).any())
+    return Successes(bool((given == np.floor(given)).all()), float(given.max(initial=0.0)), unclear)
+
+
+def check_successes(y: Any, trials: Floats, meant: Successes | None = None) -> Floats:
     """Return successes of each row, given as counts or as proportions of the trials.
 
     Whole numbers are counts. Numbers from 0 to 1, some of them not whole, are proportions. Floats
     that are all 0 or 1 while there are several trials per row could be either, and are refused.
+    `meant`: What all rows say, where these are some of them.
     """
     given = numbers("y", y, len(trials))
     negative = given < 0.0
@@ -144,20 +201,15 @@ def check_successes(y: Any, trials: Floats) -> Floats:
         raise DataError(
             f"y: expected successes of at least 0, got {_first(given, negative)}; correct the rows"
         )
-    whole = given == np.floor(given)
-    if whole.all():
-        ambiguous = np.asarray(y).dtype.kind == "f" and given.max() == 1.0 and trials.max() > 1.0
-        if ambiguous and (trials[given == 1.0] > 1.0).any():
-            raise DataError(
-                "y: expected successes as integers or proportions with some between 0 and 1, got "
-                "floats that are all 0 or 1 with several trials, which could be either; give "
-                "integer counts (for proportions, (y * trials).astype(int))"
-            )
+    meant = successes_meant(y, trials) if meant is None else meant
+    if not meant.are_proportions:
         return _at_most(given, trials)
-    if given.max() > 1.0:
+    if given.max(initial=0.0) > 1.0:
+        whole = given == np.floor(given)
+        broken = ~whole if not whole.all() else given > 1.0
         raise DataError(
             f"y: expected whole successes, or proportions from 0 to 1, got "
-            f"{_first(given, ~whole)} beside values above 1; give counts of successes"
+            f"{_first(given, broken)} beside values above 1; give counts of successes"
         )
     successes = np.rint(given * trials)
     off = np.abs(given * trials - successes) > 1e-6 * np.maximum(trials, 1.0)
@@ -184,6 +236,12 @@ def _at_most(successes: Floats, trials: Floats) -> Floats:
 def check_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], Floats]:
     """Return two labels and, for each row, whether it has the second."""
     classes, codes = encode_labels(y, n_samples=n_rows)
+    check_two(classes)
+    return classes, codes.astype(np.float64)
+
+
+def check_two(classes: NDArray[Any]) -> None:
+    """Refuse more than two labels."""
     if len(classes) > 2:
         shown = ", ".join(repr(label) for label in classes[:4].tolist())
         raise DataError(
@@ -191,7 +249,6 @@ def check_labels(y: Any, n_rows: int) -> tuple[NDArray[Any], Floats]:
             f"{len(classes)} ({shown}{', …' if len(classes) > 4 else ''}); for numbers of "
             "successes give trials=, for several classes use MultinomialRegression"
         )
-    return classes, codes.astype(np.float64)
 
 
 def check_exposure(exposure: Any, n_rows: int) -> Floats:

@@ -23,7 +23,17 @@ from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import scale_rows
 from crossfade.table import check_cells
 
-__all__ = ["MANY_ROWS", "Data", "Design", "measure", "refuse_missing", "stacked_triangle"]
+__all__ = [
+    "DOUBTFUL",
+    "MANY_ROWS",
+    "Design",
+    "independent",
+    "is_constant",
+    "measure",
+    "refuse_missing",
+    "smallest_pivot",
+    "stacked_triangle",
+]
 
 #: Relative residual of a column below which others are said to determine it.
 _ALIASED = 1e-10
@@ -42,42 +52,7 @@ _DIRECTIONS, _BLIND = 2, 1e-6
 _BLOCK_DOUBLES = 262_144
 
 #: Squared relative residual below which a cross-product matrix is not to be trusted alone.
-_DOUBTFUL = 1e-9
-
-
-@dataclass(frozen=True)
-class Data:
-    """Rows of a regression: X (n_rows, n_features) and, of shape (n_rows,), y and the rest.
-
-    `y`: Successes, counts or class codes.
-    `size`: Trials or exposure.
-    `weights`: How often each row counts, all positive, or None.
-    """
-
-    X: NDArray[Any]
-    y: Floats
-    size: Floats
-    weights: Floats | None = None
-    offset: Floats | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Return the number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def total_weight(self) -> float:
-        """Return how many observations the rows stand for."""
-        return float(self.n_rows if self.weights is None else self.weights.sum())
-
-    def take(self, rows: NDArray[Any], factors: Floats | None = None) -> Data:
-        """Return some rows, each counting `factors` times as often."""
-        weights = factors
-        if self.weights is not None:
-            weights = self.weights[rows] * (1.0 if factors is None else factors)
-        offset = None if self.offset is None else self.offset[rows]
-        X = self.X.take(rows, axis=0)  # twice as fast as indexing
-        return Data(X, self.y[rows], self.size[rows], weights, offset)
+DOUBTFUL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -256,10 +231,10 @@ def measure(
     mean, scale = _moments(some, intercept, often)
     if not np.isfinite(scale).all():
         refuse_missing(X, names)
-    constant = _is_constant(mean, scale)
+    constant = is_constant(mean, scale)
     if constant.any() and some is not X:
         mean[constant], scale[constant] = _moments(X[:, constant], intercept, weights)
-        constant[constant] = _is_constant(mean[constant], scale[constant])
+        constant[constant] = is_constant(mean[constant], scale[constant])
     odd = np.flatnonzero(constant | ~((scale > 1e-150) & (scale + np.abs(mean) < 1e140)))
     check_cells(X[:, odd], [names[i] for i in odd])
     scale = np.where(constant, 1.0, scale)
@@ -288,21 +263,40 @@ def _moments(X: NDArray[Any], intercept: bool, weights: Floats | None) -> tuple[
     return head + mean, np.sqrt(np.where(variance < 0.0, 0.0, variance))
 
 
-def _is_constant(center: Floats, scale: Floats) -> NDArray[np.bool_]:
+def is_constant(center: Floats, scale: Floats) -> NDArray[np.bool_]:
     # What remains of a constant column after centring is rounding.
     return scale <= 1e-14 * np.abs(center)
 
 
-def refuse_missing(X: NDArray[Any], names: list[str]) -> None:
-    """Raise for the first column with a NaN or an infinite cell."""
+def refuse_missing(X: NDArray[Any], names: list[str], first: int = 0) -> None:
+    """Raise for the first column with a NaN or an infinite cell; `first` rows come before these."""
     for column, name in enumerate(names):
         bad = ~np.isfinite(X[:, column])
         if bad.any():
-            row = int(np.flatnonzero(bad)[0])
+            row = first + int(np.flatnonzero(bad)[0])
             raise DataError(
                 f"X: expected finite numbers, got {int(bad.sum())} NaN or inf in column {name!r} "
                 f"(first in row {row}); drop those rows or fill them in"
             )
+
+
+def independent(design: Design, triangle: Floats) -> Design:
+    """Leave out columns that those before them determine, as the triangle of Z tells."""
+    at = slice(None) if design.kept is None else design.kept
+    noise = 1e-15 * np.abs(design.center[at]) / design.scale[at]
+    floor = np.concatenate([[0.0], noise]) if design.intercept else noise
+    found = _independent_columns(triangle, _ALIASED + 10.0 * floor)
+    columns = found[int(design.intercept) :] - int(design.intercept)
+    if design.intercept and (not len(found) or found[0] != 0):
+        columns = found - 1
+    kept = columns if design.kept is None else design.kept[columns]
+    pivots = np.abs(np.diagonal(np.linalg.qr(triangle[:, found], mode="r")))
+    lengths = np.linalg.norm(triangle[:, found], axis=0)
+    return replace(
+        design,
+        kept=None if len(kept) == design.X.shape[1] else kept,
+        doubtful=bool((pivots**2 <= DOUBTFUL * lengths**2).any()),
+    )
 
 
 def _without_aliased(design: Design, names: list[str], weights: Floats | None) -> Design:
@@ -320,28 +314,15 @@ def _without_aliased(design: Design, names: list[str], weights: Floats | None) -
             if telling is not None and len(telling):
                 design = _rescaled(design, drawn, telling, weights)
                 gram = _gram(design, np.union1d(drawn, telling))
-        if _smallest_pivot(gram) > _DOUBTFUL:
+        if smallest_pivot(gram) > DOUBTFUL:
             # The cross-products of all rows can only be larger than those of some.
             return replace(design, telling=telling)
-    triangle = stacked_triangle(design)
-    at = slice(None) if design.kept is None else design.kept
-    noise = 1e-15 * np.abs(design.center[at]) / design.scale[at]
-    floor = np.concatenate([[0.0], noise]) if design.intercept else noise
-    independent = _independent_columns(triangle, _ALIASED + 10.0 * floor)
-    columns = independent[int(design.intercept) :] - int(design.intercept)
-    if design.intercept and (not len(independent) or independent[0] != 0):
-        columns = independent - 1
-    kept = columns if design.kept is None else design.kept[columns]
-    pivots = np.abs(np.diagonal(np.linalg.qr(triangle[:, independent], mode="r")))
-    lengths = np.linalg.norm(triangle[:, independent], axis=0)
-    if telling is not None and _smallest_pivot(gram[np.ix_(independent, independent)]) <= _DOUBTFUL:
-        telling = None
-    return replace(
-        design,
-        kept=None if len(kept) == design.X.shape[1] else kept,
-        doubtful=bool((pivots**2 <= _DOUBTFUL * lengths**2).any()),
-        telling=telling,
-    )
+    found = independent(design, stacked_triangle(design))
+    if telling is not None:
+        left = np.flatnonzero(np.isin(design.positions(), found.positions()))
+        if smallest_pivot(gram[np.ix_(left, left)]) <= DOUBTFUL:
+            telling = None
+    return replace(found, telling=telling)
 
 
 def _rescaled(design: Design, drawn: Integers, telling: Integers, weights: Floats | None) -> Design:
@@ -406,7 +387,7 @@ def _telling_rows(
     return telling if len(telling) <= 0.25 * n_rows else None
 
 
-def _smallest_pivot(gram: Floats) -> float:
+def smallest_pivot(gram: Floats) -> float:
     """Return the smallest share of a column that the columns before it do not determine."""
     diagonal = np.diagonal(gram)
     if not (diagonal > 0.0).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -13,21 +14,28 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.checks import (
+    Successes,
     check_counts,
     check_exposure,
     check_labels,
     check_offset,
     check_successes,
     check_trials,
+    check_two,
     ignore_rows,
     numbers,
+    successes_meant,
+    whole_trials,
 )
-from crossfade.glm.design import Data
+from crossfade.glm.data import Data
 from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.fit import null_value
 from crossfade.glm.links import Link, ProbabilityLink, get_link, times
 from crossfade.glm.single import SingleResponse, normalisers, subset
-from crossfade.table import check_weights
+from crossfade.table import check_weights, encode_labels
+from crossfade.table.cluster import as_source
+from crossfade.table.source import Part, RowSource, no_rows
+from crossfade.table.survey import survey
 
 __all__ = ["BinomialRegression", "PoissonRegression"]
 
@@ -113,7 +121,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
         trials: ArrayLike | None = None,
@@ -154,6 +162,11 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
             If rows have no trials.
         """
         family = BinomialFamily(get_link(self.link, BinomialFamily.links))
+        source = as_source(X, y, sample_weight=sample_weight, size=trials, offset=offset)
+        if source is not None:
+            self._grouped = trials is not None
+            self.classes_, responses = self._labels_of(source)
+            return self._fit_source(source, family, responses, grouped=self._grouped)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         used = self._kept_rows(n_given, weights)
@@ -180,6 +193,17 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         data = Data(matrix, successes, size, weights, shift)
         self.classes_, self._grouped = classes, trials is not None
         return self._fit_data(data, family, used, n_given)
+
+    def _labels_of(self, source: RowSource) -> tuple[NDArray[Any], Any]:
+        """Return the labels of a source, and what makes successes of them: one pass over these."""
+        if self._grouped:
+            meant = source.reduce_parts(_meant, Successes.joined, ())
+            if meant is None:
+                raise no_rows()
+            return np.array([0, 1]), partial(check_successes, meant=meant)
+        classes = survey(source, columns=()).classes()
+        check_two(classes)
+        return classes, partial(_second, classes)
 
     def decision_function(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
         """Return the linear predictor of each row, ±inf where the data were separated.
@@ -343,7 +367,7 @@ history_, link_
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
         *,
         exposure: ArrayLike | None = None,
@@ -381,6 +405,10 @@ history_, link_
             If columns are determined by those before them.
         """
         family = PoissonFamily(get_link(self.link, PoissonFamily.links))
+        source = as_source(X, y, sample_weight=sample_weight, size=exposure, offset=offset)
+        if source is not None:
+            self._sized = {"exposure": exposure is not None, "offset": offset is not None}
+            return self._fit_source(source, family, _counts)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         if y is None:
@@ -476,3 +504,16 @@ history_, link_
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _meant(part: Part) -> Successes:
+    return successes_meant(part.labels, whole_trials(part.beside["size"], len(part.labels)))
+
+
+def _second(classes: NDArray[Any], labels: Any, size: Floats) -> Floats:
+    """Return for each row whether it has the second label."""
+    return encode_labels(labels, classes, minimum=1, n_samples=len(size))[1].astype(np.float64)
+
+
+def _counts(labels: Any, size: Floats) -> Floats:
+    return check_counts(labels, len(size))

@@ -14,7 +14,8 @@ import scipy.linalg
 
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
-from crossfade.glm.design import Data, Design
+from crossfade.glm.data import Data
+from crossfade.glm.design import Design
 from crossfade.glm.families import Family
 from crossfade.glm.irls import GlmProblem
 

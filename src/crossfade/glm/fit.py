@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
-from crossfade.glm.design import Data, Design, measure, refuse_missing, stacked_triangle
+from crossfade.glm.data import Data
+from crossfade.glm.design import Design, measure, refuse_missing, stacked_triangle
 from crossfade.glm.families import Family
 from crossfade.glm.firth import FirthProblem
 from crossfade.glm.irls import (
@@ -28,14 +29,19 @@ from crossfade.glm.multinomial import MultinomialProblem
 from crossfade.glm.separation import (
     certainly_finite,
     decide,
+    decide_in_parts,
     determined_basis,
     estimable,
+    unmoved,
 )
 
 __all__ = ["Fit", "FitSettings", "fit_glm", "fit_multinomial", "null_value"]
 
 #: Steps after which a fit that goes on is asked whether a finite optimum exists.
 _PATIENCE = 15
+
+#: The same where each step takes a pass over rows that are not at hand.
+_PATIENCE_IN_PARTS = 6
 
 
 @dataclass(frozen=True)
@@ -95,28 +101,41 @@ def fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings)
 
 
 def _fit_glm(data: Data, family: Family, names: list[str], settings: FitSettings) -> Fit:
-    design = measure(data.X, settings.intercept, names, data.weights)
+    design = data.measured(settings.intercept, names)
     if settings.method == "firth":
         return _solve(FirthProblem(design, data, family), settings, names).fit()
     problem = GlmProblem(design, data, family, settings.l2)
-    signs = family.recession_signs(data.y, data.size)
-    if settings.l2 > 0.0 and signs[0] != 0.0 and (signs == signs[0]).all() and settings.intercept:
+    low, high = data.sign_range(family)
+    if settings.l2 > 0.0 and low == high != 0.0 and settings.intercept:
         # Only the intercept is free; it recedes where all rows ask for the same.
         direction = np.zeros(design.n_parameters)
-        direction[0] = signs[0]
+        direction[0] = low
         pinned = np.diag(np.sqrt(problem.penalty))[1:]
         return _limit_of_rows(problem, np.arange(0), pinned, direction, settings)
-    if settings.l2 > 0.0 or not signs.any():
+    if settings.l2 > 0.0 or low == high == 0.0:
         return _solve(problem, settings, names).fit()
-    end = _solve(problem, settings, names, patience=_PATIENCE)
+    patience = _PATIENCE if data.at_hand else _PATIENCE_IN_PARTS
+    end = _solve(problem, settings, names, patience=patience)
     if end.settled and certainly_finite(problem, end.theta, end.step):
         return end.fit()
+    if not data.at_hand:
+        return _decided_in_parts(problem, end, settings)
     recession, proven = decide(problem, end.theta)
     if recession is None:
         return _finite(problem, _go_on(problem, end.solved, settings, proven))
     left = np.flatnonzero(~recession.separated_rows)
     triangle = stacked_triangle(design.with_rows(data.X[left]))
     return _limit_of_rows(problem, left, triangle, recession.direction, settings)
+
+
+def _decided_in_parts(problem: GlmProblem, end: _End, settings: FitSettings) -> Fit:
+    """As for rows at hand, which a few of them stand for."""
+    direction, determining, proven = decide_in_parts(problem, end.theta)
+    if direction is None:
+        return _finite(problem, _go_on(problem, end.solved, settings, proven))
+    still = problem.data.filtered(unmoved(problem.design, direction))
+    limit = GlmProblem(problem.design, still, problem.family)
+    return _limit(problem, limit, determining, None, direction, settings)
 
 
 def _limit_of_rows(
@@ -321,13 +340,12 @@ def _limit(
 
 def null_value(data: Data, family: Family, intercept: bool) -> float:
     """Return the loss of the model without columns (with the constant, if there is one)."""
-    empty = np.zeros((data.n_rows, 0))
-    bare = Data(empty, data.y, data.size, data.weights, data.offset)
-    design = Design(empty, intercept, np.zeros(0), np.zeros(0))
+    bare = data.bare()
+    design = Design(bare.X, intercept, np.zeros(0), np.zeros(0))
     problem = GlmProblem(design, bare, family)
     if not intercept:
         return problem.value(np.zeros(0))
-    signs = family.recession_signs(data.y, data.size)
-    if (signs == signs[0]).all() and signs[0] != 0.0:
+    low, high = data.sign_range(family)
+    if low == high != 0.0:
         return 0.0
     return solve(problem, problem.start(), tol_digits=8.0, max_iter=50).solution.value

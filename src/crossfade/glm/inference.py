@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
+from crossfade.glm.data import Data
 from crossfade.glm.design import measure
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem, Likelihood, Restricted
@@ -90,11 +91,16 @@ def sandwich(
     problem, theta, weights = fit.problem, fit.theta, fit.problem.data.weights
     n_rows = problem.data.n_rows
 
-    def outer(rows: slice) -> Floats:
-        scores = problem.score_rows(rows, theta)
-        if weights is not None:
-            scores = scores * np.sqrt(weights[rows])[:, None]
-        return scores.T @ scores
+    def of_part(data: Data) -> Floats:
+        part = problem.over(data)
+
+        def outer(rows: slice) -> Floats:
+            scores = part.score_rows(rows, theta)
+            if data.weights is not None:
+                scores = scores * np.sqrt(data.weights[rows])[:, None]
+            return scores.T @ scores
+
+        return block_sum(outer, data.n_rows)
 
     factor = 1.0
     if kind == "cluster":
@@ -111,7 +117,7 @@ def sandwich(
         number = len(total)
         factor = number / (number - 1.0) * (n_observations - 1.0) / (n_observations - fit.rank)
     else:
-        meat = block_sum(outer, n_rows)
+        meat = problem.data.total(of_part)
         if kind == "HC1":
             factor = n_observations / (n_observations - fit.rank)
     half = fit.transform @ fit.spread

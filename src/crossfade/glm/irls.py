@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
-from crossfade.glm.design import MANY_ROWS, Data, Design, stacked_triangle
+from crossfade.glm.data import Data
+from crossfade.glm.design import MANY_ROWS, Design
 from crossfade.glm.families import Family
 from crossfade.glm.sampling import sample_data
 from crossfade.optim.newton import Dense, Sampled
@@ -45,6 +46,9 @@ FAINT = 1e-7
 #: its second digit anyway, which is what is lost by keeping it from there.
 _NEAR = 3e-3
 
+#: Variance of the normal prior, in standardised columns, under which a sample's optimum is sought.
+_LOOSE = 25.0
+
 
 @dataclass(frozen=True)
 class Iteration:
@@ -69,6 +73,16 @@ class Solved:
     solution: Solution
     history: tuple[Iteration, ...]
     gradient: Floats
+
+
+class _Sums(NamedTuple):
+    """What a pass over the rows finds at θ, penalties left out; `faint` counts rows."""
+
+    theta: Floats
+    value: float
+    gradient: Floats
+    information: Floats
+    faint: float
 
 
 class Likelihood(Protocol):
@@ -99,6 +113,9 @@ class Likelihood(Protocol):
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the expected information (plus the penalty's curvature)."""
 
+    def over(self, data: Data) -> Likelihood:
+        """Return the likelihood of a part of the rows, for sums over it."""
+
     def sample(self, share: float) -> Likelihood:
         """Return the same function over a share of the rows, scaled up to all."""
 
@@ -119,16 +136,22 @@ class GlmProblem:
         if design.intercept:
             self.penalty = np.concatenate([[0.0], self.penalty])
         self._samples: dict[float, GlmProblem] = {}
+        self._known: _Sums | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What goes to other machines sums over the rows it finds there.
+        return self.__dict__ | {"_samples": {}, "_known": None}
+
+    def over(self, data: Data) -> GlmProblem:
+        """Return the likelihood of a part of the rows, for sums over it."""
+        if data is self.data:
+            return self
+        return GlmProblem(self.design.with_rows(data.X), data, self.family, self.l2)
 
     @cached_property
     def n_rows(self) -> float:
         """Return the number of observations: rows by weight, and by trials where there are any."""
-        data = self.data
-        if not self.family.size_is_trials:
-            return data.total_weight
-        if data.weights is None:
-            return float(data.size.sum())
-        return float(data.size @ data.weights)
+        return self.data.occasions if self.family.size_is_trials else self.data.total_weight
 
     @cached_property
     def _weighted(self) -> tuple[Floats, Floats]:
@@ -155,20 +178,31 @@ class GlmProblem:
         """Return the constant that fits the mean, and zero slopes."""
         data, link = self.data, self.family.link
         theta = np.zeros(self.design.n_parameters)
-        weights = np.ones(data.n_rows) if data.weights is None else data.weights
-        total, occasions = float(weights @ data.y), float(weights @ data.size)
+        total, occasions = data.responses, data.occasions
         low, high = link.mean_range
         mean = (total + 0.5) / (occasions + 1.0) if high == 1.0 else total / occasions
         mean = mean if mean > low else 0.5 / (occasions + 1.0)
         constant = float(link.link(np.array(mean)))
         if self.design.intercept:
-            shift = 0.0 if data.offset is None else float(data.offset.mean())
-            if data.offset is not None and link.lowest_eta > -np.inf:
-                shift = min(float(data.offset.min()), 0.0)
+            shift, least = data.offsets
+            if link.lowest_eta > -np.inf:
+                shift = min(least, 0.0)
             theta[0] = constant - shift
         elif link.lowest_eta > -np.inf:
             theta = self._inside(constant)
-        return theta
+        if data.at_hand or not self.design.X.shape[1] or link.lowest_eta > -np.inf:
+            return theta
+        near = self._near(theta)
+        return near if np.isfinite(self.value(near)) else theta
+
+    def _near(self, theta: Floats) -> Floats:
+        """Return the optimum of a sample of the rows, under a penalty that keeps it finite."""
+        some = self.over(self.data.sample)
+        share = self.n_rows / max(some.data.n_rows, 1)
+        some.penalty = some.penalty + share / _LOOSE
+        if self.design.intercept:
+            some.penalty[0] = 0.0
+        return descend(some, theta, Dense(), tol=1e-9, max_iter=30).theta
 
     def _inside(self, constant: float) -> Floats:
         """Return a θ near least squares of the constant whose linear predictors are all legal."""
@@ -182,6 +216,29 @@ class GlmProblem:
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Return the value and its gradient: one pass over the rows."""
+        if self.data.at_hand:
+            value, gradient = self._sums(theta)
+        else:
+            known = self._pass(theta)
+            value, gradient = known.value, known.gradient
+        value = np.inf if np.isnan(value) else value
+        pull = self.penalty * theta
+        return value + 0.5 * float(pull @ theta), gradient + pull
+
+    def _pass(self, theta: Floats) -> _Sums:
+        """Return all sums at θ: a pass over the rows takes longer than any of them."""
+        if self._known is None or not np.array_equal(self._known.theta, theta):
+
+            def sums(data: Data) -> tuple[float, Floats, Floats, float]:
+                part = self.over(data)
+                with np.errstate(all="ignore"):
+                    return (*part._sums(theta), *part._information(theta))
+
+            self._known = _Sums(theta.copy(), *self.data.total(sums))
+        return self._known
+
+    def _sums(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the value and its gradient without the penalty."""
         data = self.data
 
         def sums(rows: slice) -> tuple[float, Floats]:
@@ -203,10 +260,7 @@ class GlmProblem:
                     slope = slope * data.weights[rows]
                 return float(losses.sum()), self.design.transposed(rows, slope)
 
-        value, gradient = block_sum(sums, data.n_rows, block_rows=self.design.block_rows)
-        value = np.inf if np.isnan(value) else value
-        pull = self.penalty * theta
-        return value + 0.5 * float(pull @ theta), gradient + pull
+        return block_sum(sums, data.n_rows, block_rows=self.design.block_rows)
 
     def information_weights(self, rows: slice, theta: Floats) -> Floats:
         """Return W of a block, row weights included."""
@@ -222,6 +276,16 @@ class GlmProblem:
 
     def information(self, theta: Floats) -> tuple[Floats, int]:
         """Return the curvature and how many rows have next to no weight in it."""
+        if self.data.at_hand:
+            matrix, faint = self._information(theta)
+        else:
+            known = self._pass(theta)
+            matrix, faint = known.information.copy(), known.faint
+        matrix[np.diag_indices_from(matrix)] += self.penalty
+        return matrix, int(faint)
+
+    def _information(self, theta: Floats) -> tuple[Floats, float]:
+        """Return the curvature without the penalty, and how many rows are faint."""
 
         def sums(rows: slice) -> tuple[Floats, float]:
             weights = self.family.information(self.predictor(rows, theta), self.data.size[rows])
@@ -230,9 +294,7 @@ class GlmProblem:
                 weights = weights * self.data.weights[rows]
             return self.design.cross_products(rows, weights), float(faint)
 
-        matrix, faint = block_sum(sums, self.data.n_rows, block_rows=self.design.block_rows)
-        matrix[np.diag_indices_from(matrix)] += self.penalty
-        return matrix, int(faint)
+        return block_sum(sums, self.data.n_rows, block_rows=self.design.block_rows)
 
     def sample(self, share: float) -> GlmProblem:
         """Return the same function over a share of the rows, scaled up to all."""
@@ -352,6 +414,10 @@ class Restricted:
         """Return the same restriction of fewer rows."""
         return Restricted(self.inner.sample(share), self.base, self.basis)
 
+    def over(self, data: Data) -> Restricted:
+        """Return the same restriction of a part of the rows."""
+        return Restricted(self.inner.over(data), self.base, self.basis)
+
     def score_rows(self, rows: slice, theta: Floats) -> Floats:
         """Return each row's gradient in u."""
         return self.inner.score_rows(rows, self.expand(theta)) @ self.basis
@@ -388,7 +454,7 @@ def solve(
             return f"the next relative change, {change:.1e}, is far below 1e-{tol_digits:g}"
         return None
 
-    inner: InnerSolve[Problem] = Dense()
+    inner: InnerSolve[Problem] = Dense(None if problem.data.at_hand else foresee)
     enough = problem.data.n_rows >= max(MANY_ROWS, 100 * len(start))
     # The curvature of a tenth of many rows is worth its noise, where the rows allow a sample.
     if sampled and enough and problem.design.telling is not None:
@@ -409,8 +475,12 @@ def relative_change(problem: Likelihood, theta: Floats, step: Floats) -> float:
 def root_of_inverse_information(problem: GlmProblem, theta: Floats, curvature: Floats) -> Floats:
     """Return R with R Rᵀ the inverse of the curvature, from √W Z itself where digits are short."""
     if problem.design.doubtful and problem.l2 == 0.0:
-        weights = problem.information_weights(slice(0, problem.data.n_rows), theta)
-        triangle = stacked_triangle(problem.design, np.sqrt(weights))
+
+        def root(data: Data) -> Floats:
+            weights = problem.over(data).information_weights(slice(0, data.n_rows), theta)
+            return np.sqrt(weights)
+
+        triangle = problem.data.triangle(problem.design, root)
         return np.asarray(scipy.linalg.solve_triangular(triangle, np.eye(len(theta))))
     return root_of_inverse(curvature)
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
-from crossfade.glm.design import Data, Design
+from crossfade.glm.data import Data
+from crossfade.glm.design import Design
 from crossfade.glm.irls import FAINT
 from crossfade.glm.sampling import sample_data
 
@@ -77,6 +78,10 @@ class MultinomialProblem:
             counts = np.bincount(codes, weights=self.data.weights, minlength=self.n_classes)
             theta[:, 0] = np.log((counts[1:] + 0.5) / (counts[0] + 0.5))
         return theta.ravel()
+
+    def over(self, data: Data) -> MultinomialProblem:
+        """Return the likelihood itself: its rows are at hand."""
+        return self
 
     def predictor(self, rows: slice, theta: Floats) -> Floats:
         """Return η of all classes but the reference, (n_block, n_classes - 1)."""

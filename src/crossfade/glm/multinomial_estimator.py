@@ -14,7 +14,8 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.base import Regression
-from crossfade.glm.design import Data, refuse_missing
+from crossfade.glm.data import Data
+from crossfade.glm.design import refuse_missing
 from crossfade.glm.fit import fit_multinomial
 from crossfade.glm.multinomial import class_probabilities, top_classes
 from crossfade.glm.single import subset

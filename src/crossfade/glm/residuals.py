@@ -17,8 +17,9 @@ from crossfade._checks import check_choice
 from crossfade._typing import Floats
 from crossfade.blocks import for_each_block
 from crossfade.errors import DataError
+from crossfade.glm.data import Data
 from crossfade.glm.fit import Fit
-from crossfade.glm.irls import GlmProblem
+from crossfade.glm.irls import GlmProblem, Likelihood
 
 __all__ = ["RESIDUALS", "DispersionTest", "Influence", "dispersion_test", "influence", "residuals"]
 
@@ -82,12 +83,12 @@ class DispersionTest:
         )
 
 
-def _rowwise(fit: Fit) -> tuple[GlmProblem, Floats]:
-    assert isinstance(fit.problem, GlmProblem)
-    problem, eta = fit.problem, np.empty(fit.problem.data.n_rows)
+def _rowwise(problem: Likelihood, theta: Floats) -> tuple[GlmProblem, Floats]:
+    assert isinstance(problem, GlmProblem)
+    eta = np.empty(problem.data.n_rows)
 
     def work(rows: slice) -> None:
-        eta[rows] = problem.predictor(rows, fit.theta)
+        eta[rows] = problem.predictor(rows, theta)
 
     for_each_block(work, len(eta))
     return problem, eta
@@ -104,7 +105,7 @@ def _whole(fit: Fit, values: Floats, n_rows: int) -> Floats:
 
 def leverage(fit: Fit) -> Floats:
     """Return the leverage of one observation of each row in the limiting model."""
-    problem, eta = _rowwise(fit)
+    problem, eta = _rowwise(fit.problem, fit.theta)
     values = np.empty(len(eta))
     half = scipy.linalg.cholesky(fit.spread, lower=True) if _definite(fit.spread) else None
 
@@ -131,7 +132,7 @@ def _definite(matrix: Floats) -> bool:
 def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
     """Return one residual per row of the data that the model was fitted to."""
     check_choice("kind", kind, RESIDUALS)
-    problem, eta = _rowwise(fit)
+    problem, eta = _rowwise(fit.problem, fit.theta)
     data, family = problem.data, problem.family
     mean = family.mean(eta, data.size)
     response = data.y - mean
@@ -181,14 +182,21 @@ def influence(fit: Fit, dispersion: float = 1.0) -> Influence:
 
 def pearson_statistic(fit: Fit) -> float:
     """Return Pearson's X², rows counted by their weights."""
-    squares = np.square(residuals(fit, "pearson"))
-    weights = fit.whole.data.weights
-    return float(squares.sum() if weights is None else weights @ squares)
+    whole = fit.problem
+    assert isinstance(whole, GlmProblem)
+
+    def of_part(data: Data) -> float:
+        problem, eta = _rowwise(whole.over(data), fit.theta)
+        mean = problem.family.mean(eta, data.size)
+        squares = np.square(data.y - mean) / problem.family.variance(mean, data.size)
+        return float(squares.sum() if data.weights is None else data.weights @ squares)
+
+    return whole.data.total(of_part)
 
 
 def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
     """Test for more variance than the family's, and say what would describe it."""
-    problem, eta = _rowwise(fit)
+    problem, eta = _rowwise(fit.problem, fit.theta)
     data, family = problem.data, problem.family
     if family.size_is_trials and not (data.size > 1.0).any():
         raise DataError(

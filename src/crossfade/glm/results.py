@@ -19,7 +19,7 @@ from crossfade.errors import (
     DataError,
 )
 from crossfade.glm import inference
-from crossfade.glm.design import Data
+from crossfade.glm.data import Data, no_rows_at_hand
 from crossfade.glm.fit import Fit
 from crossfade.glm.inference import TestResult
 from crossfade.glm.summary import Summary
@@ -81,13 +81,16 @@ class Results(BaseEstimator):
 
     _title: str
 
-    def _trained(self) -> TrainingRows:
+    def _trained(self, by_row: str = "") -> TrainingRows:
+        """Return the rows of the fit; `by_row` names what needs them one by one."""
         check_is_fitted(self)
         if not hasattr(self, "_training"):
             raise DataError(
                 "this model was unpickled, and pickles leave the training rows out; fit it again "
                 "to ask for more than predictions and summary()"
             )
+        if by_row and not self._training.data.at_hand:
+            raise no_rows_at_hand(by_row)
         return self._training
 
     # -- which coefficients ----------------------------------------------------------------------
@@ -136,7 +139,7 @@ class Results(BaseEstimator):
         ndarray of shape (n_names, n_names)
             Order of ``names_``.
         """
-        training = self._trained()
+        training = self._trained("" if groups is None else "groups")
         check_choice("kind", kind, ("HC0", "HC1", "cluster"))
         if (groups is None) == (kind == "cluster"):
             got = "none" if groups is None else f"groups with kind={kind!r}"

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.glm.design import Data, Design
+from crossfade.glm.data import Data
+from crossfade.glm.design import Design
 from crossfade.optim.newton import sample_rows
 
 __all__ = ["sample_data"]

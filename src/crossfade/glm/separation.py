@@ -12,7 +12,9 @@ of recession).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +25,8 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.errors import DataError
-from crossfade.glm.design import Data, Design
+from crossfade.glm.data import Data
+from crossfade.glm.design import Design, stacked_triangle
 from crossfade.glm.irls import FAINT, GlmProblem
 from crossfade.optim.newton import sample_rows
 
@@ -31,11 +34,13 @@ __all__ = [
     "Recession",
     "certainly_finite",
     "decide",
+    "decide_in_parts",
     "determined_basis",
     "estimable",
     "find_recession",
     "inner_point",
     "positive_predictors",
+    "unmoved",
 ]
 
 #: Rows a linear programme starts with; more are added only where they are violated.
@@ -84,11 +89,16 @@ def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
     columns. If they keep the signs of r, they are strictly positive weights on sᵢxᵢ that sum to
     zero, and no direction of recession exists (Stiemke's lemma).
     """
-    data, family = problem.data, problem.family
     # No row of Z is longer than the sum of squares of all of them allows.
-    reach = float(np.linalg.norm(step)) * np.sqrt(data.n_rows * max(len(step), 1.0))
-    if reach < 0.5 and family.link.name in ("logit", "log"):
+    reach = float(np.linalg.norm(step)) * np.sqrt(problem.data.n_rows * max(len(step), 1.0))
+    if reach < 0.5 and problem.family.link.name in ("logit", "log"):
         return True
+    return problem.data.total(lambda data: _sign_changes(problem.over(data), theta, step)) == 0.0
+
+
+def _sign_changes(problem: GlmProblem, theta: Floats, step: Floats) -> float:
+    """Return how many rows the last step moves by more than half of their slope."""
+    data, family = problem.data, problem.family
 
     def violations(rows: slice) -> float:
         y, size = data.y[rows], data.size[rows]
@@ -98,7 +108,7 @@ def certainly_finite(problem: GlmProblem, theta: Floats, step: Floats) -> bool:
         infinite = family.recession_signs(y, size) != 0.0
         return float(np.count_nonzero(infinite & ~(moved < 0.5 * np.abs(slope))))
 
-    return block_sum(violations, data.n_rows) == 0.0
+    return block_sum(violations, data.n_rows)
 
 
 def decide(problem: Compared, theta: Floats) -> tuple[Recession | None, bool]:
@@ -130,6 +140,72 @@ def decide(problem: Compared, theta: Floats) -> tuple[Recession | None, bool]:
             continue
         return _within(problem, everything & ~used, open_directions), True
     return _within(problem, everything, np.eye(len(theta))), False
+
+
+def decide_in_parts(problem: GlmProblem, theta: Floats) -> tuple[Floats | None, Floats, bool]:
+    """Return a direction of recession or None, R of rows that span what it leaves, and as decide.
+
+    A direction of recession of all rows is one of any of them. So a few rows say what it can be;
+    rows that it would lower, and rows on which it is open, join them until there are none.
+    """
+    some = problem.data.sample
+    while True:
+        few = problem.over(some)
+        recession, proven = decide(few, theta)
+        moved = np.zeros(some.n_rows, dtype=bool)
+        direction = np.zeros(len(theta))
+        if recession is not None:
+            direction, moved = recession.direction, recession.separated_rows
+        determining = stacked_triangle(few.design.with_rows(some.X[~moved]))
+        basis = determined_basis(determining)
+        rest = scipy.linalg.null_space(basis.T) if basis.shape[1] else np.eye(len(theta))
+        if recession is None and not rest.shape[1]:
+            return None, determining, proven
+        found = problem.data.collected(
+            partial(_against, problem, direction, np.asarray(rest)), _worst_of_both
+        )
+        if not len(found[0]):
+            return (None if recession is None else direction), determining, proven
+        some = _both(some, found[1])
+
+
+def unmoved(design: Design, direction: Floats) -> Callable[[Data], NDArray[np.bool_]]:
+    """Return what tells which rows a direction does not move."""
+    return partial(_unmoved, design, direction)
+
+
+def _unmoved(design: Design, direction: Floats, data: Data) -> NDArray[np.bool_]:
+    along = design.with_rows(data.X).predictor(slice(0, data.n_rows), direction)
+    return np.asarray(np.abs(along) <= _TOLERANCE)
+
+
+def _against(
+    problem: GlmProblem, direction: Floats, rest: Floats, data: Data
+) -> tuple[Floats, Data]:
+    """Return the rows that a direction lowers most, or that `rest` leaves open, and how much."""
+    every = slice(0, data.n_rows)
+    signs = problem.family.recession_signs(data.y, data.size)
+    design = problem.design.with_rows(data.X)
+    along = design.predictor(every, direction)
+    broken = np.where(signs == 0.0, np.abs(along), -signs * along)
+    if rest.shape[1]:
+        left_open = np.abs(design.predictor(every, rest)).max(axis=1)
+        broken = np.where(np.abs(along) <= _TOLERANCE, left_open, broken)
+    rows = np.argsort(-broken, kind="stable")[:_PROGRAMME_ROWS]
+    rows = rows[broken[rows] > _TOLERANCE]
+    return broken[rows], data.take(rows)
+
+
+def _worst_of_both(one: tuple[Floats, Data], other: tuple[Floats, Data]) -> tuple[Floats, Data]:
+    broken, data = np.concatenate([one[0], other[0]]), _both(one[1], other[1])
+    rows = np.argsort(-broken, kind="stable")[:_PROGRAMME_ROWS]
+    return broken[rows], data.take(rows)
+
+
+def _both(one: Data, other: Data) -> Data:
+    """Return the rows of both, each counting once: only what they ask for is of interest."""
+    columns = (np.concatenate([getattr(one, n), getattr(other, n)]) for n in ("X", "y", "size"))
+    return Data(*columns)
 
 
 def _within(problem: Compared, which: NDArray[np.bool_], basis: Floats) -> Recession | None:

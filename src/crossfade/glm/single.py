@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +19,12 @@ from crossfade.glm.base import Regression
 from crossfade.glm.checks import (
     check_exposure,
     check_offset,
+    ignore_rows,
+    no_trials,
     numbers,
 )
-from crossfade.glm.design import Data, refuse_missing
+from crossfade.glm.data import Data
+from crossfade.glm.design import refuse_missing
 from crossfade.glm.families import Family
 from crossfade.glm.fit import Fit, fit_glm, null_value
 from crossfade.glm.formulas import as_pandas
@@ -28,8 +32,14 @@ from crossfade.glm.inference import TestResult
 from crossfade.glm.links import Link
 from crossfade.glm.residuals import DispersionTest, Influence
 from crossfade.glm.results import check_level
+from crossfade.glm.source_data import Reading, SourceData
 from crossfade.glm.summary import Predictions
 from crossfade.table import check_weights
+from crossfade.table.kinds import Kind
+from crossfade.table.read import check_same_columns
+from crossfade.table.schema import Schema
+from crossfade.table.source import RowSource
+from crossfade.table.weights import no_weight
 
 __all__ = ["SingleResponse", "subset"]
 
@@ -50,9 +60,15 @@ class SingleResponse(Regression):
         self, data: Data, family: Family, used: NDArray[np.int64] | None, n_given: int
     ) -> Self:
         settings = self._settings(self.method)
-        fit = fit_glm(data, family, self._columns, settings)
+        intercept = settings.intercept
+        works: list[Callable[[], Any]] = [
+            lambda: fit_glm(data, family, self._columns, settings),
+            lambda: normalisers(data, family),
+        ]
+        if not data.at_hand:
+            works.append(lambda: null_value(data, family, intercept))  # in the same passes
+        fit, (constant, saturated), *null = data.at_once(works)
         loss = self._loss(fit, family)
-        constant, saturated = normalisers(data, family)
         first = int(settings.intercept)
         self.link_, self._family = family.link, family
         self._set_fit(
@@ -64,6 +80,8 @@ class SingleResponse(Regression):
             constant - loss,
             max(2.0 * (loss - saturated), 0.0),
         )
+        if null:
+            self.null_deviance_ = max(2.0 * (null[0] - saturated), 0.0)
         self.penalised_log_likelihood_ = constant - fit.value
         if settings.method == "firth":
             # The determinant of the information is that of β's own units.
@@ -71,6 +89,41 @@ class SingleResponse(Regression):
             self.penalised_log_likelihood_ += float(np.log(scale).sum())
         self.coef_ = fit.estimates[first:]
         self.intercept_ = float(fit.estimates[0]) if first else 0.0
+        return self
+
+    def _fit_source(
+        self,
+        source: RowSource,
+        family: Family,
+        responses: Callable[[Any, Floats], Floats],
+        *,
+        grouped: bool = False,
+    ) -> Self:
+        """Fit to the rows of a source; `responses` makes numbers of labels, given their sizes."""
+        if self._settings(self.method).method == "firth":
+            raise DataError(
+                "method: expected 'irls' for rows that are read in parts, got 'firth', which needs "
+                "the leverage of every row; use l2 > 0, or fit to a table in memory"
+            )
+        self.__dict__.pop("_terms", None)
+        head = source.head()
+        numbers: Kind = "continuous"
+        columns = len(source.names)
+        self.schema_ = Schema(
+            source.names, (numbers,) * columns, (None,) * columns, source.has_names
+        )
+        check_same_columns(self, head.table, reset=True)
+        self._columns = [str(name) for name in source.names]
+        parts = source.mapped(Reading(self.schema_, responses, grouped))
+        data = SourceData.of(parts, family, self._columns)
+        n_given, n_rows, without_trials = data.census.counts  # type: ignore[union-attr]
+        if without_trials:
+            ignore_rows(without_trials, "zero trials")
+        if not n_rows:
+            raise (no_trials(n_given) if without_trials else no_weight(n_given))
+        self._fit_data(data, family, None, n_given)
+        data.close()
+        self.n_passes_ = data.n_passes
         return self
 
     @staticmethod
@@ -188,12 +241,12 @@ class SingleResponse(Regression):
 
         Shapes: → (n_rows,).
         """
-        training = self._trained()
+        training = self._trained("residuals")
         return training.spread(diagnostics.residuals(training.fit, kind, dispersion))
 
     def influence(self, *, dispersion: float = 1.0) -> Influence:
         """Return leverage, Cook's distance and standardised residuals of each row."""
-        training = self._trained()
+        training = self._trained("influence")
         found = diagnostics.influence(training.fit, dispersion)
         return Influence(
             training.spread(found.leverage),
@@ -204,7 +257,7 @@ class SingleResponse(Regression):
 
     def dispersion_test(self) -> DispersionTest:
         """Test whether the responses vary more than the family allows, and say what to do."""
-        return diagnostics.dispersion_test(self._trained().fit, self.df_residual_)
+        return diagnostics.dispersion_test(self._trained("dispersion_test").fit, self.df_residual_)
 
     def score_test(self, columns: Any = None, *, added: ArrayLike | None = None) -> TestResult:
         """Test by the likelihood's slope (Rao): are coefficients zero, or would columns matter?
@@ -217,7 +270,7 @@ class SingleResponse(Regression):
             raise DataError(f"columns: expected either columns or added, got {got}; give one")
         if added is None:
             return super().score_test(columns)
-        training = self._trained()
+        training = self._trained("added")
         self._refuse_penalty("score_test")
         extra = np.asarray(added, dtype=np.float64)
         extra = extra[:, None] if extra.ndim == 1 else extra
@@ -242,7 +295,11 @@ class SingleResponse(Regression):
 
 def normalisers(data: Data, family: Family) -> tuple[float, float]:
     """Return the log-likelihood's constant and the saturated loss, summed."""
-    if family.size_is_trials and data.size.max() == 1.0:
+    return data.total(lambda part: _normalisers(part, family))
+
+
+def _normalisers(data: Data, family: Family) -> tuple[float, float]:
+    if not data.n_rows or (family.size_is_trials and data.largest_size == 1.0):
         return 0.0, 0.0
 
     if (

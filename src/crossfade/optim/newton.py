@@ -38,12 +38,17 @@ Factor = tuple[Floats, bool]
 class Dense:
     """The curvature of all rows at every step."""
 
+    foresight: Foresight | None = None
+
     def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, str | float]:
         """Yield the start and the points after it."""
         at: Iterate | None = evaluate(problem, start)
         while at is not None:
             yield at
             step = -scipy.linalg.cho_solve(factorise(problem.curvature(at.theta)), at.gradient)
+            words = None if self.foresight is None else self.foresight(at, step)
+            if words is not None:
+                return words
             promise = -float(at.gradient @ step)
             at = _line_search(problem, at, step)
         return promise

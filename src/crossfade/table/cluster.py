@@ -49,12 +49,15 @@ def comes_in_parts(X: Any) -> bool:
     return isinstance(X, RowSource) or is_lazy(X)
 
 
-def as_source(X: Any, y: Any) -> RowSource | None:
-    """Return a source of rows with labels, None for tables in memory."""
+def as_source(X: Any, y: Any, **beside: Any) -> RowSource | None:
+    """Return a source of rows with labels, None for tables in memory.
+
+    `beside`: Names of columns that are no features, by parameter; None where there is none.
+    """
     if isinstance(X, RowSource):
-        return X.labelled(y)
+        return X.labelled(y).beside(**beside)
     if is_lazy(X):
-        return DaskSource(X, y)
+        return DaskSource(X, y).beside(**beside)
     if is_lazy(y):
         raise DataError(
             f"X: expected a Dask collection where y is one, got {type(X).__name__}; use y.compute()"

@@ -9,7 +9,7 @@ workers of a cluster) is its own affair.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -44,11 +44,13 @@ class Part(NamedTuple):
     `table` (n_rows, n_features): A table without labels, or what has been made of it.
     `labels` (n_rows,): None where there are none.
     `first`: How many rows come before them.
+    `beside`: Arrays of shape (n_rows,) that are neither features nor labels, such as weights.
     """
 
     table: Any
     labels: Any
     first: int
+    beside: dict[str, Any] = {}  # noqa: RUF012  never written to
 
 
 class RowSource(ABC):
@@ -96,6 +98,11 @@ class RowSource(ABC):
             f"y: expected none, since the source has its labels, got {show(y)}; leave it out"
         )
 
+    def beside(self, **columns: Any) -> RowSource:
+        """Return the source with the columns of these names beside the features, None for none."""
+        named = {role: column for role, column in columns.items() if column is not None}
+        return _Beside(self, named) if named else self
+
     def mapped(self, function: Callable[[Part], Part]) -> RowSource:
         """Return the source of what a function makes of every part."""
         return _Mapped(self, function)
@@ -130,6 +137,77 @@ class _Mapped(RowSource):
 
     def close(self) -> None:
         self._source.close()
+
+
+class _Beside(RowSource):
+    """The rows of another source, some columns of which are no features.
+
+    `columns`: Their names by what they are: "sample_weight", "offset", ….
+    """
+
+    def __init__(self, source: RowSource, columns: Mapping[str, Any]) -> None:
+        for role, column in columns.items():
+            if not (isinstance(column, str) and source.has_names and column in source.names):
+                raise DataError(
+                    f"{role}: expected the name of a column, since the rows are read in parts, got "
+                    f"{show(column)}; the columns are {listed(source.names)}"
+                )
+        self._source, self._columns = source, dict(columns)
+        self._places = [j for j, name in enumerate(source.names) if name not in columns.values()]
+        self.names = tuple(source.names[j] for j in self._places)
+        if not self.names:
+            raise DataError(
+                f"X: expected columns besides {listed(columns.values())}, got none; choose others"
+            )
+
+    @property
+    def n_passes(self) -> int:  # type: ignore[override]
+        return self._source.n_passes
+
+    @property
+    def n_rows(self) -> int | None:  # type: ignore[override]
+        return self._source.n_rows
+
+    @property
+    def settled(self) -> dict[int, str]:
+        found = self._source.settled
+        return {new: found[j] for new, j in enumerate(self._places) if j in found}
+
+    def reduce_parts(
+        self,
+        function: Callable[[Part], Result],
+        join: Callable[[Result, Result], Result],
+        columns: Sequence[int] | None = None,
+    ) -> Result | None:
+        inner: list[int] | None = None
+        names = self.names if columns is None else [self.names[j] for j in columns]
+        if columns is not None:
+            own = [self._source.names.index(column) for column in self._columns.values()]
+            inner = [*(self._places[j] for j in columns), *own]
+        divided = self._divider(names)
+        return self._source.reduce_parts(lambda part: function(divided(part)), join, inner)
+
+    def _divider(self, names: Sequence[str]) -> Callable[[Part], Part]:
+        """Return what divides a part; it holds no rows and no source, for it travels."""
+        columns, names = self._columns, list(names)
+        return lambda part: _divided(part, names, columns)
+
+    def mapped(self, function: Callable[[Part], Part]) -> RowSource:
+        divided = self._divider(self.names)
+        return self._source.mapped(lambda part: function(divided(part)))
+
+    def head(self) -> Part:
+        return self._divider(self.names)(self._source.head())
+
+    def close(self) -> None:
+        self._source.close()
+
+
+def _divided(part: Part, names: list[str], columns: Mapping[str, str]) -> Part:
+    frame = nw.from_native(part.table, eager_only=True)
+    beside = {role: frame[column].to_numpy() for role, column in columns.items()}
+    table = frame.select(names).to_native() if names else np.empty((frame.shape[0], 0))
+    return part._replace(table=table, beside=beside)
 
 
 class PartedSource(RowSource):
@@ -168,7 +246,8 @@ def first_rows(part: Part) -> Part:
     n_rows = rows_of(part.table)
     index = np.unique(np.linspace(0, n_rows - 1, _HEAD_ROWS).astype(np.int64))
     labels = None if part.labels is None else _safe_indexing(part.labels, index)
-    return Part(_safe_indexing(part.table, index), labels, part.first)
+    beside = {role: _safe_indexing(values, index) for role, values in part.beside.items()}
+    return Part(_safe_indexing(part.table, index), labels, part.first, beside)
 
 
 def no_rows() -> DataError:

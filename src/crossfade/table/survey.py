@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -245,8 +246,14 @@ def _joined(one: Survey, other: Survey) -> Survey:
     return joined
 
 
-def survey(source: RowSource, declared: Any = None, *, labelled: bool = True) -> Survey:
-    """Look at all rows once, at no more columns than kinds and labels need."""
+def survey(
+    source: RowSource,
+    declared: Any = None,
+    *,
+    labelled: bool = True,
+    columns: Sequence[int] | None = None,
+) -> Survey:
+    """Look at all rows once, at no more columns than kinds and labels need, or at these."""
     kinds = declared_kinds(_named(source.names, source.has_names), declared)
     settled = source.settled
     looked = [
@@ -254,6 +261,7 @@ def survey(source: RowSource, declared: Any = None, *, labelled: bool = True) ->
         for j in range(len(source.names))
         if j not in settled or kinds[j] in ("categorical", "boolean", "text")
     ]
+    looked = looked if columns is None else list(columns)
     surveyor = _Surveyor(source.names, source.has_names, tuple(looked), declared, labelled)
     found = source.reduce_parts(surveyor, _joined, looked)
     if found is None:
@@ -276,7 +284,7 @@ class Encoder:
         _, codes = encode_labels(
             part.labels, self.classes, minimum=1, n_samples=rows_of(part.table)
         )
-        return Part(matrix, codes, part.first)
+        return part._replace(table=matrix, labels=codes)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from crossfade._checks import listed, show
 from crossfade.errors import DataError
 
-__all__ = ["check_weights"]
+__all__ = ["check_weights", "no_weight", "row_weights"]
 
 
 def check_weights(
@@ -25,7 +25,7 @@ def check_weights(
 
     Shapes: sample_weight (n,); codes (n,); classes (n_classes,); → (n,).
     """
-    weights = None if sample_weight is None else _row_weights(sample_weight, n)
+    weights = None if sample_weight is None else row_weights(sample_weight, n)
     if class_weight is not None:
         if codes is None or classes is None:
             raise DataError("class_weight: expected codes and classes with it, got none")
@@ -34,14 +34,20 @@ def check_weights(
     if weights is None or bool((weights == 1.0).all()):
         return None
     if not weights.any():
-        raise DataError(
-            f"sample_weight: expected some weight above 0, got {n} zeros; drop the parameter to "
-            "weigh all rows alike"
-        )
+        raise no_weight(n)
     return weights
 
 
-def _row_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+def no_weight(n: int) -> DataError:
+    """Return the error of rows without any weight."""
+    return DataError(
+        f"sample_weight: expected some weight above 0, got {n} zeros; drop the parameter to "
+        "weigh all rows alike"
+    )
+
+
+def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    """Return one weight of at least 0 per row, shape (n,)."""
     try:
         weights = np.asarray(sample_weight)
         if weights.dtype.kind not in "biufO":

@@ -1,0 +1,377 @@
+"""Rows of a regression that are not at hand: sums over the parts of a source, and a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import Together, add_sums, block_sum
+from crossfade.errors import DataError
+from crossfade.glm.checks import check_exposure, check_offset, whole_trials
+from crossfade.glm.data import Data, no_rows_at_hand
+from crossfade.glm.design import (
+    DOUBTFUL,
+    Design,
+    independent,
+    is_constant,
+    refuse_missing,
+    smallest_pivot,
+    stacked_triangle,
+)
+from crossfade.glm.families import Family
+from crossfade.table import check_cells
+from crossfade.table.schema import Schema
+from crossfade.table.source import Part, RowSource, no_rows, rows_of
+from crossfade.table.survey import SAMPLE_ROWS, row_keys
+from crossfade.table.weights import row_weights
+
+__all__ = ["Reading", "SourceData"]
+
+#: Rows of each kind of response that the sample holds, if there are as many.
+_OF_A_KIND = 1000
+
+Sums = TypeVar("Sums")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """Stands for an array that is not at hand: whoever asks for its entries is refused."""
+
+    shape: tuple[int, ...]
+
+    def __getitem__(self, rows: Any) -> NoReturn:
+        raise no_rows_at_hand("this step")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise no_rows_at_hand("this step")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Makes numbers of a part: covariates, responses, and sizes, weights and offsets beside them.
+
+    `responses`: Makes numbers of labels, given their sizes.
+    `grouped`: Whether the sizes are trials; else they are exposures.
+    """
+
+    schema: Schema
+    responses: Callable[[Any, Floats], Floats]
+    grouped: bool
+
+    def __call__(self, part: Part) -> Part:
+        n, given = rows_of(part.table), part.beside
+        try:
+            beside: dict[str, Any] = {}
+            if "size" in given:
+                check = whole_trials if self.grouped else check_exposure
+                beside["size"] = check(given["size"], n)
+            if "sample_weight" in given:
+                beside["weights"] = row_weights(given["sample_weight"], n)
+            if "offset" in given:
+                beside["offset"] = check_offset(given["offset"], n)
+            matrix = self.schema.encode(part.table)
+            y = self.responses(part.labels, beside.get("size", np.ones(n)))
+        except DataError as error:
+            if not part.first:
+                raise
+            raise DataError(f"{error} (rows counted from row {part.first} of all)") from None
+        return Part(matrix, y, part.first, beside)
+
+
+def _as_data(part: Part) -> tuple[Data, int]:
+    """Return the rows of a part that count, and how many had no trials."""
+    n, beside = rows_of(part.table), part.beside
+    size, weights = beside.get("size"), beside.get("weights")
+    known = np.broadcast_to(np.float64(1.0), n) if size is None else size
+    data = Data(part.table, part.labels, known, weights, beside.get("offset"))
+    counts = np.ones(n, dtype=bool) if size is None else size > 0.0
+    empty = n - int(counts.sum())
+    if weights is not None:
+        counts = counts & (weights > 0.0)
+    return data if counts.all() else data.take(np.flatnonzero(counts)), empty
+
+
+class _Sample(NamedTuple):
+    """Some rows with the smallest keys, of all and of each kind of response; arrays by row."""
+
+    keys: NDArray[np.uint64]
+    kinds: NDArray[np.int64]
+    X: Floats
+    columns: dict[str, Floats | None]
+
+    def taken(self, rows: Integers) -> _Sample:
+        columns = {
+            name: None if values is None else values[rows] for name, values in self.columns.items()
+        }
+        return _Sample(self.keys[rows], self.kinds[rows], self.X[rows], columns)
+
+    def joined(self, other: _Sample) -> _Sample:
+        def both(one: Any, two: Any) -> Any:
+            return None if one is None else np.concatenate([one, two])
+
+        columns = {name: both(own, other.columns[name]) for name, own in self.columns.items()}
+        keys, kinds = both(self.keys, other.keys), both(self.kinds, other.kinds)
+        whole = _Sample(keys, kinds, both(self.X, other.X), columns)
+        return whole.trimmed() if len(whole.keys) > 2 * SAMPLE_ROWS else whole
+
+    def trimmed(self) -> _Sample:
+        order = np.argsort(self.keys, kind="stable")
+        chosen = np.zeros(len(order), dtype=bool)
+        chosen[order[:SAMPLE_ROWS]] = True
+        for kind in range(3):
+            chosen[order[self.kinds[order] == kind][:_OF_A_KIND]] = True
+        return self.taken(np.flatnonzero(chosen))
+
+
+class _Census(NamedTuple):
+    """What one pass finds out about all rows; `moments` are of the columns minus their head."""
+
+    counts: tuple[int, int, int]  # rows given, rows that count, rows without trials
+    sums: tuple[float, float, float, float]  # weight, sizes and responses by weight, offsets
+    largest: NDArray[np.float64]  # size, -offset, sign, -sign
+    moments: tuple[Floats, Floats]  # (n_features,), (n_features, n_features)
+    kinds: NDArray[np.int64]  # rows of each kind of response
+    sample: _Sample
+
+    def joined(self, other: _Census) -> _Census:
+        return _Census(
+            add_sums(self.counts, other.counts),
+            add_sums(self.sums, other.sums),
+            np.maximum(self.largest, other.largest),
+            add_sums(self.moments, other.moments),
+            self.kinds + other.kinds,
+            self.sample.joined(other.sample),
+        )
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """Takes the census of a part."""
+
+    family: Family
+    names: list[str]
+    shift: Floats
+
+    def __call__(self, part: Part) -> _Census:
+        data, empty = _as_data(part)
+        X, n = data.X, data.n_rows
+
+        def moments(rows: slice) -> tuple[Floats, Floats]:
+            block = X[rows] - self.shift
+            return block.sum(axis=0), block.T @ block
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = block_sum(moments, n, block_rows=4096)
+        if not np.isfinite(found[1]).all():
+            refuse_missing(X, self.names, part.first)
+            check_cells(X, self.names)
+        signs = self.family.recession_signs(data.y, data.size)
+        kinds = (data.y > 0.0).astype(np.int64) + (signs > 0.0)
+        largest = np.full(4, -np.inf)
+        if n:
+            low = 0.0 if data.offset is None else float(data.offset.min())
+            largest[:] = data.largest_size, -low, signs.max(), -signs.min()
+        offsets = 0.0 if data.offset is None else float(data.offset.sum())
+        columns = {"y": data.y, "size": data.size, "weights": data.weights, "offset": data.offset}
+        sample = _Sample(row_keys(part.first, n), kinds, X, columns).trimmed()
+        return _Census(
+            (rows_of(part.table), n, empty),
+            (data.total_weight, data.occasions, data.responses, offsets),
+            largest,
+            found,
+            np.bincount(kinds, minlength=3),
+            sample,
+        )
+
+
+class _Passes:
+    """Passes over the parts of a source."""
+
+    def __init__(self, parts: RowSource) -> None:
+        self.parts = parts
+        self.together = Together(self._take)
+
+    def _take(self, functions: list[Callable[[Data], Any]]) -> tuple[Any, ...]:
+        def of_part(part: Part) -> tuple[Any, ...]:
+            data = _as_data(part)[0]
+            return tuple(function(data) for function in functions)
+
+        found = self.parts.reduce_parts(of_part, add_sums)
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class SourceData(Data):
+    """The rows of a source. Arrays by row are not at hand; sums over them are."""
+
+    at_hand: ClassVar[bool] = False
+
+    census: _Census | None = None
+    shift: Floats | None = None
+    passes: _Passes | None = None
+    lens: Callable[[Data], Data] | None = None
+
+    @classmethod
+    def of(cls, parts: RowSource, family: Family, names: list[str]) -> SourceData:
+        """Take one pass over a source of read parts; see :class:`Reading`."""
+        head = parts.head()
+        with np.errstate(invalid="ignore"):
+            shift = np.nan_to_num(np.asarray(head.table, dtype=np.float64).mean(axis=0), posinf=0.0)
+        shift = np.where(np.abs(shift) < 1e150, shift, 0.0)
+        census = parts.reduce_parts(_Taker(family, names, shift), _Census.joined)
+        if census is None:
+            raise no_rows()
+        n_rows = census.counts[1]
+        column: Any = _Elsewhere((n_rows,))
+        weights = column if "weights" in head.beside else None
+        offset = column if "offset" in head.beside else None
+        X: Any = _Elsewhere((n_rows, len(names)))
+        return cls(X, column, column, weights, offset, census, shift, _Passes(parts))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What goes to other machines says how to sum over parts, not where they are.
+        return self.__dict__ | {"passes": None, "census": None}
+
+    @property
+    def facts(self) -> _Census:
+        """What the first pass found out."""
+        assert self.census is not None
+        return self.census
+
+    @property
+    def total_weight(self) -> float:
+        return self.facts.sums[0]
+
+    @property
+    def occasions(self) -> float:
+        return self.facts.sums[1]
+
+    @property
+    def responses(self) -> float:
+        return self.facts.sums[2]
+
+    @property
+    def largest_size(self) -> float:
+        return float(self.facts.largest[0])
+
+    @property
+    def offsets(self) -> tuple[float, float]:
+        return self.facts.sums[3] / self.n_rows, -float(self.facts.largest[1])
+
+    def sign_range(self, family: Family) -> tuple[float, float]:
+        return -float(self.facts.largest[3]), float(self.facts.largest[2])
+
+    @property
+    def sample(self) -> Data:
+        """An even sample of the rows, each counting for as many as it stands for."""
+        some = self.facts.sample.trimmed()
+        held = np.bincount(some.kinds, minlength=3)
+        factors = (self.facts.kinds / np.maximum(held, 1))[some.kinds]
+        columns = dict(some.columns)
+        weights = columns.pop("weights")
+        data = Data(some.X, weights=factors if weights is None else factors * weights, **columns)  # type: ignore[arg-type]
+        return data if self.lens is None else self.lens(data)
+
+    @property
+    def n_passes(self) -> int:
+        """How often the rows have been read."""
+        return 0 if self.passes is None else self.passes.parts.n_passes
+
+    def close(self) -> None:
+        """Let go of what was kept for further passes; there can be more all the same."""
+        assert self.passes is not None
+        self.passes.parts.close()
+
+    def total(self, function: Callable[[Data], Sums]) -> Sums:
+        assert self.passes is not None
+        if self.lens is not None:
+            function = partial(_seen_through, self.lens, function)
+        return self.passes.together.total(function)
+
+    def at_once(self, works: Sequence[Callable[[], Result]]) -> list[Result]:
+        assert self.passes is not None
+        return self.passes.together.map(_call, works)
+
+    def collected(self, function: Callable[[Data], Result], join: Callable[..., Result]) -> Result:
+        assert self.passes is not None
+        lens = self.lens
+
+        def of_part(part: Part) -> Result:
+            data = _as_data(part)[0]
+            return function(data if lens is None else lens(data))
+
+        found = self.passes.parts.reduce_parts(of_part, join)
+        assert found is not None
+        return found
+
+    def measured(self, intercept: bool, names: list[str]) -> Design:
+        n, (sums, gram), shift = self.n_rows, self.facts.moments, self.shift
+        assert shift is not None
+        mean = sums / n
+        squares = np.diagonal(gram) / n
+        if intercept:
+            center, squares = shift + mean, squares - mean * mean
+        else:
+            center, squares = np.zeros(len(names)), squares + 2.0 * shift * mean + shift * shift
+        scale = np.sqrt(np.maximum(squares, 0.0))
+        constant = is_constant(center, scale)
+        scale = np.where(constant, 1.0, scale)
+        kept = np.flatnonzero(~constant)
+        design = Design(self.X, intercept, center, scale, kept if constant.any() else None)
+        if not design.n_parameters:
+            return design
+        moved = center - shift
+        about = gram - np.outer(sums, moved) - np.outer(moved, sums) + n * np.outer(moved, moved)
+        products = (about / np.outer(scale, scale))[np.ix_(kept, kept)]
+        if not len(kept) or smallest_pivot(products) > DOUBTFUL:
+            return design
+        return independent(design, self.triangle(design, _unweighted))
+
+    def triangle(self, design: Design, root: Callable[[Data], Floats | None]) -> Floats:
+        def of_part(data: Data) -> Floats:
+            return stacked_triangle(design.with_rows(data.X), root(data))
+
+        return self.collected(of_part, _stacked)
+
+    def bare(self) -> SourceData:
+        X: Any = _Elsewhere((self.n_rows, 0))
+        return replace(self, X=X, lens=Data.bare)
+
+    def filtered(self, keep: Callable[[Data], NDArray[np.bool_]]) -> SourceData:
+        return replace(self, lens=partial(_filtered, keep))
+
+    def take(self, rows: NDArray[Any], factors: Floats | None = None) -> Data:
+        if len(rows):
+            raise no_rows_at_hand("this step")
+        none = np.zeros(0)
+        return Data(np.zeros((0, self.X.shape[1])), none, none)
+
+
+def _call(work: Callable[[], Result]) -> Result:
+    return work()
+
+
+def _seen_through(
+    lens: Callable[[Data], Data], function: Callable[[Data], Result], data: Data
+) -> Result:
+    return function(lens(data))
+
+
+def _filtered(keep: Callable[[Data], NDArray[np.bool_]], data: Data) -> Data:
+    return data.take(np.flatnonzero(keep(data)))
+
+
+def _unweighted(data: Data) -> None:
+    return None
+
+
+def _stacked(one: Floats, other: Floats) -> Floats:
+    return np.asarray(np.linalg.qr(np.vstack([one, other]), mode="r"))
