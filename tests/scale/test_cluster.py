@@ -13,8 +13,15 @@ import warnings
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.base import clone
 
-from crossfade import ClusterError, DataError, NaiveBayes
+from crossfade import (
+    BinomialRegression,
+    ClusterError,
+    DataError,
+    NaiveBayes,
+    PoissonRegression,
+)
 from crossfade.io import scan
 from crossfade.io.reading import read_table
 from crossfade.table import cluster as cluster_module
@@ -71,6 +78,37 @@ def test_a_data_frame_on_the_cluster(collection, frame, tradeoff):
     np.testing.assert_allclose(lazy.compute(), fitted.predict_proba(X), atol=1e-12)
     decided = fitted.predict(collection[list(X.columns)]).compute()
     np.testing.assert_array_equal(decided, fitted.predict(X))
+
+
+def test_regressions_on_the_cluster(collection, frame):
+    columns = ["tail", "grade", "flag"]
+    for model, target, beside in (
+        (BinomialRegression(), "flag", {"sample_weight": "count"}),
+        (PoissonRegression(), "count", {"exposure": "tail"}),
+    ):
+        used = [name for name in columns if name not in (target, *beside.values())]
+        lazy = collection[[*used, target, *beside.values()]]
+        arrays = {name: frame[column].to_numpy() for name, column in beside.items()}
+        fitted = clone(model).fit(lazy, target, **beside)
+        whole = clone(model).fit(frame[used], frame[target], **arrays)
+        np.testing.assert_allclose(fitted.coef_, whole.coef_, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(fitted.standard_errors_, whole.standard_errors_, rtol=1e-8)
+        assert fitted.null_deviance_ == pytest.approx(whole.null_deviance_, rel=1e-10)
+        assert fitted.n_passes_ <= 8
+        np.testing.assert_allclose(
+            fitted.predict(collection[used]).compute(), whole.predict(frame[used]), rtol=1e-6
+        )
+    # The workers have let go of the rows: they are read again where more is asked.
+    ours, theirs = fitted.robust_covariance(), whole.robust_covariance()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_weights_are_a_column_on_the_cluster(collection, frame):
+    # 'count' is 0 in many rows, which then are none.
+    X, y = frame.drop(columns=["y", "count"]), frame["y"]
+    fitted = NaiveBayes(tradeoff=1).fit(collection, "y", sample_weight="count")
+    whole = NaiveBayes(tradeoff=1).fit(X, y, sample_weight=frame["count"])
+    np.testing.assert_allclose(fitted.predict_proba(X), whole.predict_proba(X), atol=1e-10)
 
 
 def test_an_array_on_the_cluster(client):

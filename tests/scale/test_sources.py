@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
 from crossfade import (
@@ -15,7 +16,6 @@ from crossfade import (
     EntropicNaiveBayes,
     GaussianDiscriminant,
     NaiveBayes,
-    PoissonRegression,
     PooledClassifier,
 )
 from crossfade.blocks import Together, read_ahead
@@ -141,6 +141,36 @@ def test_class_weights_are_those_of_the_table(table, folder):
         np.testing.assert_allclose(posterior(fitted, table), posterior(whole, table), atol=1e-6)
 
 
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, "auto"])
+def test_weights_are_a_column(table, tmp_path, tradeoff):
+    rng = np.random.default_rng(3)
+    often = rng.integers(0, 4, size=6_000)
+    often[:2_100] = 0  # a whole file, and all rows of a category and a label
+    rows = table[:6_000].with_columns(
+        region=pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("none")).otherwise(pl.col("region")),
+        y=pl.when(pl.int_range(pl.len()) < 5).then(pl.lit("d")).otherwise(pl.col("y")),
+    )
+    source = scan(write(rows.with_columns(often=pl.Series(often)), tmp_path / "parts", 3))
+    model = NaiveBayes(tradeoff=tradeoff, class_weight="balanced")
+    fitted = clone(model).fit(source, "y", sample_weight="often")
+    whole = model.fit(rows.drop("y"), rows["y"], sample_weight=often)
+    assert fitted.schema_ == whole.schema_
+    np.testing.assert_allclose(fitted.class_count_, whole.class_count_)
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    np.testing.assert_allclose(posterior(fitted, rows), posterior(whole, rows), atol=tolerance)
+
+
+def test_groups_are_a_column(table):
+    rows = table.select("level", "count", "y")[:3_000]
+    patient = np.random.default_rng(4).integers(0, 90, size=3_000)
+    source = MemorySource(rows.with_columns(patient=pl.Series(patient)), "y", size=700)
+    fitted = NaiveBayes().fit(source, groups="patient")
+    whole = NaiveBayes().fit(rows.drop("y"), rows["y"], groups=patient)
+    assert "3000 rows of 90 groups" in fitted.selection_
+    np.testing.assert_allclose(posterior(fitted, rows), posterior(whole, rows), atol=1e-6)
+    assert fitted.n_features_in_ == 2
+
+
 def test_later_batches_add_to_a_fit_from_files(table, folder):
     fitted = NaiveBayes(tradeoff=1).fit(scan(folder), "y").partial_fit(table.drop("y"), table["y"])
     twice = NaiveBayes(tradeoff=1).fit(
@@ -163,7 +193,7 @@ def sample_of(codes, size, parts):
     joined = pieces[0]
     for piece in pieces[1:]:
         joined = joined.joined(piece)
-    X, own = drawn_rows(joined, size)
+    X, own = drawn_rows(joined, size)[:2]
     assert (codes[X[:, 0].astype(int)] == own).all()
     return X[:, 0].astype(int)
 
@@ -257,7 +287,7 @@ def test_a_damaged_file_among_forty_is_named(table, tmp_path, spoil):
 
 
 def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
-    with pytest.raises(DataError, match=r"^sample_weight: expected none for rows that are read"):
+    with pytest.raises(DataError, match=r"^sample_weight: expected the name of a column"):
         NaiveBayes().fit(scan(folder), "y", sample_weight=np.ones(table.height))
     with pytest.raises(DataError, match=r"^y: expected the name of a column, got 'z'; the columns"):
         NaiveBayes().fit(scan(folder), "z")
@@ -267,7 +297,7 @@ def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
         GaussianDiscriminant(components=2).fit(scan(folder, columns=["tail"]), "y")
     with pytest.raises(DataError, match=r"^interactions: expected None for rows that are read"):
         NaiveBayes(interactions=1).fit(scan(folder), "y")
-    for other in (PoissonRegression(), PooledClassifier(), EntropicNaiveBayes(GaussianNB())):
+    for other in (PooledClassifier(), EntropicNaiveBayes(GaussianNB())):
         with pytest.raises(DataError, match=r"^X: expected a table in memory, got FileSource"):
             other.fit(scan(folder), table["count"])
     with pytest.raises(DataError, match=r"^path: expected table files .* got none in"):

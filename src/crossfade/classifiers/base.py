@@ -29,7 +29,7 @@ from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
-from crossfade.table.cluster import as_source, refuse_by_row
+from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
@@ -135,10 +135,12 @@ class TradeoffClassifier(FittedViews, ABC):
             Labels of any one type, at least two different ones; for rows in parts also the name
             of their column.
         sample_weight : array-like of shape (n_samples,), optional
-            A weight of 3 means the same as three equal rows, 0 the same as no row.
+            A weight of 3 means the same as three equal rows, 0 the same as no row. For rows in
+            parts the name of a column, which is then no feature.
         groups : array-like of shape (n_samples,), optional
             Rows that belong together (one patient's visits): the choice of "auto" and "best" then
-            leaves out whole groups. Without a part in the fit itself.
+            leaves out whole groups. Without a part in the fit itself. For rows in parts the name of
+            a column.
 
         Returns
         -------
@@ -224,16 +226,16 @@ class TradeoffClassifier(FittedViews, ABC):
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
-        source = as_source(X, y)
+        source = as_source(X, y, sample_weight=sample_weight, groups=groups)
         if source is not None:
-            refuse_by_row(sample_weight=sample_weight, groups=groups)
             components = getattr(self, "components", 1)
             if components > 1:
                 raise DataError(
                     f"components: expected 1 for rows that are read in parts, got {components}; "
                     "fit mixtures to a table in memory"
                 )
-            return self._read_source(source)
+            grouped = groups is not None and isinstance(self.tradeoff, str)
+            return self._read_source(source, grouped=grouped)
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -286,8 +288,8 @@ class TradeoffClassifier(FittedViews, ABC):
         return replace(rows, X=derived.appended(rows.X)), derived.schema(schema)
 
     def _read_source(
-        self, source: RowSource
-    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], None, ByFold | None]:
+        self, source: RowSource, *, grouped: bool
+    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
         """Return the rows of a source, their schema and the columns' densities."""
         table = source.head().table
         declared = self._declared_kinds(table)
@@ -295,22 +297,23 @@ class TradeoffClassifier(FittedViews, ABC):
         schema, self.classes_ = found.schema(source, declared), found.classes()
         counts = found.counts(self.classes_)
         every = np.arange(counts.size)
-        weights = counts.astype(np.float64)
+        weights = found.class_weights(self.classes_)
         by_class = check_weights(None, counts.size, self.class_weight, every, self.classes_)
         if isinstance(self.class_weight, str):
             by_class = check_weights(weights, counts.size, self.class_weight, every, self.classes_)
             by_class = None if by_class is None else by_class / weights
 
-        def coded(by: Schema) -> LabelledRows:
+        def coded(by: Schema) -> SourceRows:
             parts = source.mapped(Encoder(by, self.classes_))
-            return SourceRows.of(parts, counts, by_class, draws=self.tradeoff != 1)
+            return SourceRows.of(parts, counts, by_class, weights, draws=self.tradeoff != 1)
 
         rows = coded(schema)
-        choices = self._choices(schema, rows)
+        numbers = encode_groups(rows.beside("groups"), rows.at_hand.n_samples) if grouped else None
+        choices = self._choices(schema, rows, numbers)
         by_fold = None
         # Where the sample is all rows, the tradeoff is chosen as in memory.
         if isinstance(self.tradeoff, str) and rows.n_samples <= SAMPLE_ROWS:
-            by_fold = self._choice_by_fold(schema, rows.at_hand, None, choices)
+            by_fold = self._choice_by_fold(schema, rows.at_hand, numbers, choices)
         better = kinds_of(choices, schema.kinds)
         if better:
             schema = survey(source, better).schema(source, better)
@@ -320,7 +323,7 @@ class TradeoffClassifier(FittedViews, ABC):
         self.__dict__.pop("_cells", None)  # what batches would have to agree with is not known
         self.schema_, self._table_library = schema, table_library(table)
         check_same_columns(self, table, reset=True)
-        return rows, schema, choices, None, by_fold
+        return rows, schema, choices, numbers, by_fold
 
     def _choice_by_fold(
         self,

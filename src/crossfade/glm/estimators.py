@@ -33,7 +33,7 @@ from crossfade.glm.fit import null_value
 from crossfade.glm.links import Link, ProbabilityLink, get_link, times
 from crossfade.glm.single import SingleResponse, normalisers, subset
 from crossfade.table import check_weights, encode_labels
-from crossfade.table.cluster import as_source
+from crossfade.table.cluster import as_source, part_by_part
 from crossfade.table.source import Part, RowSource, no_rows
 from crossfade.table.survey import survey
 
@@ -205,6 +205,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         check_two(classes)
         return classes, partial(_second, classes)
 
+    @part_by_part
     def decision_function(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
         """Return the linear predictor of each row, ±inf where the data were separated.
 
@@ -220,6 +221,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         """
         return self._predictor(X, offset)[1]
 
+    @part_by_part
     def predict_proba(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
         """Return the probabilities of failure and success.
 
@@ -237,6 +239,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         success = self.link_.inverse(eta)
         return np.column_stack([1.0 - success, success])
 
+    @part_by_part
     def predict_log_proba(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
         """Return the logarithms of :meth:`predict_proba`, accurate for small probabilities.
 
@@ -253,6 +256,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         odds = cast(ProbabilityLink, self.link_).odds(eta)
         return np.column_stack([odds.log_failure, odds.log_success])
 
+    @part_by_part
     def predict(self, X: Any, *, offset: ArrayLike | None = None) -> NDArray[Any]:
         """Return the likelier label of each row.
 
@@ -431,6 +435,7 @@ history_, link_
         self._sized = {"exposure": exposure is not None, "offset": offset is not None}
         return self._fit_data(Data(matrix, counts, size, weights, shift), family, used, n_given)
 
+    @part_by_part
     def predict(
         self, X: Any, *, exposure: ArrayLike | None = None, offset: ArrayLike | None = None
     ) -> Floats:

@@ -149,6 +149,7 @@ def as_pandas(data: Any) -> Any:
     if not nw.dependencies.is_into_dataframe(data):
         raise DataError(
             f"data: expected a data frame, got {type(data).__name__}; formulas name its columns"
+            " (for rows that are read in parts, name columns: fit(source, y))"
         )
     plain = {}
     for name, series in nw.from_native(data, eager_only=True).to_dict(as_series=True).items():

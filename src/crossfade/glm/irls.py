@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
+from crossfade.errors import DataError
 from crossfade.glm.data import Data
 from crossfade.glm.design import MANY_ROWS, Design
 from crossfade.glm.families import Family
@@ -190,7 +191,7 @@ class GlmProblem:
             theta[0] = constant - shift
         elif link.lowest_eta > -np.inf:
             theta = self._inside(constant)
-        if data.at_hand or not self.design.X.shape[1] or link.lowest_eta > -np.inf:
+        if data.at_hand or not self.design.X.shape[1]:
             return theta
         near = self._near(theta)
         return near if np.isfinite(self.value(near)) else theta
@@ -206,6 +207,11 @@ class GlmProblem:
 
     def _inside(self, constant: float) -> Floats:
         """Return a θ near least squares of the constant whose linear predictors are all legal."""
+        if not self.data.at_hand:
+            raise DataError(
+                f"fit_intercept: expected True with link={self.family.link.name!r} for rows that "
+                "are read in parts, got False; keep the intercept, or fit to a table in memory"
+            )
         from crossfade.glm.separation import inner_point
 
         return inner_point(self.design, self.data, constant)

@@ -39,7 +39,6 @@ from crossfade.table.kinds import Kind
 from crossfade.table.read import check_same_columns
 from crossfade.table.schema import Schema
 from crossfade.table.source import RowSource
-from crossfade.table.weights import no_weight
 
 __all__ = ["SingleResponse", "subset"]
 
@@ -120,7 +119,7 @@ class SingleResponse(Regression):
         if without_trials:
             ignore_rows(without_trials, "zero trials")
         if not n_rows:
-            raise (no_trials(n_given) if without_trials else no_weight(n_given))
+            raise no_trials(n_given)
         self._fit_data(data, family, None, n_given)
         data.close()
         self.n_passes_ = data.n_passes

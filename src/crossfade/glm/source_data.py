@@ -29,7 +29,6 @@ from crossfade.table import check_cells
 from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
 from crossfade.table.survey import SAMPLE_ROWS, row_keys
-from crossfade.table.weights import row_weights
 
 __all__ = ["Reading", "SourceData"]
 
@@ -73,7 +72,7 @@ class Reading:
                 check = whole_trials if self.grouped else check_exposure
                 beside["size"] = check(given["size"], n)
             if "sample_weight" in given:
-                beside["weights"] = row_weights(given["sample_weight"], n)
+                beside["weights"] = given["sample_weight"]
             if "offset" in given:
                 beside["offset"] = check_offset(given["offset"], n)
             matrix = self.schema.encode(part.table)
@@ -88,14 +87,12 @@ class Reading:
 def _as_data(part: Part) -> tuple[Data, int]:
     """Return the rows of a part that count, and how many had no trials."""
     n, beside = rows_of(part.table), part.beside
-    size, weights = beside.get("size"), beside.get("weights")
+    size = beside.get("size")
     known = np.broadcast_to(np.float64(1.0), n) if size is None else size
-    data = Data(part.table, part.labels, known, weights, beside.get("offset"))
-    counts = np.ones(n, dtype=bool) if size is None else size > 0.0
-    empty = n - int(counts.sum())
-    if weights is not None:
-        counts = counts & (weights > 0.0)
-    return data if counts.all() else data.take(np.flatnonzero(counts)), empty
+    data = Data(part.table, part.labels, known, beside.get("weights"), beside.get("offset"))
+    if size is None or size.all():
+        return data, 0
+    return data.take(np.flatnonzero(size)), int(n - np.count_nonzero(size))
 
 
 class _Sample(NamedTuple):

@@ -18,6 +18,7 @@ from crossfade.table.source import (
     RowSource,
     first_rows,
     names_of,
+    no_column_beside,
     no_rows,
     no_target,
     rows_of,
@@ -30,7 +31,6 @@ __all__ = [
     "is_lazy",
     "joined_cluster",
     "part_by_part",
-    "refuse_by_row",
 ]
 
 Result = TypeVar("Result")
@@ -65,37 +65,44 @@ def as_source(X: Any, y: Any, **beside: Any) -> RowSource | None:
     return None
 
 
-def part_by_part(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Make a method of a table take sources and Dask collections: part by part, lazily there."""
+def part_by_part(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method of a table take sources and Dask collections: part by part, lazily there.
+
+    What the method takes beside the table are then names of columns.
+    """
 
     @functools.wraps(method)
-    def of_any(self: Any, X: Any) -> Any:
+    def of_any(self: Any, X: Any, **beside: Any) -> Any:
+        given = {name: value for name, value in beside.items() if value is not None}
         if isinstance(X, RowSource):
             parts: list[Any] = []
 
             def keep(part: Part) -> None:
-                parts.append(method(self, part.table))
+                parts.append(method(self, part.table, **part.beside))
 
-            X.reduce_parts(keep, lambda one, other: None)
+            X.beside(**given).reduce_parts(keep, lambda one, other: None)
             if not parts:
                 raise no_rows()
             return np.concatenate(parts)
-        return _lazily(self, method, X) if is_lazy(X) else method(self, X)
+        return _lazily(self, method, X, given) if is_lazy(X) else method(self, X, **beside)
 
     return of_any
 
 
-def _lazily(model: Any, method: Callable[[Any, Any], Any], X: Any) -> Any:
+def _lazily(model: Any, method: Callable[..., Any], X: Any, beside: dict[str, Any]) -> Any:
     """Return a dask array of what a method makes of each partition."""
     dask = import_optional("dask", "Dask collections")
     array = import_optional("dask.array", "Dask collections")
+    for name, column in beside.items():
+        if not isinstance(column, str) or column not in list(getattr(X, "columns", ())):
+            raise no_column_beside(name, column, list(getattr(X, "columns", ())))
     tables = _delayed(_whole_rows(X))
     shape, dtype = _result_of(model, method.__name__)
     call = dask.delayed(_of_table, pure=False, traverse=False)
     kept = dask.delayed(model, pure=False, traverse=False)
     chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(tables)
     blocks = [
-        array.from_delayed(call(kept, method.__name__, table), (n, *shape), dtype)
+        array.from_delayed(call(kept, method.__name__, table, beside), (n, *shape), dtype)
         for table, n in zip(tables, chunks, strict=True)
     ]
     return array.concatenate(blocks, allow_unknown_chunksizes=True)
@@ -103,30 +110,23 @@ def _lazily(model: Any, method: Callable[[Any, Any], Any], X: Any) -> Any:
 
 def _result_of(model: Any, name: str) -> tuple[tuple[int, ...], Any]:
     """Return the shape of a row's result, and its type."""
-    n_classes = model.classes_.size
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return (), np.dtype(np.float64)
     if name == "predict":
-        return (), model.classes_.dtype
-    alone = name == "score_samples" or (name == "decision_function" and n_classes == 2)
-    return () if alone else (n_classes,), np.dtype(np.float64)
+        return (), classes.dtype
+    alone = name == "score_samples" or (name == "decision_function" and classes.size == 2)
+    return () if alone else (classes.size,), np.dtype(np.float64)
 
 
-def _of_table(model: Any, name: str, table: Any) -> Any:
+def _of_table(model: Any, name: str, table: Any, beside: dict[str, str]) -> Any:
     if not rows_of(table):
         shape, dtype = _result_of(model, name)
         return np.empty((0, *shape), dtype)
+    given = {role: table[column] for role, column in beside.items()}
     with threads(1):
-        return getattr(model, name)(table)
-
-
-def refuse_by_row(**given: Any) -> None:
-    """Refuse what is given row by row beside rows that come in parts."""
-    for name, value in given.items():
-        if value is not None:
-            raise DataError(
-                f"{name}: expected none for rows that are read in parts, got "
-                f"{type(value).__name__}; leave it out, use class_weight, or fit to a table in "
-                "memory"
-            )
+        own = table.drop(columns=list(set(beside.values()))) if beside else table
+        return getattr(model, name)(own, **given)
 
 
 class DaskSource(RowSource):
@@ -193,7 +193,8 @@ class DaskSource(RowSource):
 
     @property
     def names(self) -> tuple[str, ...]:
-        self._started()
+        if "_names" not in self.__dict__:
+            self._started()
         return self._names
 
     @names.setter
@@ -205,7 +206,8 @@ class DaskSource(RowSource):
         for part, length in zip(parts, self._lengths, strict=True):
             if length and self._head is None:
                 with _named_errors():
-                    self._head = self._delay(first_rows)(part).compute()
+                    head = self._delay(first_rows)(part).compute()
+                self._head = head if rows_of(head.table) else None
         if self._head is None:
             raise no_rows()
         return self._head
@@ -224,7 +226,7 @@ class DaskSource(RowSource):
         # One node of the graph holds the function: it goes to a worker once, and is computed again
         # there if that worker dies.
         code, joining = self._packed(function), self._packed(join)
-        level = [self._delay(_call)(code, part) for part in used]
+        level = [self._delay(_sums)(code, part) for part in used]
         while len(level) > 1:
             level = [
                 self._delay(_join)(joining, level[first : first + _FAN_IN])
@@ -248,13 +250,19 @@ class _Kept(DaskSource):
 
     def __init__(self, source: DaskSource, function: Callable[[Part], Part]) -> None:
         self._dask, self._source, self._head = source._dask, source, None
+        self._function, self._parts = function, None
         self.names, self.has_names = source.names, source.has_names
         self.n_rows, self._lengths = source.n_rows, source._lengths
-        code = self._packed(function)
-        parts = [self._delay(_call)(code, part) for part in source._started()]
-        source.n_passes += 1
-        with _named_errors():
-            self._parts = list(self._dask.persist(*parts))
+        self._started()
+
+    def _started(self) -> list[Any]:
+        if self._parts is None:
+            code = self._packed(self._function)
+            parts = [self._delay(_call)(code, part) for part in self._source._started()]
+            self._source.n_passes += 1
+            with _named_errors():
+                self._parts = list(self._dask.persist(*parts))
+        return self._parts
 
     @property
     def n_passes(self) -> int:
@@ -337,8 +345,15 @@ def _call(code: bytes, part: Part) -> Any:
         return function(part)
 
 
+def _sums(code: bytes, part: Part) -> Any:
+    return _call(code, part) if rows_of(part.table) else None
+
+
 def _join(code: bytes, results: list[Any]) -> Any:
     join = _pickle().loads(code)
+    results = [result for result in results if result is not None]
+    if not results:
+        return None
     # What a worker holds may be needed once more: it is not added to.
     total = copy.deepcopy(results[0])
     for result in results[1:]:

@@ -212,7 +212,8 @@ def refuse_parts(X: Any) -> None:
     if hasattr(X, "__dask_graph__") or hasattr(X, "reduce_parts"):
         raise DataError(
             f"X: expected a table in memory, got {type(X).__name__}, whose rows come in parts; "
-            "NaiveBayes and GaussianDiscriminant fit to these: use one of them, or read the table"
+            "NaiveBayes, GaussianDiscriminant, BinomialRegression and PoissonRegression "
+            "fit to these: use one of them, or read the table"
         )
 
 

@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing
 
 from crossfade._checks import listed, show
 from crossfade.errors import DataError
+from crossfade.table.weights import no_weight, row_weights
 
 __all__ = [
     "MemorySource",
@@ -26,6 +27,7 @@ __all__ = [
     "RowSource",
     "first_rows",
     "names_of",
+    "no_column_beside",
     "no_rows",
     "no_target",
     "rows_of",
@@ -129,11 +131,10 @@ class _Mapped(RowSource):
         join: Callable[[Result, Result], Result],
         columns: Sequence[int] | None = None,
     ) -> Result | None:
-        own = self._function
-        return self._source.reduce_parts(lambda part: function(own(part)), join, columns)
+        return _joined_parts(self._source, self._function, function, join, columns)
 
     def head(self) -> Part:
-        return self._function(self._source.head())
+        return _head(self, self._function(self._source.head()))
 
     def close(self) -> None:
         self._source.close()
@@ -148,10 +149,7 @@ class _Beside(RowSource):
     def __init__(self, source: RowSource, columns: Mapping[str, Any]) -> None:
         for role, column in columns.items():
             if not (isinstance(column, str) and source.has_names and column in source.names):
-                raise DataError(
-                    f"{role}: expected the name of a column, since the rows are read in parts, got "
-                    f"{show(column)}; the columns are {listed(source.names)}"
-                )
+                raise no_column_beside(role, column, source.names)
         self._source, self._columns = source, dict(columns)
         self._places = [j for j, name in enumerate(source.names) if name not in columns.values()]
         self.names = tuple(source.names[j] for j in self._places)
@@ -184,8 +182,7 @@ class _Beside(RowSource):
         if columns is not None:
             own = [self._source.names.index(column) for column in self._columns.values()]
             inner = [*(self._places[j] for j in columns), *own]
-        divided = self._divider(names)
-        return self._source.reduce_parts(lambda part: function(divided(part)), join, inner)
+        return _joined_parts(self._source, self._divider(names), function, join, inner)
 
     def _divider(self, names: Sequence[str]) -> Callable[[Part], Part]:
         """Return what divides a part; it holds no rows and no source, for it travels."""
@@ -194,20 +191,62 @@ class _Beside(RowSource):
 
     def mapped(self, function: Callable[[Part], Part]) -> RowSource:
         divided = self._divider(self.names)
-        return self._source.mapped(lambda part: function(divided(part)))
+
+        def of_part(part: Part) -> Part:
+            part = divided(part)
+            return function(part) if rows_of(part.table) else part
+
+        return self._source.mapped(of_part)
 
     def head(self) -> Part:
-        return self._divider(self.names)(self._source.head())
+        return _head(self, self._divider(self.names)(self._source.head()))
 
     def close(self) -> None:
         self._source.close()
+
+
+def _head(source: RowSource, found: Part) -> Part:
+    """Return what was found, or, where no row of it is left, a few of the first that are."""
+    if rows_of(found.table):
+        return found
+    first = source.reduce_parts(first_rows, lambda one, _: one)
+    if first is None:
+        raise no_weight(source.n_rows or 0)
+    return first
+
+
+def _joined_parts(
+    source: RowSource,
+    first: Callable[[Part], Part],
+    function: Callable[[Part], Result],
+    join: Callable[[Result, Result], Result],
+    columns: Sequence[int] | None,
+) -> Result | None:
+    """Reduce what `first` makes of a source's parts, those left without rows aside."""
+
+    def of_part(part: Part) -> Result | None:
+        part = first(part)
+        return function(part) if rows_of(part.table) else None
+
+    def of_both(one: Result | None, other: Result | None) -> Result | None:
+        if one is None or other is None:
+            return other if one is None else one
+        return join(one, other)
+
+    return source.reduce_parts(of_part, of_both, columns)
 
 
 def _divided(part: Part, names: list[str], columns: Mapping[str, str]) -> Part:
     frame = nw.from_native(part.table, eager_only=True)
     beside = {role: frame[column].to_numpy() for role, column in columns.items()}
     table = frame.select(names).to_native() if names else np.empty((frame.shape[0], 0))
-    return part._replace(table=table, beside=beside)
+    whole = part._replace(table=table, beside=beside)
+    if "sample_weight" not in beside:
+        return whole
+    weights = row_weights(beside["sample_weight"], frame.shape[0])
+    beside["sample_weight"] = weights
+    # A weight of zero means absent, also for the categories and kinds that are learnt.
+    return whole if weights.all() else _rows_at(whole, np.flatnonzero(weights))
 
 
 class PartedSource(RowSource):
@@ -244,7 +283,12 @@ class PartedSource(RowSource):
 def first_rows(part: Part) -> Part:
     """Return some rows of a part, spread evenly."""
     n_rows = rows_of(part.table)
-    index = np.unique(np.linspace(0, n_rows - 1, _HEAD_ROWS).astype(np.int64))
+    if not n_rows:
+        return part
+    return _rows_at(part, np.unique(np.linspace(0, n_rows - 1, _HEAD_ROWS).astype(np.int64)))
+
+
+def _rows_at(part: Part, index: Any) -> Part:
     labels = None if part.labels is None else _safe_indexing(part.labels, index)
     beside = {role: _safe_indexing(values, index) for role, values in part.beside.items()}
     return Part(_safe_indexing(part.table, index), labels, part.first, beside)
@@ -307,6 +351,14 @@ def split_labels(table: Any, target: str) -> tuple[Any, Any]:
     if target not in frame.columns:
         raise no_target(target, frame.columns)
     return frame.drop(target).to_native(), frame[target].to_native()
+
+
+def no_column_beside(role: str, column: Any, names: Sequence[str]) -> DataError:
+    """Return the error of what should be a column beside the features."""
+    return DataError(
+        f"{role}: expected the name of a column, since the rows are read in parts, got "
+        f"{show(column)}; the columns are {listed(names)}"
+    )
 
 
 def no_target(target: str, names: Sequence[str]) -> DataError:

@@ -47,6 +47,7 @@ class Survey:
     `values`: The different values of columns of text, and of those declared categorical.
     `cells`: Cells of each column that are not missing, where its values are remembered.
     `labels`: How many rows each label has.
+    `weights`: What each label's rows weigh.
     `lengths`: Rows of each part.
     """
 
@@ -56,6 +57,7 @@ class Survey:
     values: tuple[frozenset[Any] | None, ...]
     cells: NDArray[np.float64]
     labels: dict[Any, int]
+    weights: dict[Any, float]
     dtype: Any
     lengths: tuple[int, ...]
 
@@ -70,9 +72,6 @@ class Survey:
                 f"X: expected {len(self.storage)} columns in every part of the rows, got "
                 f"{len(other.storage)}; select the same columns everywhere"
             )
-        labels = dict(self.labels)
-        for label, count in other.labels.items():
-            labels[label] = labels.get(label, 0) + count
         pairs = zip(self.values, other.values, strict=True)
         return replace(
             self,
@@ -80,7 +79,8 @@ class Survey:
             storage=tuple(map(_joined_storage, self.storage, other.storage)),
             values=tuple(a if b is None else b if a is None else a | b for a, b in pairs),
             cells=self.cells + other.cells,
-            labels=labels,
+            labels=_added(self.labels, other.labels),
+            weights=_added(self.weights, other.weights),
             dtype=self.dtype if self.dtype == other.dtype else _common(self.dtype, other.dtype),
             lengths=self.lengths + other.lengths,
         )
@@ -109,6 +109,10 @@ class Survey:
     def counts(self, classes: NDArray[Any]) -> NDArray[np.int64]:
         """Return the rows of each class, shape (n_classes,)."""
         return np.array([self.labels[label] for label in classes.tolist()], dtype=np.int64)
+
+    def class_weights(self, classes: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what the rows of each class weigh, shape (n_classes,)."""
+        return np.array([self.weights[label] for label in classes.tolist()], dtype=np.float64)
 
     def schema(self, source: RowSource, declared: Any = None) -> Schema:
         """Return the schema that a table of all rows would have."""
@@ -139,6 +143,10 @@ class Survey:
             if kinds[j] == "boolean" and given[j] and not (values or set()) <= {0, 1}:
                 categories[j] = _two(sorted(values or ()), called)
         return Schema(names, tuple(cast("list[Kind]", kinds)), tuple(categories), has_names)
+
+
+def _added(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
+    return one | {label: one.get(label, 0) + number for label, number in other.items()}
 
 
 def _named(names: tuple[str, ...], has_names: bool) -> Columns:
@@ -191,19 +199,23 @@ class _Surveyor:
                 "X: expected dense parts of rows, got sparse ones; fit to a table in memory"
             )
         labels: dict[Any, int] = {}
+        weighed: dict[Any, float] = {}
+        weights = part.beside.get("sample_weight")
         dtype = np.dtype(object)
         n_rows = rows_of(part.table)
         if self.labelled:
             found, codes = encode_labels(part.labels, minimum=1, n_samples=n_rows)
             counts = np.bincount(codes, minlength=len(found))
             labels, dtype = dict(zip(found.tolist(), counts.tolist(), strict=True)), found.dtype
+            sums = np.bincount(codes, weights, minlength=len(found)).astype(np.float64)
+            weighed = dict(zip(found.tolist(), sums.tolist(), strict=True))
         if not self.columns:
             none = np.zeros((6, 0))
-            return Survey((), none, (), (), none[0], labels, dtype, (n_rows,))
+            return Survey((), none, (), (), none[0], labels, weighed, dtype, (n_rows,))
         columns = read_columns(part.table)
         kinds = declared_kinds(_named(self.names, self.has_names), self.declared)
         own = [kinds[j] for j in self.columns]
-        seen = seen_cells(columns, np.array([kind is None for kind in own]), None)
+        seen = seen_cells(columns, np.array([kind is None for kind in own]), weights)
         values: list[frozenset[Any] | None] = []
         storage, cells = [], np.zeros(len(own))
         for place, kind in enumerate(own):
@@ -226,6 +238,7 @@ class _Surveyor:
             tuple(values),
             cells,
             labels,
+            weighed,
             dtype,
             (n_rows,),
         )
@@ -265,6 +278,7 @@ def survey(
     surveyor = _Surveyor(source.names, source.has_names, tuple(looked), declared, labelled)
     found = source.reduce_parts(surveyor, _joined, looked)
     if found is None:
+        source.head()  # says more, if there is more to say
         raise no_rows()
     return found
 
@@ -289,9 +303,9 @@ class Encoder:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Rows of a sample: their keys, numbers and classes, piece by piece."""
+    """Rows of a sample, piece by piece: their keys, and what they hold."""
 
-    pieces: tuple[tuple[NDArray[np.uint64], NDArray[Any], NDArray[np.int64]], ...]
+    pieces: tuple[tuple[NDArray[np.uint64], Part], ...]
 
     def joined(self, other: _Drawn) -> _Drawn:
         return _Drawn(self.pieces + other.pieces)
@@ -329,7 +343,8 @@ class Drawing:
         keys = row_keys(part.first, n_rows)
         index = np.flatnonzero(keys <= self.limits[part.labels])
         X = np.array(part.table[index], dtype=np.float64)
-        return _Drawn(((keys[index], X, part.labels[index]),))
+        beside = {role: values[index] for role, values in part.beside.items()}
+        return _Drawn(((keys[index], Part(X, part.labels[index], part.first, beside)),))
 
 
 def _enough(size: int, total: float) -> float:
@@ -337,13 +352,16 @@ def _enough(size: int, total: float) -> float:
     return min(1.0, (size + 6.0 * np.sqrt(size)) / max(total, 1.0))
 
 
-def drawn_rows(drawn: _Drawn, size: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the rows of a sample and their classes, in the order in which they came."""
-    keys = np.concatenate([piece[0] for piece in drawn.pieces])
-    X = np.concatenate([piece[1] for piece in drawn.pieces])
-    codes = np.concatenate([piece[2] for piece in drawn.pieces])
+def drawn_rows(drawn: _Drawn, size: int) -> Part:
+    """Return the rows of a sample in the order in which they came; labels are classes."""
+    keys = np.concatenate([key for key, _ in drawn.pieces])
+    pieces = [piece for _, piece in drawn.pieces]
+    X = np.concatenate([piece.table for piece in pieces])
+    codes = np.concatenate([piece.labels for piece in pieces])
+    roles = pieces[0].beside
+    beside = {role: np.concatenate([piece.beside[role] for piece in pieces]) for role in roles}
     if keys.size <= size:
-        return X, codes
+        return Part(X, codes, 0, beside)
     # The smallest keys; of each class the smallest in any case.
     order = np.argsort(keys, kind="stable")
     place = np.empty(keys.size, dtype=np.int64)
@@ -352,4 +370,5 @@ def drawn_rows(drawn: _Drawn, size: int) -> tuple[NDArray[np.float64], NDArray[n
         own = order[codes[order] == code][:_FEWEST_OF_A_CLASS]
         place[own] = -1
     index = np.sort(np.argsort(place, kind="stable")[:size])
-    return X[index], codes[index]
+    beside = {role: values[index] for role, values in beside.items()}
+    return Part(X[index], codes[index], 0, beside)

@@ -29,6 +29,7 @@ class _Passes:
         self.parts, self.view, self._draws = parts, view, draws
         self._drawing = Drawing.of(counts, SAMPLE_ROWS)
         self._sample: LabelledRows | None = None
+        self.beside: dict[str, Any] = {}  # of the sample's rows
         self.together = Together(self._take)
 
     @property
@@ -40,8 +41,8 @@ class _Passes:
         return self._sample
 
     def _keep(self, drawn: Any) -> None:
-        X, codes = drawn_rows(drawn, SAMPLE_ROWS)
-        self._sample = replace(self.view(Part(X, codes, 0)), is_part=False)
+        part = drawn_rows(drawn, SAMPLE_ROWS)
+        self._sample, self.beside = replace(self.view(part), is_part=False), part.beside
 
     def _take(self, functions: list[Callable[[LabelledRows], Any]]) -> tuple[Any, ...]:
         view = self.view
@@ -73,7 +74,10 @@ class _View:
     by_class: Floats | None
 
     def __call__(self, part: Part) -> LabelledRows:
-        weights = None if self.by_class is None else self.by_class[part.labels]
+        weights = part.beside.get("sample_weight")
+        if self.by_class is not None:
+            own = self.by_class[part.labels]
+            weights = own if weights is None else weights * own
         return LabelledRows(part.table, part.labels, weights, self.n_classes, is_part=True)
 
 
@@ -82,11 +86,13 @@ class SourceRows(LabelledRows):
     """The rows of a source. `X`, `codes` and `weights` are those of a few of them.
 
     `counts` (n_classes,): Rows of each class.
-    `by_class` (n_classes,) or None: Weight of each class's rows.
+    `by_class` (n_classes,) or None: Factor of each class's rows' weights.
+    `weighed` (n_classes,) or None: What each class's rows weigh, the factor apart; None for counts.
     """
 
     counts: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     by_class: Floats | None = None
+    weighed: Floats | None = None
     passes: _Passes | None = None
 
     @classmethod
@@ -95,6 +101,7 @@ class SourceRows(LabelledRows):
         parts: RowSource,
         counts: Integers,
         by_class: Floats | None = None,
+        weighed: Floats | None = None,
         *,
         draws: bool = True,
     ) -> SourceRows:
@@ -113,6 +120,7 @@ class SourceRows(LabelledRows):
             is_part=True,
             counts=counts,
             by_class=by_class,
+            weighed=weighed,
             passes=passes,
         )
 
@@ -138,14 +146,20 @@ class SourceRows(LabelledRows):
     @cached_property
     def class_weights(self) -> Floats:
         """Return the summed weight of each class, shape (n_classes,)."""
-        counts = self.counts.astype(np.float64)
-        return counts if self.by_class is None else counts * self.by_class
+        weighed = self.counts.astype(np.float64) if self.weighed is None else self.weighed
+        return weighed if self.by_class is None else weighed * self.by_class
 
     @property
     def at_hand(self) -> LabelledRows:
         """Return an even sample of the rows."""
         assert self.passes is not None
         return replace(self.passes.sample, has_missing=self.has_missing)
+
+    def beside(self, role: str) -> Any:
+        """Return what stands beside the rows of the sample, shape (n_sample,)."""
+        assert self.passes is not None
+        _ = self.passes.sample
+        return self.passes.beside[role]
 
     def head(self) -> Floats:
         """Return some rows with a cell in every column that has any in the sample."""

@@ -1,0 +1,247 @@
+"""Regressions do not know where their rows are either; what needs rows one by one is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from crossfade import BinomialRegression, DataError, PoissonRegression
+from crossfade.errors import AliasedColumnsWarning, IgnoredRowsWarning, SeparationWarning
+from crossfade.glm import MultinomialRegression
+from crossfade.glm import source_data as source_data_module
+from crossfade.io import scan
+from crossfade.table.source import MemorySource
+from tests.scale.test_sources import write
+
+COLUMNS = ["a", "b", "c", "d"]
+WHOLE = {
+    "labels": (BinomialRegression(), "y", {}),
+    "probit": (BinomialRegression("probit", fit_intercept=False), "y", {"offset": "push"}),
+    "weights": (BinomialRegression(l2=2.0), "y", {"sample_weight": "often"}),
+    "grouped": (BinomialRegression("cloglog"), "deaths", {"trials": "trials"}),
+    "shares": (BinomialRegression(), "share", {"trials": "trials", "sample_weight": "often"}),
+    "counts": (PoissonRegression(), "n", {"exposure": "years", "offset": "push"}),
+    "root": (PoissonRegression("sqrt"), "n", {"sample_weight": "often"}),
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Columns of unequal units, one of them far from zero; some rows without weight or trials."""
+    rng = np.random.default_rng(0)
+    n = 24_000
+    X = rng.standard_normal((n, 4)) * [1.0, 5.0, 0.1, 1.0] + [0.0, 3.0, 0.0, 1e3]
+    X[:, 3] = X[:, 3].round()
+    eta = (X - [0.0, 3.0, 0.0, 1e3]) @ [0.5, -0.1, 3.0, 0.2] - 1.0
+    chance, trials = 1 / (1 + np.exp(-eta)), rng.integers(0, 5, size=n)
+    deaths, years = rng.binomial(trials, chance), rng.random(n) + 0.5
+    return pl.DataFrame(
+        dict(zip(COLUMNS, X.T, strict=True))
+        | {
+            "d": X[:, 3].astype(int),
+            "y": np.where(rng.random(n) < chance, "yes", "no"),
+            "often": rng.integers(0, 3, size=n),
+            "push": 0.2 * rng.standard_normal(n),
+            "trials": trials,
+            "deaths": deaths,
+            "share": deaths / np.maximum(trials, 1),
+            "years": years,
+            "n": rng.poisson(years * np.exp(0.5 * eta)),
+        }
+    )
+
+
+def same(fitted, whole):
+    """Compare coefficients in standard errors: that is what a difference means."""
+    errors = whole.standard_errors_
+    found = np.append(fitted.intercept_, fitted.coef_)[-errors.size :]
+    wanted = np.append(whole.intercept_, whole.coef_)[-errors.size :]
+    finite = np.isfinite(wanted) & np.isfinite(errors)
+    np.testing.assert_array_equal(found[~finite], wanted[~finite])
+    np.testing.assert_allclose((found / errors)[finite], (wanted / errors)[finite], atol=1e-6)
+    np.testing.assert_allclose(found[finite], wanted[finite], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(fitted.standard_errors_, errors, rtol=1e-8)
+    for name in ("log_likelihood_", "deviance_", "null_deviance_", "aic_", "n_observations_"):
+        assert getattr(fitted, name) == pytest.approx(getattr(whole, name), rel=1e-10), name
+    assert (fitted.names_, fitted.df_residual_) == (whole.names_, whole.df_residual_)
+    assert (fitted.separated_, fitted.aliased_) == (whole.separated_, whole.aliased_)
+
+
+def both(model, table, target, beside, source):
+    """Return the fit to the source, and that to the table."""
+    from sklearn.base import clone
+
+    arrays = {name: table[column].to_numpy() for name, column in beside.items()}
+    whole = clone(model).fit(table.select(COLUMNS), table[target].to_numpy(), **arrays)
+    return clone(model).fit(source, target, **beside), whole
+
+
+@pytest.mark.parametrize("case", WHOLE)
+@pytest.mark.filterwarnings("ignore::crossfade.errors.IgnoredRowsWarning")
+def test_a_source_gives_the_regression_of_the_table(table, case):
+    model, target, beside = WHOLE[case]
+    columns = table.select([*COLUMNS, target, *beside.values()])
+    fitted, whole = both(model, table, target, beside, MemorySource(columns, size=7_001))
+    same(fitted, whole)
+    assert fitted.n_passes_ <= 8
+    np.testing.assert_allclose(fitted.robust_covariance(), whole.robust_covariance(), rtol=1e-6)
+    assert fitted.pearson_dispersion_ == pytest.approx(whole.pearson_dispersion_, rel=1e-8)
+    summary = fitted.summary()
+    np.testing.assert_allclose(summary.p_values, whole.summary().p_values, atol=1e-8)
+    assert str(summary).splitlines()[0] == str(whole.summary()).splitlines()[0]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_files_give_the_regression_of_the_table(table, tmp_path, suffix):
+    rows = table.select([*COLUMNS, "n", "years"])
+    source = scan(write(rows, tmp_path / "parts", 3, suffix=suffix))
+    fitted, whole = both(PoissonRegression(), table, "n", {"exposure": "years"}, source)
+    same(fitted, whole)
+    few = scan(write(rows[:500], tmp_path / "few", 2, suffix=suffix), drop=["n"])
+    np.testing.assert_allclose(
+        fitted.predict(few, exposure="years"),
+        whole.predict(rows[:500].select(COLUMNS), exposure=rows["years"][:500].to_numpy()),
+        rtol=1e-8,
+    )
+    # Tests by sums take further passes, and say the same.
+    before = fitted._training.data.n_passes
+    for name in ("likelihood_ratio_test", "score_test"):
+        ours, theirs = getattr(fitted, name)("a"), getattr(whole, name)("a")
+        assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-6)
+    assert fitted._training.data.n_passes > before
+    assert fitted.n_passes_ <= 8
+
+
+def test_rows_without_trials_are_counted(table):
+    source = MemorySource(table.select([*COLUMNS, "deaths", "trials"]), size=5_000)
+    n_empty = int((table["trials"] == 0).sum())
+    with pytest.warns(IgnoredRowsWarning, match=f"^{n_empty} rows with zero trials ignored"):
+        BinomialRegression().fit(source, "deaths", trials="trials")
+
+
+def separated_tables():
+    """Return tables whose optimum is infinite, or nearly: along a rare column, everywhere, …"""
+    rng = np.random.default_rng(1)
+    n = 9_000
+    X = rng.standard_normal((n, 4))
+    rare = np.zeros(n)
+    rare[rng.choice(n, 12, replace=False)] = 1.0
+    odds = X[:, 0] - 0.5 * X[:, 1]
+    y = (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
+    along = np.column_stack([X[:, :3], rare])
+    yield "rare", along, np.where(rare > 0, 1, y)
+    first = np.flatnonzero(rare)[0]
+    yield (
+        "rare but finite",
+        along,
+        np.where((rare > 0) & (np.arange(n) != first), 1, y * (rare < 1)),
+    )
+    yield "complete", X, (odds > 0.3).astype(int)
+    broken = (odds > 0.3).astype(int)
+    broken[np.argmax(odds)] = 0
+    yield "one row against it", X, broken
+    tails = 3.0 * rng.standard_t(2, (n, 4))
+    yield "faint rows", tails, (rng.random(n) < 1 / (1 + np.exp(-tails[:, 0]))).astype(int)
+    twice = np.column_stack([X[:, :3], X[:, 0] - 2 * X[:, 1] + 5])
+    yield "aliased", twice, y
+    yield "constant", np.column_stack([X[:, :3], np.full(n, 7.0)]), y
+
+
+@pytest.mark.parametrize("case", list(separated_tables()), ids=lambda case: case[0])
+@pytest.mark.parametrize("size", [20_000, 200])
+def test_separation_and_aliasing_are_those_of_the_table(case, size, monkeypatch):
+    """A sample of all rows sees everything; one of few rows must find the others."""
+    monkeypatch.setattr(source_data_module, "SAMPLE_ROWS", size)
+    monkeypatch.setattr(source_data_module, "_OF_A_KIND", 20)
+    _, X, y = case
+    frame = pl.DataFrame(X, schema=COLUMNS, orient="row").with_columns(y=pl.Series(y))
+    import warnings
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fitted = BinomialRegression().fit(MemorySource(frame, "y", size=1_000))
+        n_told = len(told)
+        whole = BinomialRegression().fit(frame.drop("y"), y)
+    kinds = [one.category for one in told]
+    assert kinds[:n_told] == kinds[n_told:]
+    assert (SeparationWarning in kinds) == bool(whole.separated_)
+    assert (AliasedColumnsWarning in kinds) == bool(whole.aliased_)
+    assert fitted.separated_ == whole.separated_
+    assert fitted.aliased_ == whole.aliased_
+    finite = np.isfinite(whole.standard_errors_)
+    np.testing.assert_allclose(
+        fitted.standard_errors_[finite], whole.standard_errors_[finite], rtol=1e-5
+    )
+    np.testing.assert_array_equal(fitted.standard_errors_[~finite], whole.standard_errors_[~finite])
+    np.testing.assert_allclose(fitted.coef_, whole.coef_, rtol=1e-5, atol=1e-7)
+    assert fitted.deviance_ == pytest.approx(whole.deviance_, rel=1e-8, abs=1e-8)
+
+
+def test_a_group_without_counts_is_separated(table):
+    frame = table.select("a", "b", "n").with_columns(
+        g=(pl.int_range(pl.len()) % 500 == 3).cast(int)
+    )
+    frame = frame.with_columns(n=pl.col("n") * (1 - pl.col("g")))
+    with pytest.warns(SeparationWarning, match=r"columns 'g' separate"):
+        fitted = PoissonRegression().fit(MemorySource(frame, "n", size=3_000))
+    with pytest.warns(SeparationWarning, match=r"columns 'g' separate"):
+        whole = PoissonRegression().fit(frame.drop("n"), frame["n"].to_numpy())
+    np.testing.assert_allclose(fitted.coef_, whole.coef_, rtol=1e-7)
+    assert fitted.coef_[2] == -np.inf
+
+
+def test_what_sums_cannot_give_is_refused_by_name(table):
+    rows = table.select([*COLUMNS, "y"])[:900]
+    fitted = BinomialRegression().fit(MemorySource(rows, "y", size=300))
+    for what, ask in (
+        ("residuals", fitted.residuals),
+        ("influence", fitted.influence),
+        ("dispersion_test", fitted.dispersion_test),
+        ("groups", lambda: fitted.robust_covariance("cluster", groups=np.arange(900) // 9)),
+        ("added", lambda: fitted.score_test(added=np.ones(900))),
+    ):
+        with pytest.raises(DataError, match=rf"^{what}: expected a model .* fit to a table in mem"):
+            ask()
+    source = MemorySource(rows, "y", size=300)
+    with pytest.raises(DataError, match=r"^method: expected 'irls' for rows that are read"):
+        BinomialRegression(method="firth").fit(source)
+    with pytest.raises(DataError, match=r"^X: expected a table in memory, got MemorySource"):
+        MultinomialRegression().fit(source, rows["y"])
+    with pytest.raises(DataError, match=r"^data: expected a data frame, got MemorySource"):
+        BinomialRegression.from_formula("y ~ a", source)
+    with pytest.raises(DataError, match=r"^offset: expected the name of a column, .* got array"):
+        BinomialRegression().fit(source, offset=np.ones(900))
+    with pytest.raises(DataError, match=r"^sample_weight: expected the name of a column.*'often'"):
+        BinomialRegression().fit(source, sample_weight="often")
+    counts = MemorySource(table.select("a", "n"), "n")
+    with pytest.raises(DataError, match=r"^fit_intercept: expected True with link='sqrt' for rows"):
+        PoissonRegression("sqrt", fit_intercept=False).fit(counts)
+
+
+def test_faults_in_a_later_part_are_named():
+    frame = pl.DataFrame({"x": np.arange(60.0), "y": [0, 1] * 30, "w": 1.0, "t": [2] * 60})
+    frame = frame.with_columns(
+        hole=pl.when(pl.col("x") == 47).then(None).otherwise(pl.col("x")),
+        less=pl.when(pl.col("x") == 47).then(-1.0).otherwise(1.0),
+        few=pl.when(pl.col("x") == 47).then(0).otherwise(pl.col("t")),
+        three=pl.when(pl.col("x") == 47).then(3).otherwise(pl.col("y")),
+    )
+
+    def fit(*columns, **options):
+        model = options.pop("model", BinomialRegression())
+        return model.fit(MemorySource(frame.select(columns), size=20), **options)
+
+    with pytest.raises(DataError, match=r"got 1 NaN or inf in column 'hole' \(first in row 47\)"):
+        fit("hole", "y", y="y")
+    with pytest.raises(DataError, match=r"^sample_weight: expected weights of at least 0, got -1"):
+        fit("x", "y", "less", y="y", sample_weight="less")
+    with pytest.raises(DataError, match=r"^y: Only binary .* got 3 \(0, 1, 3\)"):
+        fit("x", "three", y="three")
+    with pytest.raises(DataError, match=r"^exposure: .* -1 in row 7; .* \(rows counted from"):
+        fit("x", "y", "less", y="y", exposure="less", model=PoissonRegression())
+    with pytest.raises(DataError, match=r"^y: expected at most as many successes .* got 1 of 0 in"):
+        fit("x", "y", "few", y="y", trials="few")
+    weightless = MemorySource(frame.select("x", "y", w=0.0), size=20)
+    with pytest.raises(DataError, match=r"^sample_weight: expected some weight above 0, got 60 z"):
+        BinomialRegression().fit(weightless, "y", sample_weight="w")
