@@ -76,7 +76,7 @@ class Solved:
     gradient: Floats
 
 
-class _Sums(NamedTuple):
+class _AllSums(NamedTuple):
     """What a pass over the rows finds at θ, penalties left out; `faint` counts rows."""
 
     theta: Floats
@@ -137,7 +137,7 @@ class GlmProblem:
         if design.intercept:
             self.penalty = np.concatenate([[0.0], self.penalty])
         self._samples: dict[float, GlmProblem] = {}
-        self._known: _Sums | None = None
+        self._known: _AllSums | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines sums over the rows it finds there.
@@ -231,7 +231,7 @@ class GlmProblem:
         pull = self.penalty * theta
         return value + 0.5 * float(pull @ theta), gradient + pull
 
-    def _pass(self, theta: Floats) -> _Sums:
+    def _pass(self, theta: Floats) -> _AllSums:
         """Return all sums at θ: a pass over the rows takes longer than any of them."""
         if self._known is None or not np.array_equal(self._known.theta, theta):
 
@@ -240,7 +240,7 @@ class GlmProblem:
                 with np.errstate(all="ignore"):
                     return (*part._sums(theta), *part._information(theta))
 
-            self._known = _Sums(theta.copy(), *self.data.total(sums))
+            self._known = _AllSums(theta.copy(), *self.data.total(sums))
         return self._known
 
     def _sums(self, theta: Floats) -> tuple[float, Floats]:

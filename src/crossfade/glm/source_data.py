@@ -95,7 +95,7 @@ def _as_data(part: Part) -> tuple[Data, int]:
     return data.take(np.flatnonzero(size)), int(n - np.count_nonzero(size))
 
 
-class _Sample(NamedTuple):
+class _FewRows(NamedTuple):
     """Some rows with the smallest keys, of all and of each kind of response; arrays by row."""
 
     keys: NDArray[np.uint64]
@@ -103,22 +103,22 @@ class _Sample(NamedTuple):
     X: Floats
     columns: dict[str, Floats | None]
 
-    def taken(self, rows: Integers) -> _Sample:
+    def taken(self, rows: Integers) -> _FewRows:
         columns = {
             name: None if values is None else values[rows] for name, values in self.columns.items()
         }
-        return _Sample(self.keys[rows], self.kinds[rows], self.X[rows], columns)
+        return _FewRows(self.keys[rows], self.kinds[rows], self.X[rows], columns)
 
-    def joined(self, other: _Sample) -> _Sample:
+    def joined(self, other: _FewRows) -> _FewRows:
         def both(one: Any, two: Any) -> Any:
             return None if one is None else np.concatenate([one, two])
 
         columns = {name: both(own, other.columns[name]) for name, own in self.columns.items()}
         keys, kinds = both(self.keys, other.keys), both(self.kinds, other.kinds)
-        whole = _Sample(keys, kinds, both(self.X, other.X), columns)
+        whole = _FewRows(keys, kinds, both(self.X, other.X), columns)
         return whole.trimmed() if len(whole.keys) > 2 * SAMPLE_ROWS else whole
 
-    def trimmed(self) -> _Sample:
+    def trimmed(self) -> _FewRows:
         order = np.argsort(self.keys, kind="stable")
         chosen = np.zeros(len(order), dtype=bool)
         chosen[order[:SAMPLE_ROWS]] = True
@@ -135,7 +135,7 @@ class _Census(NamedTuple):
     largest: NDArray[np.float64]  # size, -offset, sign, -sign
     moments: tuple[Floats, Floats]  # (n_features,), (n_features, n_features)
     kinds: NDArray[np.int64]  # rows of each kind of response
-    sample: _Sample
+    sample: _FewRows
 
     def joined(self, other: _Census) -> _Census:
         return _Census(
@@ -177,7 +177,7 @@ class _Taker:
             largest[:] = data.largest_size, -low, signs.max(), -signs.min()
         offsets = 0.0 if data.offset is None else float(data.offset.sum())
         columns = {"y": data.y, "size": data.size, "weights": data.weights, "offset": data.offset}
-        sample = _Sample(row_keys(part.first, n), kinds, X, columns).trimmed()
+        sample = _FewRows(row_keys(part.first, n), kinds, X, columns).trimmed()
         return _Census(
             (rows_of(part.table), n, empty),
             (data.total_weight, data.occasions, data.responses, offsets),
@@ -188,7 +188,7 @@ class _Taker:
         )
 
 
-class _Passes:
+class _CommonPasses:
     """Passes over the parts of a source."""
 
     def __init__(self, parts: RowSource) -> None:
@@ -213,7 +213,7 @@ class SourceData(Data):
 
     census: _Census | None = None
     shift: Floats | None = None
-    passes: _Passes | None = None
+    passes: _CommonPasses | None = None
     lens: Callable[[Data], Data] | None = None
 
     @classmethod
@@ -231,7 +231,7 @@ class SourceData(Data):
         weights = column if "weights" in head.beside else None
         offset = column if "offset" in head.beside else None
         X: Any = _Elsewhere((n_rows, len(names)))
-        return cls(X, column, column, weights, offset, census, shift, _Passes(parts))
+        return cls(X, column, column, weights, offset, census, shift, _CommonPasses(parts))
 
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines says how to sum over parts, not where they are.
