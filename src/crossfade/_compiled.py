@@ -35,6 +35,7 @@ _ARRAYS = {
     "M": (np.float64, 2),
     "V": (np.float64, 1),
     "I": (np.int64, 1),
+    "I4": (np.int32, 1),
     "M4": (np.float32, 2),
     "V4": (np.float32, 1),
 }
@@ -70,7 +71,7 @@ class Kernel:
         given = tuple(_NOTHING if a is None else a for a in arguments)
         fitting = None
         if self.when(*given):
-            fitting = next((i for i in range(len(self._letters)) if self._fits(i, given)), None)
+            fitting = self._fitting(given)
         if fitting is None:
             assert self.twin is not None
             return self.twin(*given)
@@ -84,6 +85,21 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:  # what other kernels see
         return self._machine_code(0)._numba_type_
+
+    def _fitting(self, arguments: tuple[Any, ...]) -> int | None:
+        """Return the signature that fits and converts fewest arrays, None where none fits."""
+        known = [i for i in range(len(self._letters)) if self._fits(i, arguments)]
+        if len(known) < 2:
+            return known[0] if known else None
+
+        def conversions(index: int) -> int:
+            letters = (letter.rstrip("!") for letter in self._letters[index])
+            return sum(
+                letter in _ARRAYS and not _is_plain(a, _ARRAYS[letter][0])
+                for a, letter in zip(arguments, letters, strict=True)
+            )
+
+        return min(known, key=conversions)
 
     def _fits(self, index: int, arguments: tuple[Any, ...]) -> bool:
         """Return whether the arrays that a signature overwrites are laid out as it expects."""
@@ -125,7 +141,7 @@ def kernel(
     """Make a kernel of a function; where `when(*arguments)` is false, the twin is called.
 
     A signature has one letter for each argument: M matrix, V vector, I vector of int64, n int, x
-    float, b bool; M4 and V4 hold float32. Arrays marked "!" are overwritten: where they are not
+    float, b bool; M4 and V4 hold float32, I4 int32. Arrays marked "!" are overwritten: where they are not
     aligned, C-ordered and of that dtype, the twin is used. Others are converted; None is empty.
     """
     assert twin is not None or not signatures

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 import scipy.special
 from numpy.testing import assert_allclose, assert_array_equal
 
 from crossfade import rowwise
 from crossfade.blocks import workspace
-from crossfade.rowwise import posteriors
+from crossfade.rowwise import entries, posteriors
 
 N = posteriors.FEW_ROWS + 13  # enough for the compiled loops, and no multiple of their tiles
 
@@ -228,3 +229,23 @@ def test_rows_added_by_code(twin: str):
     rowwise.add_rows(codes, X, out)
     expected = [1.0 + X[codes == k].sum(axis=0) for k in range(5)]
     assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_entries_of_some_rows_add_up_by_column(
+    monkeypatch: pytest.MonkeyPatch, weighted: bool, index: type
+):
+    S = scipy.sparse.random_array((40, 9), density=0.3, format="csr", random_state=1)
+    rows = np.array([3, 0, 39, 7, 20])
+    weights = np.linspace(1.0, 2.0, 40) if weighted else np.zeros(0)
+    expected = 1.0 + (S.toarray() * (weights[:, None] if weighted else 1.0))[rows].sum(axis=0)
+    arguments = S.data, S.indices.astype(index), S.indptr.astype(index)
+    for fewest in (0, 10**9):
+        monkeypatch.setattr(entries, "FEW_ENTRIES", fewest)
+        for some, sums in ((rows, expected), (rows[:0], np.ones(9))):
+            out = np.ones(9)
+            entries.add_entries(*arguments, some, weights, out)
+            assert_allclose(out, sums, rtol=1e-14)
+    # Indices of either width have code of their own, so that they are not copied.
+    assert (index is np.int64) in entries.add_entries._code

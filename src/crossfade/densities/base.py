@@ -418,6 +418,10 @@ class Density(ABC):
         """Multiples of the penalty by statistic, shape (n_statistics,)."""
         return np.ones(self.n_statistics)
 
+    def some_statistics(self, X: Any, index: Integers) -> Floats:
+        """Return some of T(x), shape (n_rows, index.size)."""
+        return self.sufficient_statistics(X)[:, index]
+
     def square_sums(self, X: Any, weights: Floats) -> Floats:
         """Return Σ_i weights_ik T(x_i)², shape (n_classes, n_statistics)."""
         return np.asarray(weights.T @ self.sufficient_statistics(X) ** 2)

@@ -123,7 +123,9 @@ class Product(Density):
             part.spread(eta[:, s])
             for (part, _), s in zip(self.parts, self._statistics, strict=True)
         ]
-        return self._composed([part for part, _ in found]), np.hstack([one for _, one in found])
+        return self._composed([part for part, _ in found]), _side_by_side(
+            [one for _, one in found]
+        )
 
     def gathered(self, eta: Floats) -> Floats:
         found, start = [], 0
@@ -164,9 +166,9 @@ class Product(Density):
         return Bound(
             density=self._composed([bound.density for bound in bounds]),
             counts=np.hstack([bound.counts for bound in bounds]),
-            sums=np.hstack([bound.sums for bound in bounds]),
+            sums=_side_by_side([bound.sums for bound in bounds]),
             prior_counts=np.hstack([bound.prior_counts for bound in bounds]),
-            prior_sums=np.hstack([bound.prior_sums for bound in bounds]),
+            prior_sums=_side_by_side([bound.prior_sums for bound in bounds]),
             statistic_mean=np.concatenate([bound.statistic_mean for bound in bounds]),
             statistic_scale=np.concatenate([bound.statistic_scale for bound in bounds]),
         )
@@ -200,14 +202,13 @@ class Product(Density):
 
     def _over_parts(self, function: Callable[[Density, slice, slice], Floats]) -> Floats:
         """Put side by side what `function(part, its statistics, its factors)` returns."""
-        return np.concatenate(
+        return _side_by_side(
             [
                 function(part, statistics, factors)
                 for (part, _), statistics, factors in zip(
                     self.parts, self._statistics, self._factors, strict=True
                 )
-            ],
-            axis=-1,
+            ]
         )
 
     def sufficient_statistics(self, X: Floats) -> Floats:
@@ -269,6 +270,15 @@ class Product(Density):
     @property
     def penalty_profile(self) -> Floats:
         return np.concatenate([part.penalty_profile for part, _ in self.parts])
+
+    def some_statistics(self, X: Any, index: Integers) -> Floats:
+        found = np.empty((X.shape[0], index.size))
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            own = (index >= s.start) & (index < s.stop)
+            if own.any():
+                X_part = self._columns_of(X, columns)
+                found[:, own] = part.some_statistics(X_part, index[own] - s.start)
+        return found
 
     def square_sums(self, X: Any, weights: Floats) -> Floats:
         return np.hstack([p.square_sums(self._columns_of(X, c), weights) for p, c in self.parts])
@@ -361,12 +371,17 @@ class Product(Density):
         return shares
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
-        return np.hstack(
+        return _side_by_side(
             [
                 part.weighted_sums(self._columns_of(X, columns), weights)
                 for part, columns in self.parts
             ]
         )
+
+
+def _side_by_side(found: Sequence[Floats]) -> Floats:
+    """Join along the last axis; what is alone, and may be as wide as words are, is not copied."""
+    return found[0] if len(found) == 1 else np.concatenate(found, axis=-1)
 
 
 def _consecutive(lengths: Sequence[int]) -> list[slice]:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.bernoulli import check_alpha
-from crossfade.densities.kernels import class_weights
 from crossfade.errors import NotADensityError
+from crossfade.rowwise import add_entries
 
 __all__ = ["BinaryWords", "Multinomial", "Words"]
 
@@ -135,13 +136,20 @@ class Words(Density):
 
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
-        onehot = class_weights(codes, weights, n_classes)
-        sizes = np.diff(counts.indptr)
-        # Each entry has one place to go: a product with the classes would visit all of them.
-        place = np.repeat(codes * counts.shape[1], sizes) + counts.indices
-        data = counts.data if weights is None else counts.data * np.repeat(weights, sizes)
-        sums = np.bincount(place, data, minlength=n_classes * counts.shape[1])
-        return self._factor_counts(counts, onehot), sums.reshape(n_classes, -1)
+        sums = np.zeros((n_classes, counts.shape[1]))
+        # One class after the other: its sums stay in cache, and each entry is read once.
+        order = np.argsort(codes.astype(np.min_scalar_type(n_classes)), kind="stable")
+        ends = np.append(0, np.cumsum(np.bincount(codes, minlength=n_classes)))
+        given = np.zeros(0) if weights is None else weights
+
+        def of_classes(classes: slice) -> None:
+            for k in range(classes.start, classes.stop):
+                own = order[ends[k] : ends[k + 1]]
+                add_entries(counts.data, counts.indices, counts.indptr, own, given, sums[k])
+
+        for_each_block(of_classes, n_classes, block_rows=1)
+        mass = np.bincount(codes, weights, n_classes)
+        return self._factor_counts(mass, sums), sums
 
     def bind(self, summary: Any) -> Bound:
         counts, sums = summary
@@ -175,14 +183,25 @@ class Words(Density):
         return 1.0 / np.maximum(squared, _LEAST_RATIO)
 
     @abstractmethod
-    def _factor_counts(self, X: Any, onehot: Floats) -> Floats:
-        """Return how often each class's A is counted in a block, (n_classes, 1)."""
+    def _factor_counts(self, mass: Floats, sums: Floats) -> Floats:
+        """Return how often each class's A is counted in a block, (n_classes, 1).
+
+        Shapes: mass (n_classes,); sums (n_classes, n_words).
+        """
 
     @abstractmethod
     def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
         """Return pseudo-counts of A and pseudo-sums."""
 
+    def _prior_sums(self, n_classes: int) -> Floats:
+        one = self._kept(np.full(self.n_statistics, self.alpha) * self._sizes)
+        return np.broadcast_to(one, (n_classes, one.size))
+
     # -- the exponential family ------------------------------------------------------------------
+
+    def some_statistics(self, X: Any, index: Integers) -> Floats:
+        used = np.ones(index.size) if self.used is None else self.used[index]
+        return np.asarray(self._counts(X)[:, index].toarray() * used)
 
     def square_sums(self, X: Any, weights: Floats) -> Floats:
         return self._kept(np.asarray(self._counts(X).power(2).T @ weights).T)
@@ -200,6 +219,7 @@ class Words(Density):
         )
 
     def scores(self, X: Any, eta: Floats) -> Floats:
+        # No copy where the parameters are in Fortran order.
         return np.asarray(self._counts(X) @ np.ascontiguousarray(self._kept(eta).T))
 
     def weighted_sums(self, X: Any, weights: Floats) -> Floats:
@@ -318,11 +338,11 @@ class Multinomial(Words):
         used = np.ones(self.n_statistics) if self.used is None else self.used.astype(np.float64)
         return np.asarray(counts @ used)
 
-    def _factor_counts(self, X: Any, onehot: Floats) -> Floats:
-        return onehot.T @ self._lengths(X)[:, None]
+    def _factor_counts(self, mass: Floats, sums: Floats) -> Floats:
+        return np.asarray(self._kept(sums).sum(axis=1, keepdims=True))
 
     def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
-        sums = self._kept(np.full((n_classes, self.n_statistics), self.alpha * self._sizes))
+        sums = self._prior_sums(n_classes)
         return sums.sum(axis=1, keepdims=True), sums
 
     def left_out(self, X: Any) -> Floats | None:
@@ -342,7 +362,9 @@ class Multinomial(Words):
             return np.zeros((*eta.shape[:-1], 1))
         top = used.max(axis=-1, keepdims=True)
         with np.errstate(invalid="ignore", over="ignore"):
-            terms = np.exp(used - top) * self._sizes
+            terms = used - top
+            np.exp(terms, out=terms)
+            terms *= self._sizes
             found = top + np.log(terms.sum(axis=-1, keepdims=True))
         return np.where(np.isnan(found), np.inf, found)
 
@@ -381,8 +403,11 @@ class Multinomial(Words):
             sums = np.where(empty[:, None], pooled, sums)
             counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
         counts = np.maximum(counts, _EDGE)
-        by_word = sums / self._sizes
-        return self._kept(np.log(np.maximum(by_word, _EDGE * counts)) - np.log(counts))
+        eta = sums / self._sizes
+        np.maximum(eta, _EDGE * counts, out=eta)
+        np.log(eta, out=eta)
+        eta -= np.log(counts)
+        return self._kept(eta)
 
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
         raise not_drawn()
@@ -427,12 +452,11 @@ class BinaryWords(Words):
         check_alpha(alpha)
         self.alpha, self.by_ratio, self.used = alpha, by_ratio, used
 
-    def _factor_counts(self, X: Any, onehot: Floats) -> Floats:
-        return onehot.sum(axis=0)[:, None]
+    def _factor_counts(self, mass: Floats, sums: Floats) -> Floats:
+        return mass[:, None]
 
     def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
-        sums = self._kept(np.full((n_classes, self.n_statistics), self.alpha * self._sizes))
-        return np.full((n_classes, 1), 2.0 * self.alpha), sums
+        return np.full((n_classes, 1), 2.0 * self.alpha), self._prior_sums(n_classes)
 
     def log_partition(self, eta: Floats) -> Floats:
         terms = self._sizes * np.logaddexp(0.0, eta)

@@ -129,10 +129,12 @@ class ConjugateGradient:
     """Inexact Newton steps by preconditioned conjugate gradients (Eisenstat & Walker 1996).
 
     `preconditioner`: Gives, at a point, v ↦ M⁻¹ v with M close to the Hessian.
+    `enough`: Gradient norm that a step need not promise to go below.
     """
 
     preconditioner: Callable[[Floats], Operator]
     loosest: float = 0.1
+    enough: float = 0.0
 
     def points(
         self, problem: ProblemOfProducts, start: Floats
@@ -145,7 +147,8 @@ class ConjugateGradient:
             inner = min(self.loosest, np.sqrt(at.gradient_norm / max(begin.gradient_norm, 1e-300)))
             product = problem.curvature_product(at.theta)
             precondition = self.preconditioner(at.theta)
-            step = _conjugate_gradients(product, -at.gradient, precondition, inner)
+            enough = self.enough * problem.n_rows
+            step = _conjugate_gradients(product, -at.gradient, precondition, inner, enough)
             promise = -float(at.gradient @ step)
             at = _line_search(problem, at, step)
         return promise
@@ -206,6 +209,7 @@ def _conjugate_gradients(
     target: Floats,
     precondition: Callable[[Floats], Floats],
     tol: float,
+    enough: float,
 ) -> Floats:
     x = np.zeros_like(target)
     residual = target.copy()
@@ -214,7 +218,7 @@ def _conjugate_gradients(
     rho = float(residual @ z)
     stop = tol**2 * rho
     for _ in range(_MOST_INNER):
-        if rho <= stop or rho <= 0.0:
+        if rho <= stop or rho <= 0.0 or (x.any() and np.abs(residual).max() <= enough):
             break
         bent = product(direction)
         curvature = float(direction @ bent)

@@ -5,6 +5,7 @@ which threads wait for the interpreter's lock. Here each is one compiled loop, f
 beside its NumPy twin.
 """
 
+from crossfade.rowwise.entries import add_entries
 from crossfade.rowwise.losses import (
     Pass,
     logistic_information,
@@ -23,6 +24,7 @@ from crossfade.rowwise.rows import (
 
 __all__ = [
     "Pass",
+    "add_entries",
     "add_products",
     "add_rows",
     "group_rows",

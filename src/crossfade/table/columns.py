@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -190,9 +190,14 @@ def _refuse_sparse(X: Any) -> Columns:
 def _of_sparse(X: Any) -> Columns:
     labels = _labels(X) if hasattr(X, "iloc") else []
     has_names = bool(labels) and all(isinstance(label, str) for label in labels)
-    names = tuple(labels) if has_names else tuple(map("x%d".__mod__, range(X.shape[1])))
+    names = tuple(labels) if has_names else _numbered(X.shape[1])
     counts = word_counts(X)
     return Columns(names, has_names, counts.shape[0], words=counts)
+
+
+@lru_cache(maxsize=2)
+def _numbered(n_columns: int) -> tuple[str, ...]:
+    return tuple(map("x%d".__mod__, range(n_columns)))
 
 
 def _refuse_other_containers(X: Any) -> None:

@@ -141,16 +141,22 @@ def word_counts(X: Any) -> Any:
     if not counts.has_canonical_format:
         counts = counts.copy()
         counts.sum_duplicates()
-    if not counts.data.all():
+    if not _least(counts.data) > 0.0 and not counts.data.all():
         counts = counts.copy()
         counts.eliminate_zeros()
     return counts
 
 
+def _least(data: Floats) -> float:
+    """Return the least of the entries, NaN if one is, 1 where there is none."""
+    return float(data.min()) if data.size else 1.0
+
+
 def check_cells_sparse(counts: Any, names: Any = None) -> None:
     """Refuse cells that are missing, infinite or negative, naming the first one's column."""
     data = counts.data
-    if np.isfinite(data).all() and not (data < 0).any():
+    # Two reads without a copy: NaN is neither above 0 nor below infinity.
+    if _least(data) > 0.0 and data.max(initial=0.0) < np.inf:
         return
     missing = np.isnan(data)
     first = int(np.flatnonzero(missing | (data < 0) | np.isinf(data))[0])

@@ -47,7 +47,8 @@ def summarise(
 
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
     if density.reads_words:
-        block_rows = WORD_ROWS
+        # What a block sums to is as wide as the words: one block, unless there are numbers, too.
+        block_rows = WORD_ROWS if rows.X.shape[1] > 1 else max(rows.n_samples, 1)
 
     def of_part(part: LabelledRows) -> Any:
         def block(span: slice) -> Any:

@@ -170,7 +170,7 @@ class Fitted:
     @cached_property
     def parameters(self) -> Parameters:
         """Natural parameters and offsets for the class shares where the model will be used."""
-        partition = self.density.log_partition(self.optimum.natural)
+        partition = self._partition
         offset = self.optimum.offset
         if self.shift is not None:
             offset = offset + np.repeat(self.shift, self.n_components)
@@ -189,6 +189,10 @@ class Fitted:
             offset = offset - np.logaddexp.reduce(own)
         return Parameters(self.optimum.natural, offset)
 
+    @cached_property
+    def _partition(self) -> Floats:
+        return self.density.log_partition(self.optimum.natural)
+
     @property
     def _log_prior(self) -> Floats:
         with np.errstate(divide="ignore"):
@@ -198,11 +202,10 @@ class Fitted:
     @cached_property
     def scorer(self) -> Scorer:
         """Class scores; of rows with missing cells, those of :attr:`whole` are right."""
-        partition = self.density.log_partition(self.optimum.natural)
         return Scorer(
             self.density,
             self.parameters,
-            bool(np.isfinite(partition).all()),
+            self._partition,
             self.n_components,
             scale=self.scale,
             log_prior=self._log_prior,
@@ -214,7 +217,7 @@ class Fitted:
         words = self.density.word_factors
         if not words.any():
             return True
-        return bool(np.abs(self.density.log_partition(self.optimum.natural)[:, words]).max() < 1e-6)
+        return bool(np.abs(self._partition[:, words]).max() < 1e-6)
 
     @property
     def class_prior(self) -> Floats:

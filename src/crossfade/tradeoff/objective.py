@@ -128,7 +128,8 @@ class TradeoffObjective:
         return self.passes.split(theta)
 
     @property
-    def _penalty(self) -> float:
+    def penalty(self) -> float:
+        """Return the multiple of ½‖W‖², W centred over classes."""
         return self.l2 * (2.0 if self.rows.n_classes == 2 else 1.0)
 
     @property
@@ -156,7 +157,7 @@ class TradeoffObjective:
 
     def _pull(self, centred: Floats) -> Floats:
         """Return the penalty's gradient in what is penalised."""
-        return (1.0 - self.tradeoff) * self._penalty * (self._profile * centred)
+        return (1.0 - self.tradeoff) * self.penalty * (self._profile * centred)
 
     def _pulls_of_words(self, pull: Floats) -> Floats:
         """Return the sum of a gradient over each factor of words, (n_classes, n_factors)."""
@@ -379,7 +380,7 @@ class TradeoffObjective:
             if self.has_missing:
                 partition_weight += (1.0 - lam) * lost
             diagonal = np.arange(p)
-            penalty = (1.0 - lam) * self._penalty * (np.eye(k) - 1.0 / k)
+            penalty = (1.0 - lam) * self.penalty * (np.eye(k) - 1.0 / k)
             by_class[:, diagonal, :, diagonal] += penalty
         if lam > 0.0:
             _, offsets, _ = self.split(theta)

@@ -90,6 +90,7 @@ class RowPasses(BoundRows):
         """
         weights, offsets, _ = self.split(theta)
         eta, moved = self.coefficients(weights)
+        eta = self.turned(eta)
         offset = offsets + moved
         if not self.has_missing:
             return eta, offset, None
@@ -97,6 +98,10 @@ class RowPasses(BoundRows):
             eta * self.free_mean, self.free_factors, self.density.n_factors
         )
         return eta, offset, absent
+
+    def turned(self, slopes: Floats) -> Floats:
+        """Return slopes as blocks ask for them: of words in Fortran order, once a pass."""
+        return np.asfortranarray(slopes) if self.density.reads_words else slopes
 
     def _full(self, free: Floats) -> Floats:
         """Return coefficients of all statistics, zero where tied."""
@@ -138,7 +143,9 @@ class RowPasses(BoundRows):
         if self._forms_statistics:
             sums = R.T @ carrier
         else:
-            sums = self.density.weighted_sums(carrier, R)[:, self.free]
+            sums = self.density.weighted_sums(carrier, R)
+            if self.tied.any():
+                sums = sums[:, self.free]
         mass = self._none_and_one[1][: R.shape[0]] @ R
         present = mass[:, None]
         if missing is not None:
@@ -496,6 +503,7 @@ class RowCurvature:
         step_offset = v_offsets + moved
         # Relative to the last class, whose sums are what is left of those of the others.
         step, step_offset = step[:-1] - step[-1], step_offset[:-1] - step_offset[-1]
+        step = passes.turned(step)
         if v_absent is not None:
             v_absent = (
                 v_absent[:-1]

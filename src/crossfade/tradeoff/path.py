@@ -53,6 +53,9 @@ _OF_WORDS_TOL = 0.03
 #: a class's own variance may be nothing, and its posterior then certainty.
 SHRINKAGE_ROWS = 2.0
 
+#: Gradient norm below which no step by conjugate gradients need aim.
+_ENOUGH = 3e-9
+
 #: The last λ of the grid where cells are missing: further down the function is hardly convex.
 _LAST_WITH_MISSING = 0.01
 
@@ -175,7 +178,7 @@ def minimise(
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             loosest = 0.5 if sparse else 0.1
-            inner = ConjugateGradient(partial(preconditioner, objective), loosest)
+            inner = ConjugateGradient(partial(preconditioner, objective), loosest, _ENOUGH)
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)

@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.optim.newton import factorise
+from crossfade.tradeoff.labelled_rows import log_normalise
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.passes import RowPasses
 
@@ -25,6 +26,11 @@ _LARGEST_BLOCK = 2_500
 
 #: Largest block of each class's own.
 LARGEST_CLASS = 500
+
+#: Statistics in the block of those that weigh most where there are words, and the doubles that such
+#: blocks of all classes hold at most: 32 MB.
+_HEAVY = 200
+_CLASS_BLOCKS = 4_000_000
 
 #: Rows whose curvature stands for all rows' in the preconditioner.
 _SAMPLE = 4_096
@@ -93,10 +99,13 @@ def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
 
 
 def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
-    """Invert a diagonal: words differ by orders of magnitude in how often they occur.
+    """Invert the diagonal, and among the statistics that weigh most each class's whole block.
 
-    At λ = 0 the penalty alone stands for theirs: frequent words act together, few eigenvalues stand
-    out, and conjugate gradients find these sooner than where each word's own curvature is known.
+    Words differ by orders of magnitude in how often they occur. The frequent ones act together; a
+    rare one has little but the penalty. Classes share one block, each times its own curvature.
+    Of few rows a block takes longer than it saves: at λ = 0 the penalty alone then stands for
+    words, as few eigenvalues stand out, and are found sooner than where words' own curvature is
+    known.
     """
     passes, lam, density, bound = (
         objective.passes,
@@ -104,28 +113,88 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
         objective.density,
         objective.bound,
     )
-    total, free = passes.total, passes.free
+    k, total, free = passes.n_classes, passes.total, passes.free
     share = np.maximum(passes.class_weights / total, 1.0 / total)
-    scale = (1.0 - lam) * objective.l2 * np.tile(density.penalty_profile, (share.size, 1))
-    flat = density.word_factors[density.factors] & (lam == 0.0 < objective.l2)
-    if lam < 1.0 and not flat.all():
-        squares = passes.row_curvature(theta).squares()
-        scale[:, free] += (1.0 - lam) * np.where(flat[free], 0.0, squares)
+    mass = total * share * np.maximum(1.0 - share, lam)
+    rest = np.full((k, free.size), 1e-300 if lam > 0.0 else total / k)
     if lam > 0.0:
         counts = (bound.counts + bound.prior_counts)[:, density.factors]
         curvature = density.hessian_diagonal(passes.natural(theta))
-        scale += lam * counts * curvature / passes.scale**2
-    scale = np.maximum(scale, 1e-6 * scale.max(initial=1e-300))
-    own, shared = scale[:, free], scale[:, passes.tied].sum(axis=0)[: passes.n_tied]
-    mass = total * share * np.maximum(1.0 - share, lam)
+        rest += lam * counts * curvature / passes.scale**2
+    tied = rest[:, passes.tied].sum(axis=0)[: passes.n_tied]
+    rest = rest[:, free] * (lam > 0.0)
+    rest += (1.0 - lam) * objective.penalty * density.penalty_profile[free]
+    own = rest
+    few = objective.rows.n_samples < _SAMPLE
+    flat = density.word_factors[density.factors][free] & (few and lam == 0.0 < objective.l2)
+    if lam < 1.0 and not flat.all():
+        squares = (1.0 - lam) * passes.row_curvature(theta).squares()
+        own = rest + np.where(flat, 0.0, squares)
+    floor = 1e-6 * own.max(initial=1e-300)
+    own = np.maximum(own, floor)
     if flat.all():
         mass = own.mean(axis=1)
+    heavy = np.zeros(0, np.int64)
+    inverses = 1.0 / mass[:, None, None]
+    if lam < 1.0 and not few:
+        heavy = _heaviest((own / np.maximum(rest, floor)).mean(axis=0), k)
+        block, spread = _heavy_block(objective, theta, heavy)
+        inverses = ((1.0 - lam) * spread)[:, None, None] * block
+        each = np.arange(heavy.size + 1)
+        inverses[:, each, each] += np.maximum(
+            np.column_stack([rest[:, heavy], 1e-3 * mass]), 1e-8 * np.trace(block)
+        )
+        inverses = np.linalg.inv(inverses)
 
     def solve(v: Floats) -> Floats:
-        weights, offsets, tied = objective.split(v)
-        return objective.join(weights / own, offsets / mass, tied / shared)
+        weights, offsets, ties = objective.split(v)
+        out = weights / own
+        solved = inverses @ np.column_stack([weights[:, heavy], offsets])[:, :, None]
+        out[:, heavy] = solved[:, :-1, 0]
+        return objective.join(out, solved[:, -1, 0], ties / tied)
 
     return solve
+
+
+def _heaviest(weight: Floats, n_classes: int) -> Integers:
+    """Return which free statistics weigh more than 2, rising: no more than pay for their block."""
+    most = min(_HEAVY, int(np.sqrt(_CLASS_BLOCKS / n_classes)))
+    first = np.argsort(-weight, kind="stable")[:most]
+    return np.sort(first[weight[first] > 2.0])
+
+
+def _heavy_block(
+    objective: TradeoffObjective, theta: Floats, heavy: Integers
+) -> tuple[Floats, Floats]:
+    """Return Σ w v z z' of some statistics and the offset, v the classes' mean τ(1-τ), and the
+    multiple of v that is each class's own; from a sample of the rows.
+
+    Shapes: heavy (p,); → (p + 1, p + 1) and (n_classes,).
+    """
+    passes, density, some = objective.passes, objective.density, _some(objective)
+    eta, offset, absent = passes.row_coefficients(theta)
+    index = np.flatnonzero(passes.free)[heavy]
+    factors = passes.factors[index]
+    slope = None if absent is None else passes.at(theta).slope[:, index].mean(axis=0)
+    block, seen = np.zeros((heavy.size + 1, heavy.size + 1)), 0.0
+    by_class = np.full(passes.n_classes, 1e-300)
+    for first in range(0, some.rows.n_samples, _SAMPLE):
+        rows = slice(first, min(first + _SAMPLE, some.rows.n_samples))
+        _, missing, scores = some.block_scores(rows, eta, offset, absent)
+        posterior, weights = log_normalise(scores)[1], some.rows.block_weights(rows)
+        v = posterior * (1.0 - posterior)
+        if weights is not None:
+            v *= weights[:, None]
+        seen += len(v) if weights is None else float(weights.sum())
+        by_class += v.sum(axis=0)
+        Z = density.some_statistics(some.rows.block(rows), index) - passes.mean[index]
+        Z /= passes.scale[index]
+        if missing is not None and slope is not None:
+            Z[missing[:, factors] > 0.0] = 0.0
+            Z += missing[:, factors] * slope
+        Z = np.column_stack([Z, np.ones(len(Z))]) * np.sqrt(v.mean(axis=1))[:, None]
+        block += Z.T @ Z
+    return block * (passes.total / seen), by_class / by_class.mean()
 
 
 def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 from crossfade._typing import Floats
@@ -25,7 +28,7 @@ class Scorer:
     """log p_k f_k(x), or the part of it that posteriors need, for blocks of rows.
 
     `density`: Bound.
-    `is_density`: Whether the natural parameters lie inside the density's domain; where not, the
+    `partition`: A of the natural parameters. Where they lie outside the density's domain, the
         posterior of complete rows is still defined, and a missing factor adds nothing.
     `n_components`: Mixture components of each class.
     `scale`: Power of the posterior relative to the class shares: π (p f / π)^scale.
@@ -37,7 +40,7 @@ class Scorer:
         self,
         density: Density,
         parameters: Parameters,
-        is_density: bool,
+        partition: Floats,
         n_components: int = 1,
         *,
         scale: float = 1.0,
@@ -47,10 +50,9 @@ class Scorer:
         self.n_components = n_components
         self.scale = scale
         self.n_classes = parameters.offset.size // n_components
-        self.is_density = is_density
-        partition = density.log_partition(parameters.natural) if is_density else None
-        self.partition = partition
-        if partition is not None:
+        self.is_density = bool(np.isfinite(partition).all())
+        self.partition = partition if self.is_density else None
+        if self.partition is not None:
             self.log_prior = parameters.offset + partition.sum(axis=1)
             log_prior = self.by_class(self.log_prior[None])[0]
         self.base = np.zeros(self.n_classes)
@@ -58,6 +60,15 @@ class Scorer:
             # Raised to no power at all, the posterior is the class shares.
             assert log_prior is not None
             self.base = (1.0 - scale) * log_prior
+
+    @cached_property
+    def _natural(self) -> Floats:
+        """η as blocks of rows ask for it: of words in Fortran order, turned once."""
+        natural = self.parameters.natural
+        return np.asfortranarray(natural) if self.density.reads_words else natural
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_natural"}
 
     @property
     def class_prior(self) -> Floats:
@@ -88,11 +99,10 @@ class Scorer:
     def relative_scores(self, X: Floats) -> Floats:
         """Return log p_k f_k(x) up to a term common to the classes, (n_rows, n_classes)."""
         if self.partition is not None:
-            natural = self.parameters.natural
-            scores = self.density.relative_log_density(X, natural, self.partition)
+            scores = self.density.relative_log_density(X, self._natural, self.partition)
             scores += self.log_prior
         else:
-            scores = self.density.scores(X, self.parameters.natural)
+            scores = self.density.scores(X, self._natural)
             scores += self.parameters.offset
         return self.by_class(scores)
 
@@ -138,11 +148,10 @@ class Scorer:
 def held_out_scores(objective: TradeoffObjective, theta: Floats, rows: LabelledRows) -> Floats:
     """Return the class scores that a fit on other rows gives these rows."""
     density, parameters = objective.spread(theta)
-    partition = density.log_partition(parameters.natural)
     scorer = Scorer(
         density,
         parameters,
-        bool(np.isfinite(partition).all()),
+        density.log_partition(parameters.natural),
         objective.passes.n_classes // rows.n_classes,
     )
     return scorer.all_rows(rows.X, joint=False)
