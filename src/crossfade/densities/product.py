@@ -123,9 +123,7 @@ class Product(Density):
             part.spread(eta[:, s])
             for (part, _), s in zip(self.parts, self._statistics, strict=True)
         ]
-        return self._composed([part for part, _ in found]), _side_by_side(
-            [one for _, one in found]
-        )
+        return self._composed([part for part, _ in found]), _side_by_side([one for _, one in found])
 
     def gathered(self, eta: Floats) -> Floats:
         found, start = [], 0
