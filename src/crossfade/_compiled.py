@@ -141,8 +141,9 @@ def kernel(
     """Make a kernel of a function; where `when(*arguments)` is false, the twin is called.
 
     A signature has one letter for each argument: M matrix, V vector, I vector of int64, n int, x
-    float, b bool; M4 and V4 hold float32, I4 int32. Arrays marked "!" are overwritten: where they are not
-    aligned, C-ordered and of that dtype, the twin is used. Others are converted; None is empty.
+    float, b bool; M4 and V4 hold float32, I4 int32. Arrays marked "!" are overwritten: where they
+    are not aligned, C-ordered and of that dtype, the twin is used. Others are converted; None is
+    empty.
     """
     assert twin is not None or not signatures
     options = {"nogil": True, "error_model": "numpy", **options}

@@ -1,4 +1,4 @@
-"""Frequent words act together: their block stands for the Hessian, and steps take fewer products."""
+"""Frequent words act together: their block stands for the Hessian, and steps get cheaper."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from crossfade.tradeoff import preconditioner as module
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.passes import RowCurvature
+from crossfade.tradeoff.path import cold_start, minimise
 
 
 def documents(n: int, n_words: int, n_classes: int) -> tuple[scipy.sparse.csr_array, np.ndarray]:
