@@ -148,7 +148,7 @@ class Words(Density):
                 add_entries(counts.data, counts.indices, counts.indptr, own, given, sums[k])
 
         for_each_block(of_classes, n_classes, block_rows=1)
-        mass = np.bincount(codes, weights, n_classes)
+        mass = np.bincount(codes, weights, n_classes).astype(np.float64)
         return self._factor_counts(mass, sums), sums
 
     def bind(self, summary: Any) -> Bound:

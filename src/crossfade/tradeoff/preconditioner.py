@@ -144,7 +144,7 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
         inverses[:, each, each] += np.maximum(
             np.column_stack([rest[:, heavy], 1e-3 * mass]), 1e-8 * np.trace(block)
         )
-        inverses = np.linalg.inv(inverses)
+        inverses = np.asarray(np.linalg.inv(inverses), np.float64)
 
     def solve(v: Floats) -> Floats:
         weights, offsets, ties = objective.split(v)
