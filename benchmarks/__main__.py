@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import comparison, in_use, scale, selection, text
+from benchmarks import comparison, in_use, scale, selection, strangers, text
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
@@ -71,6 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.only.lower() in in_use.SETS_TITLE:
         say(in_use.SETS_TITLE)
         parts.append(in_use.sets_table(max(1, round(20 * share)), options.sets or in_use.SETS, say))
+    if options.only.lower() in strangers.TITLE:
+        say(strangers.TITLE)
+        sets = options.sets or strangers.SETS
+        parts.append(strangers.table(max(1, round(3 * share)), sets, say))
     if options.only.lower() in "stopping early":
         parts.append(comparison.stopping_table(max(20, round(500 * min(options.scale, 1.0)))))
     if options.only.lower() in text.TITLE:

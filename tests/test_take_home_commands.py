@@ -198,6 +198,28 @@ def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path,
     assert written[:, 3:].to_numpy().tolist() == adapted.predict_set(rows, 0.8).tolist()
 
 
+def test_predict_tells_strangers_and_rejects_them(model, table, tmp_path, capsys):
+    out, new = tmp_path / "p.csv", tmp_path / "new.csv"
+    rows = pl.read_csv(table)[:40]
+    number = next(name for name in rows.columns if rows[name].dtype.is_float())
+    far = pl.when(pl.int_range(pl.len()) < 3).then(1e5).otherwise(pl.col(number))
+    rows.with_columns(far.alias(number)).write_csv(new)
+    assert run("predict", model, new, "--outliers", "--reject", 0.02, "-o", out) == 0
+    err = capsys.readouterr().err
+    saved = load_model(model)
+    known = pl.read_csv(new).select(saved.schema.names)
+    written = pl.read_csv(out)
+    assert written.columns[-2:] == ["outlier_score", "outlier_p"]
+    np.testing.assert_allclose(written["outlier_score"], saved.estimator.outlier_score(known))
+    np.testing.assert_allclose(written["outlier_p"], saved.estimator.outlier_p_value(known))
+    assert written["prediction"].to_list() == saved.estimator.predict(known, reject=0.02).tolist()
+    assert written["prediction"][:3].to_list() == [None] * 3
+    n_rejected = written["prediction"].null_count()
+    assert f"{n_rejected} of 40 rows rejected, outlier_p at most 0.02\n" in err
+    assert run("predict", model, new, "--reject", 0, "-o", out) == 2
+    assert "--reject" in capsys.readouterr().err
+
+
 def test_what_a_model_cannot_be_asked_is_refused_and_nothing_written(
     model, table, tmp_path, capsys
 ):

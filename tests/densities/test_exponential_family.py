@@ -52,6 +52,24 @@ def test_each_factor_has_its_own_log_partition(name: str):
         assert_array_equal(others, np.zeros_like(others))
 
 
+@with_missing
+def test_pieces_of_the_surprise_sum_to_it_and_are_gone_with_their_cells(name: str):
+    bound, eta, X, _ = case(name)
+    density = bound.density
+    pieces, amounts = density.surprise(X, eta), density.amounts(X)
+    assert pieces.shape == (*amounts.shape, N_CLASSES)
+    complete = ~np.isnan(X).any(axis=1)
+    assert_allclose(
+        pieces.sum(axis=1)[complete], -density.log_density(X, eta)[complete], rtol=1e-9, atol=1e-9
+    )
+    assert_array_equal(pieces[amounts == 0.0], 0.0)
+    # Up to what rows with the same cells have in common, of incomplete rows as well.
+    gap = pieces.sum(axis=1) + density.log_density(X, eta)
+    for pattern in np.unique(np.isnan(X), axis=0):
+        same = gap[(np.isnan(X) == pattern).all(axis=1)]
+        assert_allclose(same, np.broadcast_to(same[0], same.shape), rtol=0, atol=1e-8)
+
+
 @every_density
 def test_hessian_is_the_derivative_of_the_mean(name: str):
     bound, eta, _, _ = case(name)

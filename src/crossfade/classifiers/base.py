@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
@@ -40,6 +41,7 @@ from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, survey
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
+from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.path import Points
 from crossfade.tradeoff.source_rows import SourceRows
@@ -206,11 +208,33 @@ class TradeoffClassifier(FittedViews, ABC):
             with self._renamed(rows, density):
                 fitted = fit_tradeoff(rows, density, float(self.tradeoff), options)
         self._set_fitted(replace(fitted, held_out=None))
+        if not isinstance(rows, SourceRows) or self.tradeoff != 1:  # of which no sample was drawn
+            self._joint = self._joint_rows(rows.at_hand, choices, options, numbers)
         self.__dict__.pop("n_passes_", None)
         if isinstance(rows, SourceRows):
             rows.close()
             self.n_passes_ = rows.n_passes
         return fitted.held_out
+
+    def _joint_rows(
+        self,
+        rows: LabelledRows,
+        choices: Sequence[ColumnChoice],
+        options: FitOptions,
+        groups: Integers | None,
+    ) -> JointRows:
+        """Return what the joint density of the table's own columns is found from."""
+        own, choices = self.n_features_in_, choices[: self.n_features_in_]
+        if self._derived is not None:
+            rows = replace(rows, X=np.ascontiguousarray(rows.X[:, :own]))
+        generative = clone(self)
+        generative.tradeoff, generative.classes_ = 1.0, self.classes_
+        densities = [generative._density(self.schema_, choices)]
+        if isinstance(self.tradeoff, str) and not densities[0].reads_words:
+            densities = generative._densities(self.schema_, choices)
+        learnt = () if self.schema_.sparse else ("categorical", "identifier", "text")
+        columns = [j for j, kind in enumerate(self.schema_.kinds) if kind in learnt]
+        return JointRows.of(rows, densities, options, columns, groups)
 
     def specify(self, columns: Columns, schema: Schema, classes: NDArray[Any]) -> Specification:
         """Return what is fitted to a table, for who fits it to parts of it; λ must be a number.
@@ -355,7 +379,8 @@ class TradeoffClassifier(FittedViews, ABC):
         for warning in fitted.warnings:
             warnings.warn(warning, stacklevel=4)
         self._fitted = fitted
-        self.__dict__.pop("class_shares_", None)  # of rows that an earlier fit was adapted to
+        for name in ("class_shares_", "_joint"):  # of other rows, of an earlier fit
+            self.__dict__.pop(name, None)
         self.density_ = fitted.density
         self.class_count_ = fitted.class_weights
         self.tradeoff_ = fitted.tradeoff

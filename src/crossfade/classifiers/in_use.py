@@ -1,4 +1,4 @@
-"""A fitted classifier where it is used: other class shares, prediction sets."""
+"""A fitted classifier where it is used: other class shares, prediction sets, strangers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats
@@ -15,12 +16,14 @@ from crossfade.classifiers.checks import class_shares
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
+from crossfade.table.cluster import part_by_part
+from crossfade.table.documents import indexable
 
 __all__ = ["InUse"]
 
 
 class InUse(ABC):
-    """Class shares that differ where the model is used, and prediction sets."""
+    """Class shares that differ where the model is used, prediction sets, and strangers."""
 
     classes_: NDArray[Any]
     class_shares_: ClassShares
@@ -47,6 +50,17 @@ class InUse(ABC):
     @abstractmethod
     def _left_out(self) -> HeldOut | DataError:
         """Return posteriors of rows by fits that did not see them, or why there are none."""
+
+    @abstractmethod
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row, shape (n_samples,)."""
+
+    @abstractmethod
+    def _strangeness(self, X: Any, *, p_values: bool, reject: float = 1.0) -> Floats:
+        """Return the outlier scores of rows, or their p-values, (n_samples,).
+
+        Refuses a `reject` that is below every p-value there can be.
+        """
 
     # -- what follows ----------------------------------------------------------------------------
 
@@ -193,3 +207,88 @@ class InUse(ABC):
         if isinstance(left_out, DataError):
             raise left_out
         return self.predict_proba(X) >= least_probabilities(left_out, coverage, by_class=by_class)
+
+    @part_by_part
+    def outlier_score(self, X: Any) -> Floats:
+        """Return how unlike the rows of fit each row is: -log Σ_k p_k f_k(x), in nats.
+
+        The densities f_k are those of the generative end (tradeoff 1), whatever λ the posterior
+        has: they describe the rows and nothing else. They are fitted to the rows of fit, of more
+        than 5,000 to so many drawn evenly, when they are first asked for. At tradeoff 1 and with no
+        more rows the score is :meth:`score_samples` with its sign changed.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            Missing cells are left out of the density: f_k is that of the row's other cells. A
+            category that fit has not seen counts as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The larger, the stranger. Rows with cells missing, or documents of different lengths,
+            are compared by :meth:`outlier_p_value`.
+
+        Raises
+        ------
+        DataError
+            If the columns cannot be used as given.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from crossfade import NaiveBayes
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NaiveBayes().fit(X, y)
+        >>> model.outlier_score([X[0], X[0] + 2]).round(1)
+        array([-0.7, 25.4])
+        """
+        return self._strangeness(X, p_values=False)
+
+    @part_by_part
+    def outlier_p_value(self, X: Any) -> Floats:
+        """Return the share of rows of fit that are no less strange, by fits without them.
+
+        Of fresh rows from where the rows of fit came from, 5 % have a p-value of .05 or less,
+        however wrong the densities are (conformal: Vovk, Gammerman & Shafer 2005): up to 1,000 rows
+        of fit are scored by fits of ten folds. With `groups` in fit these are folds of groups. A
+        model for other class shares weighs the rows by class.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            A row with missing cells is compared with the rows of fit without these cells (theirs
+            are drawn from other rows where missing), a document by how far each is from what is
+            usual for its number of words.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            From 1/(n + 1) for n rows to 1.
+
+        Raises
+        ------
+        DataError
+            If no row was held out (`partial_fit`, or rows read in parts with tradeoff 1).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from crossfade import NaiveBayes
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = NaiveBayes().fit(X, y)
+        >>> model.outlier_p_value([X[0], X[0] + 2]).round(3)
+        array([0.98 , 0.007])
+        >>> model.predict([X[0], X[0] + 2], reject=0.01)
+        array([0, None], dtype=object)
+        """
+        return self._strangeness(X, p_values=True)
+
+    def _rejecting(self, X: Any, reject: float) -> NDArray[Any]:
+        """Return the classes of rows, None where a row's p-value is not above `reject`."""
+        check_number("reject", reject, above=0.0, below=1.0, remedy="0.01 rejects one in a hundred")
+        kept = np.flatnonzero(self._strangeness(X, p_values=True, reject=reject) > reject)
+        found = np.full(_num_samples(X), None, dtype=object)
+        if kept.size:  # the others may be too strange to have probabilities
+            found[kept] = self.predict(_safe_indexing(indexable(X), kept))
+        return found

@@ -24,13 +24,14 @@ from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.inference import HeldOut
-from crossfade.table import Schema, read_features
+from crossfade.table import Schema, check_finite, read_features
 from crossfade.table.cluster import part_by_part
 from crossfade.table.decoding import decoded_table
 from crossfade.table.documents import block_of
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.criteria import decisions
 from crossfade.tradeoff.fitting import Fitted
+from crossfade.tradeoff.joint import JointDensity, JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters
 
@@ -58,6 +59,7 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
     _table_library: Any
     #: Columns behind the table's own, if any.
     _derived: DerivedColumns | None = None
+    _joint: JointRows | JointDensity | None = None
 
     @property
     def parameters_(self) -> Parameters:
@@ -76,7 +78,14 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
         state = super().__getstate__()
         if "_fitted" in state:
             state = state | {"_fitted": self._fitted.without_search()}
+        if isinstance(self._joint, JointRows):
+            state = state | {"_joint": self._joint.described}
         return state
+
+    def __copy__(self) -> Self:
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        return found
 
     # -- where the model is used -----------------------------------------------------------------
 
@@ -96,6 +105,45 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
             f"{getattr(self, 'tradeoff', None)!r}; choose the tradeoff, or calibrate the "
             "probabilities on rows of your own"
         )
+
+    def _strangeness(self, X: Any, *, p_values: bool, reject: float = 1.0) -> Floats:
+        check_is_fitted(self)
+        matrix, _ = read_features(self, X, reset=False, handle_unknown=self.handle_unknown)
+        joint = self._joint
+        if isinstance(joint, JointRows):
+            joint = joint.described
+        if joint is None:
+            if self.tradeoff_ != 1.0:
+                raise DataError(
+                    "outlier_score: expected a model that kept what rows look like, got one of an "
+                    "earlier version; fit it again"
+                )
+            joint = JointDensity(self._fitted, None)
+        data, shares = self._shares
+        if not p_values:
+            values = joint.scores(matrix, shares)
+        elif joint.usual is None:
+            raise DataError(
+                "outlier_p_value: expected rows that were held out, got a model that was fitted in "
+                "parts, or without two different rows of any class; fit it to a table in memory"
+            )
+        else:
+            ratio = np.divide(shares, data, out=np.ones_like(data), where=data > 0.0)
+            least = joint.usual.least(ratio)
+            if reject < least:
+                raise DataError(
+                    f"reject: expected at least {least:.2g}, the least p-value that a row can have "
+                    f"with {joint.usual.codes.size} rows held out, got {reject:g}; reject more, or "
+                    "fit to more rows"
+                )
+            values = joint.p_values(matrix, shares, ratio)
+        wrong = np.isnan(values)
+        if wrong.any():
+            if not joint.fitted.density.allows_missing and has_missing_cells(matrix):
+                raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
+            check_finite(matrix, self.schema_.names)
+            values[wrong] = np.inf  # farther than numbers can tell
+        return values
 
     # -- posteriors ------------------------------------------------------------------------------
 
@@ -145,11 +193,20 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
             return self._finite(self._fitted.posterior(matrix, log=True), matrix)
 
     @part_by_part
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,).
 
         With a cost matrix as `selection`, the class of least expected cost.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        reject : float, optional
+            Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
+            objects: of rows like those of fit, about this share does.
         """
+        if reject is not None:
+            return self._rejecting(X, reject)
         matrix = self._encoded(X)
         n, size = matrix.shape[0], max(1, _MOST_POSTERIORS // self.classes_.size)
         codes = [

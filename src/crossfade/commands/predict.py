@@ -39,6 +39,18 @@ def predict(
             help="Add a column per class: is it in a set that holds the true one so often?",
         ),
     ] = None,
+    outliers: Annotated[
+        bool,
+        typer.Option(
+            "--outliers", help="Add two columns: how unlike the rows of fit, and its p-value."
+        ),
+    ] = False,
+    reject: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P", help="Leave the prediction empty where the outlier p-value is at most P."
+        ),
+    ] = None,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
@@ -58,8 +70,11 @@ def predict(
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
     on stderr with 95 % intervals, and the probabilities follow. With --coverage 0.9 a column
     in_set(class) per class tells whether the class belongs to a set that holds the true class of 90
-    of 100 rows.
+    of 100 rows. With --outliers, outlier_score tells how unlike the rows of fit a row is, and
+    outlier_p which share of those is no less so; with --reject 0.01, rows with outlier_p of 0.01 or
+    less get no prediction.
     """
+    from crossfade._checks import check_number
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_writable, say
     from crossfade.errors import DataError
@@ -86,18 +101,37 @@ def predict(
         check_writable(out, "--out", *rows.files)
     if coverage is not None:
         _check_has(estimator, "--coverage", "predict_set")
+    if reject is not None:
+        check_number(
+            "--reject", reject, above=0.0, below=1.0, remedy="0.01 is one row in a hundred"
+        )
+    if outliers or reject is not None:
+        _check_has(estimator, "--outliers" if outliers else "--reject", "outlier_p_value")
     if adapt:
         estimator = _adapted(estimator, read())  # what is told of cells is told of one reading
-    n_rows = 0
+    n_rows = n_rejected = 0
     with _output(out) as write:
         for table, first in rows.batches():
             probabilities = estimator.predict_proba(table)
             decided = estimator.classes_[decisions(probabilities, estimator.selection)]
-            sets = None if coverage is None else estimator.predict_set(table, coverage)
-            write(labels.as_csv(decided, probabilities, sets, header=first == 1))
+            more: dict[str, Any] = {}
+            if coverage is not None:
+                more |= labels.by_class("in_set", estimator.predict_set(table, coverage))
+            if outliers:
+                more["outlier_score"] = estimator.outlier_score(table)
+                more["outlier_p"] = estimator.outlier_p_value(table)
+            rejected = None
+            if reject is not None:
+                rejected = [one is None for one in estimator.predict(table, reject=reject).tolist()]
+                n_rejected += sum(rejected)
+            write(labels.as_csv(decided, rejected, probabilities, more, header=first == 1))
             n_rows += len(decided)
     for note in [*rows.notes(), *labels.notes()]:
         say(f"note: {note}", stderr=True)
+    if reject is not None:
+        say(
+            f"{n_rejected:,} of {n_rows:,} rows rejected, outlier_p at most {reject:g}", stderr=True
+        )
     if out is not None:
         say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
 
@@ -153,22 +187,24 @@ class _Labels:
         self._formulas = [text for text in self._texts if _is_formula(text)]
         self._safe = safe
 
-    def as_csv(self, decided: Any, probabilities: Any, sets: Any, *, header: bool) -> bytes:
+    def by_class(self, name: str, values: Any) -> dict[str, Any]:
+        """Return columns of values by class, (n_rows, n_classes), with their names."""
+        pairs = zip(self._texts, values.T, strict=True)
+        return {f"{name}({text})": column for text, column in pairs}
+
+    def as_csv(
+        self, decided: Any, rejected: Any, probabilities: Any, more: Any, *, header: bool
+    ) -> bytes:
         import polars as pl
 
         predictions = pl.Series("prediction", [str(label) for label in decided.tolist()])
         if self._safe and self._formulas:
             predictions = predictions.replace({text: f"'{text}" for text in self._formulas})
-        columns = [
-            pl.Series(f"P({text})", column)
-            for text, column in zip(self._texts, probabilities.T, strict=True)
-        ]
-        if sets is not None:
-            columns += [
-                pl.Series(f"in_set({text})", column)
-                for text, column in zip(self._texts, sets.T, strict=True)
-            ]
-        return pl.DataFrame([predictions, *columns]).write_csv(include_header=header).encode()
+        if rejected is not None:
+            predictions = predictions.set(pl.Series(rejected), None)
+        columns = {**self.by_class("P", probabilities), **more}
+        table = pl.DataFrame([predictions, *(pl.Series(*column) for column in columns.items())])
+        return table.write_csv(include_header=header).encode()
 
     def notes(self) -> list[str]:
         if self._safe or not self._formulas:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
@@ -448,6 +449,33 @@ class Density(ABC):
         # A product with ones: NumPy's sum over few columns takes ten times as long.
         values += self.log_base_measure(X) @ np.ones((self.n_factors, 1))
         return values
+
+    def amounts(self, X: Floats) -> Floats:
+        """Return how much a row has of each piece of :meth:`surprise`, (n_rows, n_pieces).
+
+        1, 0 where it is missing; of a document, its words.
+        """
+        left_out = self.left_out(X)
+        return np.ones((X.shape[0], self.n_factors)) if left_out is None else 1.0 - left_out
+
+    def surprise(self, X: Floats, eta: Floats) -> Floats:
+        """Return -log f(x_i; η_k) in pieces, (n_rows, n_pieces, n_classes), here the factors.
+
+        A piece is zero where it is missing. Of complete rows the pieces' sum is exactly that; of
+        others it is up to a term that is the same for all rows with the same cells.
+        """
+        if self.n_factors == 1:
+            return -self.log_density(X, eta)[:, None]
+        if self.forms_statistics:
+            statistics, p = self.sufficient_statistics(X), self.n_statistics
+            to_factors = scipy.sparse.csr_array(
+                (np.ones(p), (self.factors, np.arange(p))), shape=(self.n_factors, p)
+            )
+            scores = np.stack([(to_factors @ (statistics * one).T).T for one in eta], axis=2)
+        else:
+            scores = self.scores_by_column(X, eta)
+        scores -= self.amounts(X)[:, :, None] * self.log_partition(eta).T
+        return -scores - self.log_base_measure(X)[:, :, None]
 
 
 def refuse(X: Floats, wrong: NDArray[np.bool_], *, expected: str, remedy: str) -> None:

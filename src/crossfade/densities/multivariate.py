@@ -467,6 +467,32 @@ class MultivariateGaussian(Density):
                 values[rows, k] = -0.5 * (away**2).sum(axis=0) - np.log(np.diagonal(root)).sum()
         return values
 
+    def amounts(self, X: Floats) -> Floats:
+        return (~np.isnan(X)).astype(np.float64)
+
+    def surprise(self, X: Floats, eta: Floats) -> Floats:
+        """Return -log f in pieces, here half the squares of columns, each after those before it.
+
+        What the covariance adds is shared out equally: at its mean, a row without some cells
+        surprises by the share of cells that it has.
+        """
+        z = (X - self._location) * self._inverse_scale
+        m, C, active = self.standard_moments(eta)
+        found = np.zeros((*X.shape, eta.shape[0]))
+        d = max(np.count_nonzero(active), 1)
+        units = np.log(self._scale[active]).sum() / d + 0.5 * np.log(2.0 * np.pi)
+        complete = np.flatnonzero(~np.isnan(X).any(axis=1))
+        for gone, rows in [(np.zeros(X.shape[1], dtype=bool), complete), *missing_patterns(X)]:
+            here = np.flatnonzero(~gone & active)
+            for k in range(eta.shape[0]):
+                root = np.linalg.cholesky(C[k][np.ix_(here, here)])
+                away = np.linalg.solve(root, (z[rows][:, here] - m[k, here]).T).T
+                found[rows[:, None], here, k] = 0.5 * away**2 + units
+        for k in range(eta.shape[0]):
+            whole = np.linalg.slogdet(C[k][np.ix_(active, active)])[1] / 2.0 / d
+            found[:, active, k] += whole * ~np.isnan(X[:, active])
+        return found
+
     def log_partition(self, eta: Floats) -> Floats:
         eta = self._filled(eta, self._standard_natural)
         with np.errstate(all="ignore"):

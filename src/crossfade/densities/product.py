@@ -362,6 +362,18 @@ class Product(Density):
             first += part.n_factors
         return values
 
+    def amounts(self, X: Floats) -> Floats:
+        return np.hstack([p.amounts(self._columns_of(X, c)) for p, c in self.parts])
+
+    def surprise(self, X: Floats, eta: Floats) -> Floats:
+        return np.concatenate(
+            [
+                part.surprise(self._columns_of(X, columns), eta[:, s])
+                for (part, columns), s in zip(self.parts, self._statistics, strict=True)
+            ],
+            axis=1,
+        )
+
     def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
         shares = np.empty((*X.shape, eta.shape[0]))
         for (part, columns), s in zip(self.parts, self._statistics, strict=True):

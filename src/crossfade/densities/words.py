@@ -377,6 +377,10 @@ class Multinomial(Words):
         inner = scipy.sparse.csr_array((gammaln(counts.data + 1.0), counts.indices, counts.indptr))
         return (gammaln(np.asarray(counts.sum(axis=1)) + 1.0) - inner.sum(axis=1))[:, None]
 
+    def surprise(self, X: Any, eta: Floats) -> Floats:
+        """Return -log of the probability of the words in their order: a sum over words."""
+        return -self.relative_log_density(X, eta)[:, None]
+
     def mean(self, eta: Floats) -> Floats:
         return self._shares(eta)
 

@@ -1,4 +1,4 @@
-"""What probabilities allow to be said of rows to come: class shares and prediction sets."""
+"""What probabilities allow to be said of rows to come: class shares, prediction sets, strangers."""
 
 from crossfade.inference.held_out import HeldOut
 from crossfade.inference.shares import ClassShares, estimate_shares

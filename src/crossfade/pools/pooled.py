@@ -20,6 +20,7 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.explanation import Explanation
 from crossfade.classifiers.in_use import InUse
+from crossfade.classifiers.views import FittedViews
 from crossfade.errors import DataError, LeftOutWarning
 from crossfade.inference import HeldOut
 from crossfade.pools.explanation import explain_pool, shuffled_cells
@@ -484,6 +485,22 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
             "these rows; give more rows of each class, or other splits"
         )
 
+    def _strangeness(self, X: Any, *, p_values: bool, reject: float = 1.0) -> Floats:
+        """Return those of the member with densities that has most weight."""
+        check_is_fitted(self)
+        members = zip(self.member_names_, self.estimators_, strict=True)
+        densities = {name: model for name, model in members if isinstance(model, FittedViews)}
+        if not densities:
+            raise DataError(
+                "estimators: expected a NaiveBayes or a GaussianDiscriminant among the members, "
+                "whose densities tell how unlike others a row is, got none; add one"
+            )
+        described = densities[max(densities, key=self.weights_.__getitem__)]
+        shares = self.class_prior_ * np.isin(self.classes_, described.classes_)
+        if not np.allclose(self.class_prior_, self._row_shares, rtol=1e-12, atol=0.0):
+            described = described._for_shares(shares[shares > 0.0] / shares.sum())
+        return described._strangeness(X, p_values=p_values, reject=reject)
+
     def explain(self, X: Any) -> Explanation:
         """Return what members and columns add to the log-odds, as :func:`crossfade.explain`.
 
@@ -517,8 +534,18 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         scores = self._scores(X)
         return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,)."""
+    def predict(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        reject : float, optional
+            Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
+            objects.
+        """
+        if reject is not None:
+            return self._rejecting(X, reject)
         check_is_fitted(self)
         return self.classes_[self._scores(X).argmax(axis=1)]
 

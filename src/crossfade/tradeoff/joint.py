@@ -1,0 +1,232 @@
+"""What rows look like, whatever their classes: the joint density at the generative end.
+
+Where a model's λ is small its densities serve its posterior. Whether a row is like the rows of fit
+is a question for densities alone, so it is put to the fit at λ = 1, which is in closed form. So
+are the fits of folds, by which each row's own part is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import for_each_block
+from crossfade.densities.base import Density
+from crossfade.inference.strangers import Usual, total_surprise
+from crossfade.optim.newton import sample_rows
+from crossfade.table.documents import MixedRows, block_of
+from crossfade.table.read import has_missing_cells
+from crossfade.tradeoff.fitting import FitOptions, Fitted, fit_tradeoff
+from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.labelled_rows import LabelledRows
+
+__all__ = ["JointDensity", "JointRows"]
+
+#: Most rows that are described, and fewest of each class among them.
+_MOST_ROWS, _FEWEST_OF_A_CLASS = 5_000, 50
+
+#: Most rows whose surprise is kept, most cells of them, and the rows that are kept in any case.
+_MOST_KEPT, _MOST_CELLS, _FEWEST_KEPT = 1_000, 500_000, 200
+
+#: Folds, folds of documents (each of which has words of its own), and folds of slow fits.
+_N_FOLDS, _N_FOLDS_WORDS, _N_FOLDS_SLOW = 10, 20, 5
+
+
+@dataclass(frozen=True)
+class JointDensity:
+    """Densities of the classes, and how surprising rows usually are to them.
+
+    `usual`: None where no row was held out.
+    """
+
+    fitted: Fitted
+    usual: Usual | None
+
+    def scores(self, X: Floats, shares: Floats) -> Floats:
+        """Return -log Σ_k p_k f_k(x), shape (n_rows,)."""
+        found = np.empty(X.shape[0])
+        density, natural = self.fitted.density, self.fitted.parameters.natural
+
+        def block(rows: slice) -> None:
+            surprise = -density.log_density(block_of(X, rows), natural)
+            found[rows] = total_surprise(_by_class(self.fitted, surprise), shares)
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            for_each_block(block, X.shape[0])
+        return found
+
+    def p_values(self, X: Floats, shares: Floats, ratio: Floats) -> Floats:
+        """Return the share of usual rows that are no less surprising, (n_rows,)."""
+        assert self.usual is not None
+        usual = self.usual
+        if not usual.of_words.any() and not has_missing_cells(X):
+            return usual.p_values(self.scores(X, shares), None, shares, ratio)
+        found = np.empty(X.shape[0])
+        gone = np.empty((X.shape[0], usual.length.size), dtype=bool)
+
+        def block(rows: slice) -> None:
+            part = block_of(X, rows)
+            surprise, pieces, amounts = _pieces(self.fitted, part)
+            found[rows] = total_surprise(surprise, shares) + usual.evened(pieces, amounts)
+            gone[rows] = (amounts == 0.0) & ~usual.of_words
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            for_each_block(block, X.shape[0])
+        return usual.p_values(found, gone, shares, ratio)
+
+
+@dataclass(frozen=True)
+class JointRows:
+    """Rows whose joint density is found when it is first asked for.
+
+    `densities`: What it is chosen among, by the density of rows out of fold.
+    `learnt`: Columns whose categories, or words, were learnt from the rows.
+    """
+
+    rows: LabelledRows
+    densities: Sequence[Density]
+    options: FitOptions
+    learnt: Sequence[int] = ()
+    groups: Integers | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rows: LabelledRows,
+        densities: Sequence[Density],
+        options: FitOptions,
+        learnt: Sequence[int] = (),
+        groups: Integers | None = None,
+    ) -> JointRows:
+        """Return a copy of the rows; of many an evenly drawn part, by class."""
+        n, most = rows.n_samples, _MOST_ROWS
+        index, each = np.arange(n), np.ones(rows.n_classes)
+        if n > most:
+            sizes = np.bincount(rows.codes, minlength=rows.n_classes)
+            kept = []
+            for code in range(rows.n_classes):
+                own = np.flatnonzero(rows.codes == code)
+                share = min(1.0, max(most / n, _FEWEST_OF_A_CLASS / max(own.size, 1)))
+                kept.append(own[sample_rows(own.size, share)])
+                each[code] = sizes[code] / max(kept[-1].size, 1)
+            index = np.sort(np.concatenate(kept))
+        some = rows.take(index)
+        if n > most:
+            weights = np.ones(index.size) if some.weights is None else some.weights
+            some = replace(some, weights=weights * (each / each.min())[some.codes])
+        own_groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
+        return cls(some, densities, options, learnt, own_groups)
+
+    @cached_property
+    def described(self) -> JointDensity:
+        """The joint density of these rows."""
+        n_folds = _N_FOLDS_WORDS if self.densities[0].reads_words else _N_FOLDS
+        n_folds = _N_FOLDS_SLOW if self.options.n_components > 1 else n_folds
+        fold = folds(self.rows, n_folds, self.groups)
+        held = np.flatnonzero(fold >= 0)
+        most = max(_FEWEST_KEPT, min(_MOST_KEPT, _MOST_CELLS // max(self.rows.X.shape[1], 1)))
+        held = held[np.linspace(0, held.size - 1, min(held.size, most)).astype(np.int64)]
+        density = self.densities[0]
+        if len(self.densities) > 1 and held.size:
+            some = held[fold[held] == fold[held[0]]]
+            losses = [self._surprise_of(one, fold, some) for one in self.densities]
+            density = self.densities[int(np.argmin(losses))]
+        fitted = self._fit(density, self.rows)
+        if not held.size:
+            return JointDensity(fitted, None)
+        return JointDensity(fitted, self._usual(density, fitted, fold, held))
+
+    def _fit(self, density: Density, rows: LabelledRows) -> Fitted:
+        return replace(fit_tradeoff(rows, density, 1.0, self.options), sums=None, warnings=())
+
+    def _without(
+        self, density: Density, fold: Integers, held: Integers
+    ) -> tuple[Fitted, LabelledRows]:
+        """Return a fit without the fold of some rows, and these rows as they are new to it."""
+        train = self.rows.take(np.flatnonzero(fold != fold[held[0]]))
+        train, test = _learnt_from(train, self.rows.take(held), self.learnt)
+        return self._fit(density, train), test
+
+    def _surprise_of(self, density: Density, fold: Integers, held: Integers) -> float:
+        """Return the mean surprise of rows of one fold."""
+        fitted, test = self._without(density, fold, held)
+        surprise = -fitted.density.log_density(test.block(slice(None)), fitted.parameters.natural)
+        own = total_surprise(_by_class(fitted, surprise), fitted.shares)
+        return float(np.average(own, weights=test.weights))
+
+    def _usual(self, density: Density, whole: Fitted, fold: Integers, held: Integers) -> Usual:
+        """Return the surprise of held-out rows by the fits of their folds."""
+        rows = self.rows.take(held)
+        found: list[tuple[Integers, tuple[Floats, Floats, Floats]]] = []
+        for number in np.unique(fold[held]):
+            own = np.flatnonzero(fold[held] == number)
+            fitted, test = self._without(density, fold, held[own])
+            found.append((own, _pieces(fitted, test.block(slice(None)))))
+        place = np.argsort(np.concatenate([own for own, _ in found]))
+        surprise, pieces, amounts = (
+            np.concatenate([one[part] for _, one in found])[place] for part in range(3)
+        )
+        of_words = np.zeros(pieces.shape[1], dtype=bool)
+        if whole.density.per_word:
+            of_words = whole.density.word_factors
+        weights = np.ones(held.size) if rows.weights is None else rows.weights
+        return Usual.of(surprise, pieces, amounts, of_words, rows.codes, weights)
+
+
+def _learnt_from(
+    train: LabelledRows, test: LabelledRows, learnt: Sequence[int]
+) -> tuple[LabelledRows, LabelledRows]:
+    """Return both without the words, and without the categories, that training rows do not have.
+
+    A model does not know them, and rows that come later are read without them.
+    """
+    if not learnt:
+        return train, test
+    words = [dict(rows.X.words) if isinstance(rows.X, MixedRows) else {} for rows in (train, test)]
+    numbers = np.array(test.X.numbers if isinstance(test.X, MixedRows) else test.X, dtype=float)
+    seen = train.X.numbers if isinstance(train.X, MixedRows) else train.X
+    for column in learnt:
+        if column in words[0]:
+            used = np.flatnonzero(words[0][column].sum(axis=0))
+            for each in words:
+                each[column] = each[column][:, used]
+        else:
+            numbers[~np.isin(numbers[:, column], seen[:, column]), column] = np.nan
+    if not words[0]:
+        return train, replace(test, X=numbers)
+    return (
+        replace(train, X=MixedRows(train.X.numbers, words[0])),
+        replace(test, X=MixedRows(numbers, words[1])),
+    )
+
+
+def _pieces(fitted: Fitted, part: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return -log f_k of classes, and in pieces by the posterior, and how much there is of each.
+
+    With τ the posterior, -log Σ_k p_k f_k is Σ_k τ_k (-log f_k), which has pieces, and a part of
+    τ and p alone.
+
+    Shapes: (n_rows, n_classes); (n_rows, n_pieces), the same.
+    """
+    each = fitted.density.surprise(part, fitted.parameters.natural)
+    total = each.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        joint = fitted.scorer.log_prior - total
+    posterior = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
+    pieces = np.einsum("nqk,nk->nq", each, posterior)
+    return _by_class(fitted, total), pieces, fitted.density.amounts(part)
+
+
+def _by_class(fitted: Fitted, surprise: Floats) -> Floats:
+    """Return -log f_k of classes from that of their components, (n_rows, n_classes)."""
+    if fitted.n_components == 1:
+        return surprise
+    log_prior = fitted.scorer.log_prior.reshape(-1, fitted.n_components)
+    shares = log_prior - np.logaddexp.reduce(log_prior, axis=1)[:, None]
+    by_component = surprise.reshape(len(surprise), *shares.shape)
+    found: Floats = -np.logaddexp.reduce(shares - by_component, axis=2)
+    return found
