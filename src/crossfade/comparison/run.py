@@ -26,12 +26,13 @@ from crossfade.comparison.results import (
 from crossfade.comparison.standings import Settings, Standings, lambda_of, n_chosen
 from crossfade.comparison.stopping import FEWEST_SPLITS, TimeOver, needed_splits, time_limit
 from crossfade.errors import DataError
+from crossfade.evaluation.crossing import SLOPE_SIZES
 from crossfade.evaluation.evaluation import Counts, Evaluation, Evaluator, Failure
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.scores import METRICS
 from crossfade.evaluation.splits import Split, curve_sizes
-from crossfade.evaluation.tracing import KnownEnd, row_tracers
+from crossfade.evaluation.tracing import KnownEnd, LastSizes, row_tracers
 from crossfade.evidence.details import Details
 from crossfade.processes import work_as_chosen
 
@@ -40,7 +41,7 @@ __all__ = ["Run", "Settings"]
 #: The learning curve is a summary; so many splits are enough for it, and fewer where the best
 #: model's tradeoff is chosen anew at every size.
 _CURVE_SPLITS: Final = 20
-_CURVE_SPLITS_CHOOSING: Final = 4
+_CURVE_SPLITS_CHOOSING: Final = 6
 
 #: Share of a time limit that the table may take; the rest is for what comes after it.
 _TABLE_SHARE: Final = 0.75
@@ -268,6 +269,10 @@ class Run(Standings):
             models |= self._ends(family)
         sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
         tracers = row_tracers(models, self.problem.table, self.settings.random_state)
+        if best not in (() if family is None else self._ends(family)):
+            # What more rows promise is read from the last sizes; a fit at each size takes long.
+            # The very last is known from the table.
+            tracers[best] = LastSizes(tracers[best], SLOPE_SIZES - 1)
         for name in tracers:
             if name in self._fitted():
                 scores = self._scores(name)

@@ -12,13 +12,13 @@ from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import Estimate, estimate
 
-__all__ = ["Crossing", "find_crossing", "gain_per_doubling"]
+__all__ = ["SLOPE_SIZES", "Crossing", "find_crossing", "gain_per_doubling"]
 
 #: Splits drawn with replacement for the interval of a crossing.
 _RESAMPLES = 2000
 
 #: The end of the curve from which its slope is read: this many of the largest sizes.
-_SLOPE_SIZES = 3
+SLOPE_SIZES = 3
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def gain_per_doubling(
     """
     if len(sizes) < 2:
         return None
-    x = np.log2(np.asarray(sizes[-_SLOPE_SIZES:], dtype=np.float64))
+    x = np.log2(np.asarray(sizes[-SLOPE_SIZES:], dtype=np.float64))
     x -= x.mean()
-    slopes = scores[:, -_SLOPE_SIZES:] @ x / (x @ x)
+    slopes = scores[:, -SLOPE_SIZES:] @ x / (x @ x)
     return estimate(slopes, test_to_train)

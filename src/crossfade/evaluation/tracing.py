@@ -27,6 +27,7 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 __all__ = [
     "FittedCurve",
     "KnownEnd",
+    "LastSizes",
     "NestedCurve",
     "Tracer",
     "row_tracers",
@@ -171,6 +172,24 @@ class NestedCurve:
         classes = self._evaluator.classes
         weights = check_weights(None, index.size, self._class_weight, codes, classes)
         return LabelledRows(self._matrix[index], codes, weights, classes.size)
+
+
+class LastSizes:
+    """A curve at its largest sizes only: `number` of them."""
+
+    def __init__(self, tracer: Tracer, number: int) -> None:
+        self._tracer, self._number = tracer, number
+
+    @property
+    def compiled(self) -> bool:
+        return self._tracer.compiled
+
+    def trace(self, split: Split, sizes: Integers) -> Floats:
+        number = min(self._number, sizes.size)
+        scores = np.full((sizes.size, len(METRICS)), np.nan)
+        if number:
+            scores[-number:] = self._tracer.trace(split, sizes[-number:])
+        return scores
 
 
 class KnownEnd:
