@@ -23,6 +23,7 @@ from sklearn.utils.validation import _num_samples
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import single_threaded_blas
 from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
 from crossfade.classifiers.checks import check_tradeoff, prior_shift
 from crossfade.classifiers.interactions import Derived, DerivedColumns
@@ -163,7 +164,8 @@ class TradeoffClassifier(FittedViews, ABC):
         ConvergenceWarning
             If the solver stopped before its tolerance.
         """
-        self._fit(X, y, sample_weight, groups)
+        with single_threaded_blas():  # its threads would wait for each other over small products
+            self._fit(X, y, sample_weight, groups)
         return self
 
     @whole_or_not_at_all
@@ -176,7 +178,8 @@ class TradeoffClassifier(FittedViews, ABC):
 
         Shapes: fold (n_samples,), -1 for rows never held out; → (n_samples, n_classes).
         """
-        return self._fit(X, y, sample_weight, groups, fold)
+        with single_threaded_blas():
+            return self._fit(X, y, sample_weight, groups, fold)
 
     def _fit(
         self,
