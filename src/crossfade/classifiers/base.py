@@ -142,8 +142,8 @@ class TradeoffClassifier(FittedViews, ABC):
             parts the name of a column, which is then no feature.
         groups : array-like of shape (n_samples,), optional
             Rows that belong together (one patient's visits): the choice of "auto" and "best" then
-            leaves out whole groups. Without a part in the fit itself. For rows in parts the name of
-            a column.
+            leaves out whole groups, and standard errors sum over each. Without a part in the fit
+            itself. For rows in parts the name of a column.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class TradeoffClassifier(FittedViews, ABC):
         else:
             density = self._density(schema, choices)
             with self._renamed(rows, density):
-                fitted = fit_tradeoff(rows, density, float(self.tradeoff), options)
+                fitted = fit_tradeoff(rows, density, float(self.tradeoff), options, groups=numbers)
         self._set_fitted(replace(fitted, held_out=None))
         if not isinstance(rows, SourceRows) or self.tradeoff != 1:  # of which no sample was drawn
             self._joint = self._joint_rows(rows.at_hand, choices, options, numbers)
@@ -276,7 +276,8 @@ class TradeoffClassifier(FittedViews, ABC):
         self._table_library = table_library(X)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        plain = LabelledRows(matrix, codes, weights, self.classes_.size)
+        factors = None if self.class_weight is None else _by_class(weights, given, codes)
+        plain = LabelledRows(matrix, codes, weights, self.classes_.size, class_factors=factors)
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
         self._set_choices(choices[: schema.n_features])
@@ -406,3 +407,12 @@ class TradeoffClassifier(FittedViews, ABC):
         if not density.allows_missing and has_missing_cells(rows.X):
             return self._missing_cells(rows)
         return error.renamed(self.schema_.names)
+
+
+def _by_class(weights: Floats | None, given: Floats | None, codes: Integers) -> Floats | None:
+    """Return what each class's rows are weighed with besides their own weights, (n_classes,)."""
+    if weights is None:
+        return None
+    first = np.unique(codes, return_index=True)[1]
+    own: Floats = weights[first] if given is None else weights[first] / given[first]
+    return own

@@ -6,7 +6,7 @@ Everything follows from the two numeric seams of :class:`~crossfade.tradeoff.sco
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.interactions import DerivedColumns
+from crossfade.classifiers.standard_errors import StandardErrors
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.inference import HeldOut
@@ -41,7 +42,7 @@ __all__ = ["FittedViews"]
 _MOST_POSTERIORS = 16_000_000
 
 
-class FittedViews(InUse, ClassifierMixin, BaseEstimator):
+class FittedViews(StandardErrors, InUse, ClassifierMixin, BaseEstimator):
     """Predictions, densities, samples and the linear view of a fitted classifier."""
 
     handle_unknown: Literal["ignore", "error"]
@@ -160,8 +161,15 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
             refuse_cells(values, matrix[:, : self.n_features_in_], self.schema_.names)
         return values
 
-    @part_by_part
-    def predict_proba(self, X: Any) -> Floats:
+    @overload
+    def predict_proba(self, X: Any, *, interval: None = None) -> Floats: ...
+
+    @overload
+    def predict_proba(self, X: Any, *, interval: float) -> tuple[Floats, Floats, Floats]: ...
+
+    def predict_proba(
+        self, X: Any, *, interval: float | None = None
+    ) -> Floats | tuple[Floats, Floats, Floats]:
         """Return the posterior probability of each class.
 
         Where `tradeoff="auto"` pooled several fits, it is the pool's: proportional to the class
@@ -172,13 +180,31 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
         X : data frame or array-like of shape (n_samples, n_features)
             Missing cells are left out of the product; a row without any cell gets the prior.
             Files opened by :func:`crossfade.io.scan` are read some rows at a time.
+        interval : float, optional
+            Coverage of an interval for each probability, such as .95: how much it could have
+            differed by chance in the rows of fit. By the standard errors of :meth:`summary` and the
+            delta method on the logit scale.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
             Columns in the order of ``classes_``. A lazy dask array for a Dask collection, as of
-            every method that returns something for each row.
+            every method that returns something for each row. With `interval` three of them:
+            probabilities, lower and upper limits. Limits are NaN for rows with missing cells where
+            their probabilities follow from more than the coefficients: at tradeoff 0, of a pool
+            with such a member, and of a joint Gaussian.
+
+        Raises
+        ------
+        DataError
+            If there are no standard errors for `interval`; see :meth:`summary`.
         """
+        if interval is not None:
+            return self._with_interval(X, interval)
+        return self._probabilities(X)
+
+    @part_by_part
+    def _probabilities(self, X: Any) -> Floats:
         return self._posterior(self._encoded(X))
 
     def _posterior(self, matrix: NDArray[Any]) -> Floats:
@@ -188,7 +214,9 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
     @part_by_part
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
-        matrix = self._encoded(X)
+        return self._log_posterior(self._encoded(X))
+
+    def _log_posterior(self, matrix: NDArray[Any]) -> Floats:
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix, log=True), matrix)
 
@@ -362,14 +390,21 @@ class FittedViews(InUse, ClassifierMixin, BaseEstimator):
                 f"coef_: expected components=1, got {components}; the log-odds of mixtures are "
                 "not linear in any statistics"
             )
+        if self.classes_.size == 2:
+            return self._log_odds_linear(0)
+        return self._log_odds_linear(None)
+
+    def _log_odds_linear(self, reference: int | None) -> tuple[Floats, Floats]:
+        """Return coefficients and intercepts of the other classes, or of all, centred."""
         free = ~self.density_.tied
         scorer = self._fitted.scorer
         eta = scorer.scale * scorer.parameters.natural[:, free]
         offset = scorer.scale * scorer.parameters.offset + scorer.base
-        if self.classes_.size == 2:
-            eta, offset = eta[1:] - eta[:1], offset[1:] - offset[:1]
-        else:
+        if reference is None:
             eta, offset = eta - eta.mean(axis=0), offset - offset.mean()
+        else:
+            eta = np.delete(eta - eta[reference], reference, axis=0)
+            offset = np.delete(offset - offset[reference], reference)
         coefficients, constant = self.density_.column_units_coefficients(eta)
         return coefficients, offset + constant
 

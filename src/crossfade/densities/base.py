@@ -18,8 +18,9 @@ product. The statistics of a left-out factor are zero.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -29,7 +30,23 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DomainError, NotADensityError
 from crossfade.table.documents import MixedRows
 
-__all__ = ["Bound", "Density", "Floats", "Integers", "not_a_density", "reference_rows", "refuse"]
+__all__ = [
+    "Bound",
+    "Density",
+    "Floats",
+    "Integers",
+    "Term",
+    "not_a_density",
+    "reference_rows",
+    "refuse",
+]
+
+
+class Term(NamedTuple):
+    """A statistic in words, and the columns that it is of."""
+
+    name: str
+    columns: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -187,6 +204,16 @@ class Density(ABC):
     @abstractmethod
     def bind(self, summary: Any) -> Bound:
         """Return the bound density with counts, sums, prior and standardisation."""
+
+    def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats] | None:
+        """Return the prior's counts and sums where they are a share of the rows, else None.
+
+        Override where :meth:`bind` gives pseudo-rows in proportion to rows: standard errors then
+        count what a row adds to them.
+
+        Shapes: counts (n_classes, n_factors); sums (n_classes, n_statistics).
+        """
+        return None
 
     # -- the exponential family (bound densities) ------------------------------------------------
 
@@ -364,6 +391,18 @@ class Density(ABC):
             What the change of units adds.
         """
         return eta, np.zeros(eta.shape[0])
+
+    def terms(self, names: Sequence[str], levels: Sequence[Sequence[Any] | None]) -> list[Term]:
+        """Return what :meth:`column_units_statistics` are, in words, and of which columns.
+
+        Override where a statistic is not simply a column.
+
+        Shapes: names, levels (n_features,), levels being a column's categories.
+        """
+        n_terms = self.column_units_coefficients(np.zeros((1, int((~self.tied).sum()))))[0].size
+        if n_terms == self.n_features:
+            return [Term(name, (j,)) for j, name in enumerate(names)]
+        return [Term(f"statistic {t + 1}", tuple(range(self.n_features))) for t in range(n_terms)]
 
     # -- derived ---------------------------------------------------------------------------------
 

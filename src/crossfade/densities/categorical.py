@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.densities.base import Bound, Density, refuse
+from crossfade.densities.base import Bound, Density, Term, refuse
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.univariate import safe_mean
 from crossfade.errors import DataError
@@ -351,6 +351,16 @@ class Categorical(Density):
         return drawn
 
     # -- where rows meet parameters --------------------------------------------------------------
+
+    def terms(self, names: Sequence[str], levels: Sequence[Any]) -> list[Term]:
+        known = [
+            one if one is not None and len(one) == n else range(n)
+            for one, n in zip(levels, self.levels, strict=True)
+        ]
+        every = [
+            Term(f"{names[j]} = {level}", (j,)) for j, own in enumerate(known) for level in own
+        ]
+        return [every[place] for place in self._kept]
 
     def by_level(self, eta: Floats) -> Floats:
         """Return η by level, (n_levels + 1, n_classes); the last row, for missing cells, is 0."""

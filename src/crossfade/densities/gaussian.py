@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
-from crossfade.densities.base import Bound
+from crossfade.densities.base import Bound, Term
 from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.kernels import grouped_moments, quadratic_scores
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
@@ -210,6 +211,15 @@ class Gaussian(Univariate):
     def column_units_statistics(self, X: Floats) -> Floats:
         x = np.where(np.isnan(X), 0.0, X)
         return x if self.shared_variance else np.hstack([x, x * x])
+
+    def terms(self, names: Sequence[str], levels: Sequence[Any]) -> list[Term]:
+        linear = [Term(self._term_name(name), (j,)) for j, name in enumerate(names)]
+        if self.shared_variance:
+            return linear
+        return linear + [Term(f"{name}²", columns) for name, columns in linear]
+
+    def _term_name(self, name: str) -> str:
+        return name
 
     def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
         d, inverse, location = self.n_features, self._inverse_scale, self._location

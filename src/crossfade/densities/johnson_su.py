@@ -100,6 +100,9 @@ class JohnsonSU(Gaussian):
     def column_units_statistics(self, X: Floats) -> Floats:
         return super().column_units_statistics(self.stretched(X))
 
+    def _term_name(self, name: str) -> str:
+        return f"asinh({name})"
+
     def standardised(self, X: Floats) -> Floats:
         return super().standardised(self.stretched(X))
 

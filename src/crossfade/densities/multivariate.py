@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
-from crossfade.densities.base import Bound, Density, not_a_density, refuse
+from crossfade.densities.base import Bound, Density, Term, not_a_density, refuse
 from crossfade.densities.covariance import STRUCTURES, PowerSums, Structure
 from crossfade.densities.filling import (
     class_free_moments,
@@ -333,6 +333,15 @@ class MultivariateGaussian(Density):
         squares = self._structure.mean_squares(totals, offset, self._inverse_scale)
         return statistic_scales(squares, mean)
 
+    def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats] | None:
+        if not self.shrinkage and not self.pooling:
+            return None
+        n = counts[:, 0]
+        if self.shared:
+            mean = sums[:, self.n_features :].sum(axis=0) / n.sum()
+            sums = np.hstack([sums[:, : self.n_features], n[:, None] * mean])
+        return self._prior(n, sums)
+
     def _prior(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
         """Return pseudo-counts and pseudo-sums of shrinkage and of what singularity needs."""
         structure = self._structure
@@ -588,6 +597,19 @@ class MultivariateGaussian(Density):
 
     def column_units_statistics(self, X: Floats) -> Floats:
         return X if self.shared else np.hstack([X, self._unscaled.statistics(X)])
+
+    def terms(self, names: Sequence[str], levels: Sequence[Any]) -> list[Term]:
+        linear = [Term(name, (j,)) for j, name in enumerate(names)]
+        if self.shared:
+            return linear
+        d = self.n_features
+        pairs = [(i, j) for i in range(d) for j in range(i + 1)]
+        if self._unscaled.size == d:
+            pairs = [(j, j) for j in range(d)]
+        return linear + [
+            Term(f"{names[i]}²", (i,)) if i == j else Term(f"{names[j]}·{names[i]}", (j, i))
+            for i, j in pairs
+        ]
 
     def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
         inverse, location = self._inverse_scale, self._location

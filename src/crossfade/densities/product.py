@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.densities.base import Bound, Density
+from crossfade.densities.base import Bound, Density, Term
 from crossfade.densities.categorical import Categorical
 from crossfade.errors import DataError, DomainError
 from crossfade.table.documents import MixedRows
@@ -312,6 +312,26 @@ class Product(Density):
 
     def column_units_statistics(self, X: Floats) -> Floats:
         return np.hstack([p.column_units_statistics(self._columns_of(X, c)) for p, c in self.parts])
+
+    def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats] | None:
+        found = [
+            (part.prior_of_sums(counts[:, f], sums[:, s]), f, s)
+            for (part, _), s, f in zip(self.parts, self._statistics, self._factors, strict=True)
+        ]
+        if all(prior is None for prior, _, _ in found):
+            return None
+        all_counts, all_sums = np.zeros_like(counts), np.zeros_like(sums)
+        for prior, f, s in found:
+            if prior is not None:
+                all_counts[:, f], all_sums[:, s] = prior
+        return all_counts, all_sums
+
+    def terms(self, names: Sequence[str], levels: Sequence[Any]) -> list[Term]:
+        return [
+            Term(term.name, tuple(columns[list(term.columns)].tolist()))
+            for part, columns in self.parts
+            for term in part.terms([names[j] for j in columns], [levels[j] for j in columns])
+        ]
 
     def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
         pieces = [

@@ -22,7 +22,7 @@ from crossfade.glm import inference
 from crossfade.glm.data import Data, no_rows_at_hand
 from crossfade.glm.fit import Fit
 from crossfade.glm.inference import TestResult
-from crossfade.glm.summary import Summary
+from crossfade.inference.summary import Summary
 from crossfade.table.groups import encode_groups
 
 __all__ = ["Results", "TrainingRows", "check_level", "shown"]

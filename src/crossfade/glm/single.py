@@ -33,7 +33,7 @@ from crossfade.glm.links import Link
 from crossfade.glm.residuals import DispersionTest, Influence
 from crossfade.glm.results import check_level
 from crossfade.glm.source_data import Reading, SourceData
-from crossfade.glm.summary import Predictions
+from crossfade.inference.summary import Predictions
 from crossfade.table import check_weights
 from crossfade.table.kinds import Kind
 from crossfade.table.read import check_same_columns

@@ -1,6 +1,7 @@
-"""What probabilities allow to be said of rows to come: class shares, prediction sets, strangers."""
+"""What a fit allows to be said: shares, sets and strangers among new rows, and its own errors."""
 
 from crossfade.inference.held_out import HeldOut
 from crossfade.inference.shares import ClassShares, estimate_shares
+from crossfade.inference.summary import CoefficientSummary, ColumnTest
 
-__all__ = ["ClassShares", "HeldOut", "estimate_shares"]
+__all__ = ["ClassShares", "CoefficientSummary", "ColumnTest", "HeldOut", "estimate_shares"]

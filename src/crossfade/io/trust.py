@@ -88,6 +88,7 @@ TRUSTED: Final = (
     "crossfade.pools.pooled.PooledClassifier",
     "crossfade.pools.weights.Weighing",
     "crossfade.inference.held_out.HeldOut",
+    "crossfade.inference.sandwich.PosteriorCovariance",
     "crossfade.inference.shares.ClassShares",
     "crossfade.inference.strangers.Usual",
     "crossfade.optim.solver.Solution",

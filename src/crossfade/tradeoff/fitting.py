@@ -23,10 +23,13 @@ from crossfade.errors import (
     TradeoffWarning,
 )
 from crossfade.inference.held_out import HeldOut
+from crossfade.inference.sandwich import PosteriorCovariance
 from crossfade.optim.solver import Solution
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
+from crossfade.tradeoff.bound_rows import KEPT_DOUBLES
 from crossfade.tradeoff.criteria import LOSSES
+from crossfade.tradeoff.influence import FittedMember, StackedFits, WeightEquations, score_gradients
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
@@ -47,6 +50,11 @@ __all__ = [
     "fit_tradeoff",
 ]
 
+
+#: Parameters up to which standard errors are kept with a model (.7 MB in a file), and rows times
+#: squared parameters up to which they are computed unasked: a second or so.
+_MOST_PARAMETERS = 300
+_MOST_WORK = 4_000_000_000
 
 #: From a fold's training rows to all rows, and the densities that the training rows choose.
 ByFold = Callable[[Integers], tuple[LabelledRows, Sequence[Density]]]
@@ -112,6 +120,9 @@ class Fitted:
     `held_out` (n_samples, n_classes) or None: Log-posteriors of rows, by fits and a choice of other
         folds.
     `left_out`: Log-posteriors of rows that the fits behind the choice of λ did not see, if any.
+    `evidence`: What standard errors are computed from, where there are any: with the rows by
+        reference, or, where those are many, without rows.
+    `found_errors`: Standard errors, where they are known already.
     """
 
     density: Density
@@ -130,6 +141,8 @@ class Fitted:
     sums: Sums | None = None
     held_out: Floats | None = None
     left_out: HeldOut | None = None
+    evidence: StackedFits | None = None
+    found_errors: PosteriorCovariance | None = None
 
     def for_shares(self, shares: Floats) -> Fitted:
         """Return the same for rows among which the classes have these shares, (n_classes,)."""
@@ -233,12 +246,43 @@ class Fitted:
             fitted = self.whole
         return fitted.scorer.posterior(X, log)
 
+    @cached_property
+    def errors(self) -> PosteriorCovariance | None:
+        """The covariance of what the posterior follows from, None where rows are not at hand."""
+        if self.found_errors is not None or self.evidence is None:
+            return self.found_errors
+        return self.evidence.covariance() if self.evidence.rows.n_samples else None
+
+    def with_errors(self, errors: PosteriorCovariance) -> Fitted:
+        """Return the same fit with standard errors that are known."""
+        return replace(self, found_errors=errors)
+
+    def score_gradients(self) -> Callable[[Floats], Floats]:
+        """Return what gives gradients of class scores in what :attr:`errors` are of, by row."""
+        return score_gradients(self.density, self.optimum.natural, self.offset_gradients)
+
+    @property
+    def offset_gradients(self) -> Floats:
+        """Gradients of the posterior's offsets, (n_classes, q): S c + (1 - S) log share + shift.
+
+        A given class share is fixed; what it replaces, the rows' share, is not.
+        """
+        k, p = self.optimum.natural.shape
+        found, own = np.zeros((k, k * (p + 2) + 1)), np.arange(k)
+        shares = self.class_weights / self.class_weights.sum()
+        found[own, k * p + own] = 1.0
+        found[:, k * (p + 1)] = -np.log(np.maximum(shares, 1e-300))
+        free = 1.0 - self.scale if self.shift is None else -self.scale
+        found[own, k * (p + 1) + 1 + own] = free
+        return found
+
     def without_search(self) -> Fitted:
         """Return the same with its densities found; what finds them and was told is left out."""
-        told = self if not self.warnings else replace(self, warnings=())
+        told = replace(self, warnings=(), evidence=None, found_errors=self.errors)
         if self.open is None:
             return told
-        return replace(told, open=None, settled=replace(self.whole, warnings=()))
+        settled = replace(self.whole, warnings=(), evidence=None, found_errors=None)
+        return replace(told, open=None, settled=settled)
 
 
 def fit_tradeoff(
@@ -247,8 +291,12 @@ def fit_tradeoff(
     tradeoff: float,
     options: FitOptions,
     start: Floats | None = None,
+    groups: Integers | None = None,
 ) -> Fitted:
-    """Fit a density at one λ; `start` is the optimum of a neighbour. DomainError on wrong cells."""
+    """Fit a density at one λ; `start` is the optimum of a neighbour. DomainError on wrong cells.
+
+    `groups` has a part in standard errors alone.
+    """
     if tradeoff == 1.0 and density.reads_words:
         return add_rows(rows, density, options)  # as wide as words are, one look is enough
     if tradeoff != 1.0:
@@ -294,6 +342,7 @@ def fit_tradeoff(
         warnings=warned,
         open=_left_open(objective) if objective.tradeoff == 0.0 else None,
         sums=sums if tradeoff == 1.0 and options.n_components == 1 else None,
+        evidence=_evidence([FittedMember(objective, solution.theta)], groups),
     )
 
 
@@ -371,6 +420,14 @@ def choose_tradeoff(
         open=_left_open(pool.objective) if undetermined else None,
         held_out=chosen.held_out,
         left_out=chosen.left_out,
+        evidence=_evidence(
+            [
+                FittedMember(one.objective, one.point.solution.theta, pool.scale * weight)
+                for one, weight in zip(pool.members, pool.weights, strict=True)
+            ],
+            groups,
+            chosen.weighing,
+        ),
     )
 
 
@@ -401,7 +458,7 @@ def _on_all_rows(
         f"{chosen.method}; chosen on {sample:,} rows of all {rows.n_samples:,}, drawn evenly, and "
         "fitted to all"
     )
-    return replace(chosen, members=members, method=method, held_out=None)
+    return replace(chosen, members=members, method=method, held_out=None, weighing=None)
 
 
 def add_rows(
@@ -443,6 +500,31 @@ def bound_rows(
     missing = started.filled or has_missing(rows, bound.counts)
     _check_missing(missing, density)
     return replace(rows, has_missing=missing), bound, Sums(started, summary)
+
+
+def _evidence(
+    members: Sequence[FittedMember],
+    groups: Integers | None = None,
+    weighing: WeightEquations | None = None,
+) -> StackedFits | None:
+    """Return what standard errors need: by reference, without the rows where those are many.
+
+    None where there are no standard errors: of words, of mixtures, of cells that were filled in.
+    """
+    density, rows = members[0].objective.density, members[0].objective.rows
+    if density.reads_words or density.filled or not members[0].objective.exact_labels:
+        return None
+    found = StackedFits(tuple(members), groups, weighing)
+    cells = rows.n_samples * rows.X.shape[1]
+    if weighing is not None:
+        cells += weighing.loss.scores.size
+    work = rows.n_samples * found.n_influences**2 * len(members)
+    few = found.n_influences <= _MOST_PARAMETERS and work <= _MOST_WORK
+    if rows.at_hand is rows and cells <= KEPT_DOUBLES and few:
+        # Their statistics are formed anew when asked for: here they would only take memory.
+        return replace(found.over(rows, groups), weighing=weighing)
+    none = LabelledRows(np.zeros((0, rows.X.shape[1])), np.zeros(0, np.int64), None, rows.n_classes)
+    return found.over(none)
 
 
 def _check_missing(missing: bool, density: Density) -> None:

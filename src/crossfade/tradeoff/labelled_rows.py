@@ -36,6 +36,8 @@ class LabelledRows:
     `weights` (n_samples,) or None: Row weights, None for all one.
     `has_missing`: Whether any cell is NaN.
     `is_part`: Whether they are read for one pass only, and are a part of all rows.
+    `class_factors` (n_classes,) or None: The part of the weights that is not how often a row
+        occurs, but how much its class is to count.
     """
 
     X: Any
@@ -44,6 +46,7 @@ class LabelledRows:
     n_classes: int
     has_missing: bool = False
     is_part: bool = False
+    class_factors: Floats | None = None
 
     @property
     def n_samples(self) -> int:

@@ -73,13 +73,14 @@ class Member:
 class OutOfFold:
     """Scores of every member, on which rows, and by which method, in words.
 
-    Shapes: scores (n_members, n_scored, n_classes), up to a term common to the classes; fold
-    (n_scored,), None where rows were left out one by one.
+    Shapes: scores (n_members, n_scored, n_classes), up to a term common to the classes; index
+    (n_scored,), places among all rows; fold (n_scored,), None where rows were left out one by one.
     """
 
     scores: Floats
     rows: LabelledRows
     method: str
+    index: Integers
     fold: Integers | None = None
 
 
@@ -122,7 +123,7 @@ def out_of_fold(
     map_fits(score, range(int(fold.max(initial=-1)) + 1), rows.n_samples)
     of_groups = "" if groups is None else f" of {int(groups.max()) + 1} groups"
     method = f"refits on {n_folds} folds of {rows.n_samples} rows{of_groups}"
-    return OutOfFold(scores[:, kept], rows.take(kept), method, fold[kept])
+    return OutOfFold(scores[:, kept], rows.take(kept), method, kept, fold[kept])
 
 
 def _score_fold(
@@ -198,7 +199,8 @@ def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
             error = _error_seen(members[g], fitted[g], scores[g], scored, index, refit)
             if error > _TOLERANCE:
                 return None
-    return OutOfFold(scores, scored, f"approximate leave-one-out over {scored.n_samples} rows")
+    method = f"approximate leave-one-out over {scored.n_samples} rows"
+    return OutOfFold(scores, scored, method, index)
 
 
 def _mean_log_loss(scores: Floats, rows: LabelledRows) -> float:

@@ -15,6 +15,7 @@ more on the one row in a hundred that few rows do not show.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -150,6 +151,14 @@ class LogarithmicLoss:
         self.labels = spread_labels(codes, self.weights, log_prior)
         sizes = np.einsum("gnk,n->g", self.scores**2, self.weights)
         self.ridge = Ridge(sizes, ordinary * float(self.weights.sum()))
+
+    def of_members(self, kept: Integers) -> LogarithmicLoss:
+        """Return the loss as a function of the weights of these alone."""
+        some = copy.copy(self)
+        some.scores = self.scores[kept]
+        some.ridge = copy.copy(self.ridge)
+        some.ridge.strength, some.ridge.middle = self.ridge.strength[kept], self.ridge.middle[kept]
+        return some
 
     def evaluate(self, w: Floats) -> tuple[float, Floats]:
         """Return the value and the posteriors."""

@@ -26,11 +26,12 @@ from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import Choice, choose, unscored
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
+from crossfade.tradeoff.influence import WeightEquations
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
 from crossfade.tradeoff.path import Points, cold_start, follow, grids, is_slow, minimise
-from crossfade.tradeoff.pooling import pool_weights
+from crossfade.tradeoff.pooling import LogarithmicLoss, pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
 
@@ -53,12 +54,14 @@ class Selection(Choice):
     `held_out` (n_samples, n_classes) or None: On given folds, log-posteriors by the choice that the
         rows of other folds make.
     `left_out`: Log-posteriors of the choice for rows that its fits did not see.
+    `weighing`: What the weights of a pool came from, where log-loss gave them.
     """
 
     members: tuple[Member, ...]
     losses: tuple[dict[str, float], ...]
     held_out: Floats | None = None
     left_out: HeldOut | None = None
+    weighing: WeightEquations | None = None
 
     def path(self) -> dict[str, Floats]:
         return super().path() | {
@@ -174,8 +177,19 @@ def _choose(
     whole = joint_of(chosen.scale * chosen.shares, every)
     used_for = None if score_shift is None else np.exp(score_shift)
     left_out = HeldOut.of(whole, scored.codes, scored.weights, used_for)
+    weighing = None
+    if can_pool and chosen.scale > 0.0 and not (loss is not None and loss.sum_of_squares):
+        every_weight = LogarithmicLoss(scores, scored.codes, weights, log_prior)
+        weighing = WeightEquations(
+            found.index, every_weight.of_members(np.flatnonzero(chosen.shares))
+        )
     return Selection(
-        **vars(chosen), members=members, losses=each, held_out=held_out, left_out=left_out
+        **vars(chosen),
+        members=members,
+        losses=each,
+        held_out=held_out,
+        left_out=left_out,
+        weighing=weighing,
     )
 
 

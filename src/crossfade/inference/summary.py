@@ -1,4 +1,4 @@
-"""What a fit says, computed once and shown in several ways."""
+"""Coefficients and their standard errors, computed once and shown in several ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
 
-__all__ = ["Predictions", "Summary"]
+__all__ = ["CoefficientSummary", "ColumnTest", "Predictions", "Summary"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,17 +85,21 @@ class Summary:
             for i, name in enumerate(self.names)
         ]
 
+    def _tables(self) -> list[list[list[str]]]:
+        """Return tables of cells, each with its head."""
+        return [[self._header(), *self._rows()]]
+
     def __str__(self) -> str:
         lines = [self.title, ""]
         width = max((len(name) for name, _ in self.facts), default=0)
         lines += [f"{name:<{width}}  {value}" for name, value in self.facts]
-        table = [self._header(), *self._rows()]
-        widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-        lines.append("")
-        for row in table:
-            cells = [row[0].ljust(widths[0])]
-            cells += [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
-            lines.append("  ".join(cells).rstrip())
+        for table in self._tables():
+            widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+            lines.append("")
+            for row in table:
+                cells = [row[0].ljust(widths[0])]
+                cells += [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+                lines.append("  ".join(cells).rstrip())
         if self.notes:
             lines += ["", *self.notes]
         return "\n".join(lines)
@@ -107,19 +111,95 @@ class Summary:
             f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
             for name, value in self.facts
         )
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in self._header())
-        body = "".join(
-            "<tr>"
-            + f"<th style='text-align:left'>{escape(row[0])}</th>"
-            + "".join(f"<td style='text-align:right'>{escape(cell)}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in self._rows()
-        )
+        tables = "".join(map(_html, self._tables()))
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return (
             f"<div><p><strong>{escape(self.title)}</strong></p><table>{facts}</table>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
+            f"{tables}{notes}</div>"
         )
+
+
+@dataclass(frozen=True)
+class ColumnTest:
+    """The Wald test that a column says nothing of the class.
+
+    Attributes
+    ----------
+    column : str
+    statistic : float
+        Compared with χ² on `df` degrees of freedom.
+    df : int
+        Coefficients of the column that vary freely.
+    p_value : float
+        NaN for a column without any coefficient.
+    """
+
+    column: str
+    statistic: float
+    df: int
+    p_value: float
+
+
+@dataclass(frozen=True, repr=False)
+class CoefficientSummary(Summary):
+    """Coefficients of a classifier's log-odds with standard errors, and a test of each column.
+
+    It prints as text and shows as a table in notebooks.
+
+    Attributes
+    ----------
+    title, facts, estimates, standard_errors, statistics, p_values, lower, upper, level, notes
+        As for a regression: a coefficient each. The intercept of a class comes first.
+    names : tuple of str
+        Terms; with more than two classes the class and the term.
+    classes : tuple
+        The class of each coefficient: it is of the log-odds of this class against `reference`.
+    terms : tuple of str
+        The statistic of each coefficient: a column, its square, a product of two, a category.
+    reference : label
+        The class that all are compared with.
+    covariance : ndarray of shape (n_names, n_names)
+        Of the estimates.
+    tests : tuple of ColumnTest
+        The Wald test, for every column, that all of its coefficients are zero.
+    """
+
+    classes: tuple[Any, ...]
+    terms: tuple[str, ...]
+    reference: Any
+    covariance: Floats
+    tests: tuple[ColumnTest, ...]
+
+    def frame(self) -> Any:
+        """Return the coefficients as a polars data frame, one row for each class and term."""
+        polars = import_optional("polars", "data frames")
+        return (
+            super()
+            .frame()
+            .with_columns(term=polars.Series(list(self.terms)))
+            .insert_column(0, polars.Series("class", list(self.classes)))
+        )
+
+    def tests_frame(self) -> Any:
+        """Return the tests as a polars data frame, one row for each column."""
+        return import_optional("polars", "data frames").DataFrame(
+            {name: [getattr(one, name) for one in self.tests] for name in _OF_TEST}
+        )
+
+    def _tables(self) -> list[list[list[str]]]:
+        tables = super()._tables()
+        if all(one.df <= 1 for one in self.tests):
+            return tables  # the same as P>|z|
+        head = ["says nothing", "χ²", "df", "P"]
+        rows = [
+            [one.column, _number(one.statistic), str(one.df), _p_value(one.p_value)]
+            for one in self.tests
+        ]
+        return [*tables, [head, *rows]]
+
+
+#: Attributes of a test, in order.
+_OF_TEST = ("column", "statistic", "df", "p_value")
 
 
 @dataclass(frozen=True)
@@ -154,6 +234,18 @@ class Predictions:
                 "upper": self.upper,
             }
         )
+
+
+def _html(table: list[list[str]]) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in table[0])
+    body = "".join(
+        "<tr>"
+        + f"<th style='text-align:left'>{escape(row[0])}</th>"
+        + "".join(f"<td style='text-align:right'>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in table[1:]
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _number(value: float) -> str:

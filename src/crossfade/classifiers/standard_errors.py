@@ -1,0 +1,329 @@
+"""Standard errors of a fitted classifier: its coefficients, and intervals of its probabilities."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from crossfade._checks import check_number, listed, show
+from crossfade._typing import Floats
+from crossfade.classifiers.interactions import DerivedColumns
+from crossfade.densities.base import Density
+from crossfade.errors import DataError
+from crossfade.inference.sandwich import (
+    PosteriorCovariance,
+    posterior_interval,
+    quadratic_forms,
+    wald_test,
+)
+from crossfade.inference.summary import CoefficientSummary, ColumnTest
+from crossfade.table import Schema, check_weights, encode_labels
+from crossfade.table.cluster import comes_in_parts, is_lazy, part_by_part
+from crossfade.table.documents import block_of
+from crossfade.table.groups import encode_groups
+from crossfade.tradeoff.fitting import Fitted
+from crossfade.tradeoff.labelled_rows import LabelledRows
+
+__all__ = ["StandardErrors"]
+
+#: Doubles of the gradients of a block of rows: 8 MB.
+_BLOCK_DOUBLES = 1 << 20
+
+
+class StandardErrors(ABC):
+    """The summary of coefficients, and intervals of probabilities."""
+
+    classes_: NDArray[Any]
+    class_weight: Any
+    density_: Density
+    n_features_in_: int
+    schema_: Schema
+    tradeoff_: float
+    _derived: DerivedColumns | None
+    _fitted: Fitted
+
+    @abstractmethod
+    def _encoded(self, X: Any) -> NDArray[Any]:
+        """Return rows as the model's schema encodes them."""
+
+    @abstractmethod
+    def _log_odds_linear(self, reference: int | None) -> tuple[Floats, Floats]:
+        """Return coefficients and intercepts of the other classes."""
+
+    def summary(
+        self,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        level: float = 0.95,
+        reference: Any = None,
+    ) -> CoefficientSummary:
+        """Return the coefficients of the log-odds with standard errors, intervals and tests.
+
+        The errors are those of the sandwich H⁻¹ J H⁻¹ (Huber 1967, White 1982) of the objective at
+        its λ: they hold where the model is wrong, for what the fit then tends to. Of a pool
+        (``tradeoff="auto"``) they are the sandwich of the stacked equations of its fits and of
+        their weights. With the `groups` of fit they are cluster-robust (Liang & Zeger 1986). They
+        are computed when first asked for.
+
+        Parameters
+        ----------
+        X, y, sample_weight, groups
+            Rows of fit, only where the model does not have them any more: after
+            :meth:`partial_fit`, or of a table with many cells or parameters. The errors are then
+            kept.
+        level : float, default=0.95
+            Coverage of the intervals.
+        reference : label, optional
+            The class that the others are compared with; the first by default.
+
+        Returns
+        -------
+        CoefficientSummary
+            Prints as text; ``.frame()`` gives the coefficients, ``.tests`` the Wald test of each
+            column.
+
+        Raises
+        ------
+        DataError
+            If there are no standard errors: for mixtures, words, cells that were filled in from
+            the row's others; or if the rows are needed.
+
+        Notes
+        -----
+        Densities that rows chose, derived columns, and which members a pool gives no weight are
+        taken as given, and so is the penalty, which draws the estimates towards zero: an interval
+        is for what the penalised fit tends to. Errors of fits without any penalty and λ = 0 are
+        those of a logistic regression ("HC0").
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from crossfade import NaiveBayes
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> X = X[["mean texture", "mean smoothness"]]
+        >>> model = NaiveBayes(tradeoff=0, l2=0, shared_variance=True).fit(X, y)
+        >>> model.summary().frame()["term", "estimate", "standard_error"].to_numpy()[:, 1].round(2)
+        array([ 19.  ,  -0.37, -108.61])
+        """
+        check_is_fitted(self)
+        level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
+        labels = self.classes_.tolist()
+        if reference is not None and reference not in labels:
+            raise DataError(
+                f"reference: expected one of the classes {listed(labels)}, got {show(reference)}"
+            )
+        against = 0 if reference is None else int(labels.index(reference))
+        if X is not None:
+            self._learn_errors(X, y, sample_weight, groups)
+        return self._summarised(self._errors(), against, level)
+
+    # -- where they come from --------------------------------------------------------------------
+
+    def _errors(self) -> PosteriorCovariance:
+        found = self._fitted.errors
+        if found is None:
+            raise DataError(self._why_without())
+        return found
+
+    def _why_without(self) -> str:
+        fitted = self._fitted
+        if fitted.n_components > 1:
+            return (
+                f"components: expected 1 for standard errors, got {fitted.n_components}; the "
+                "classes of mixtures have no coefficients: bootstrap the fit"
+            )
+        if self.density_.reads_words or getattr(self.density_, "filled", False):
+            what = "words" if self.density_.reads_words else "cells that were filled in"
+            return (
+                f"X: expected numbers and categories for standard errors, got {what}; bootstrap "
+                "the fit, or leave these columns out"
+            )
+        if fitted.evidence is None:
+            return (
+                "standard errors: expected a model of rows that are at hand, got one from a file, "
+                "a pickle or batches that was written without them; fit it again to all rows, ask "
+                "for summary(), and save it then"
+            )
+        return (
+            f"standard errors: expected few rows and parameters, for which fit keeps what they "
+            f"need, got {fitted.class_weights.sum():,.0f} rows and "
+            f"{fitted.evidence.n_influences} parameters; give the rows of fit: summary(X, y)"
+        )
+
+    def _learn_errors(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> None:
+        """Compute the standard errors from rows, and keep them."""
+        evidence = self._fitted.evidence
+        if evidence is None:
+            raise DataError(self._why_without())
+        if comes_in_parts(X):
+            raise DataError(
+                f"X: expected a table in memory, got {type(X).__name__}; give a sample of the rows "
+                "with sample_weight that sums to their number"
+            )
+        n = _num_samples(X)
+        _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
+        given = None if sample_weight is None else check_weights(sample_weight, n)
+        weights = check_weights(given, n, self.class_weight, codes, self.classes_)
+        factors = None
+        if weights is not None and self.class_weight is not None:
+            factors = np.ones(self.classes_.size)
+            own = weights if given is None else weights / np.where(given > 0.0, given, 1.0)
+            seen = np.ones(n, bool) if given is None else given > 0.0
+            factors[codes[seen]] = own[seen]
+        numbers = None if groups is None else encode_groups(groups, n)
+        rows = LabelledRows(
+            self._encoded(X), codes, weights, self.classes_.size, class_factors=factors
+        )
+        self._fitted = self._fitted.with_errors(evidence.over(rows, numbers).covariance())
+
+    # -- coefficients ----------------------------------------------------------------------------
+
+    def _summarised(
+        self, errors: PosteriorCovariance, against: int, level: float
+    ) -> CoefficientSummary:
+        k = self.classes_.size
+        others = np.delete(np.arange(k), against)
+        coefficients, intercepts = self._log_odds_linear(against)
+        gradients, terms, columns = self._coefficient_gradients()
+        of_classes = gradients[others] - gradients[against]
+        values = np.column_stack([intercepts, coefficients]).ravel()
+        flat = of_classes.reshape(-1, of_classes.shape[-1])
+        covariance = flat @ errors.covariance @ flat.T
+        spread = np.sqrt(quadratic_forms(flat, errors.covariance))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            statistics = np.where(spread > 0.0, values / spread, np.nan)
+        width = norm.ppf(0.5 + level / 2.0) * spread
+        labels = self.classes_.tolist()
+        classes = np.repeat(others, len(terms))
+        names = [
+            term if k == 2 else f"{labels[c]}: {term}"
+            for c, term in zip(classes, terms * others.size, strict=True)
+        ]
+        tests = []
+        for column, name in enumerate(self._longer_schema.names):
+            own = np.flatnonzero([column in one for one in columns] * others.size)
+            found = wald_test(values[own], covariance[np.ix_(own, own)])
+            tests.append(ColumnTest(name, *found))
+        return CoefficientSummary(
+            title=f"{type(self).__name__}: log-odds against {labels[against]}"
+            if k > 2
+            else f"{type(self).__name__}: log-odds of {labels[others[0]]} against "
+            f"{labels[against]}",
+            facts=self._facts(errors),
+            names=tuple(names),
+            estimates=values,
+            standard_errors=spread,
+            statistics=statistics,
+            p_values=2.0 * norm.sf(np.abs(statistics)),
+            lower=values - width,
+            upper=values + width,
+            level=level,
+            statistic_name="z",
+            notes=self._notes(errors),
+            classes=tuple(labels[c] for c in classes),
+            terms=tuple(terms * others.size),
+            reference=labels[against],
+            covariance=covariance,
+            tests=tuple(tests),
+        )
+
+    @property
+    def _longer_schema(self) -> Schema:
+        """The table's columns, and those derived from them."""
+        return self.schema_ if self._derived is None else self._derived.schema(self.schema_)
+
+    def _coefficient_gradients(self) -> tuple[Floats, list[str], list[tuple[int, ...]]]:
+        """Return gradients of intercepts and coefficients by class, terms and their columns.
+
+        Shapes: → (n_classes, n_terms, q).
+        """
+        density, fitted = self.density_, self._fitted
+        k, p = fitted.optimum.natural.shape
+        free = np.flatnonzero(~density.tied)
+        slopes, constants = density.column_units_coefficients(np.eye(free.size))
+        found = np.zeros((k, slopes.shape[1] + 1, fitted.offset_gradients.shape[1]))
+        found[:, 0] = fitted.offset_gradients
+        for c in range(k):
+            found[c, 0, c * p + free] += constants
+            found[c, 1:, c * p + free] = slopes
+        schema = self._longer_schema
+        terms = density.terms(schema.names, schema.categories)
+        names = ["intercept", *(term.name for term in terms)]
+        return found, names, [(), *(term.columns for term in terms)]
+
+    def _facts(self, errors: PosteriorCovariance) -> tuple[tuple[str, str], ...]:
+        rows = ("observations", f"{errors.n_rows:g}")
+        facts = [rows, ("tradeoff λ", f"{self.tradeoff_:.3g}")]
+        if errors.weighed is not None:
+            facts.append(("scale of the pool", f"{self._fitted.scale:.3g}"))
+        if errors.n_groups is not None:
+            facts.append(("groups", f"{errors.n_groups}"))
+        return tuple(facts)
+
+    def _notes(self, errors: PosteriorCovariance) -> tuple[str, ...]:
+        kind = "Standard errors: sandwich"
+        if errors.weighed is not None:
+            kind += " of the stacked equations of the pool's fits"
+            kind += " and weights" if errors.weighed else "; their weights taken as given"
+        if errors.n_groups is not None:
+            kind += ", cluster-robust"
+        return (f"{kind}.",)
+
+    # -- probabilities ---------------------------------------------------------------------------
+
+    def _with_interval(self, X: Any, interval: float) -> tuple[Floats, Floats, Floats]:
+        """Return posteriors and their limits."""
+        interval = check_number("interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
+        check_is_fitted(self)
+        if is_lazy(X):
+            raise DataError(
+                f"interval: expected a table in memory, or files opened by crossfade.io.scan, got "
+                f"{type(X).__name__}; compute it first"
+            )
+
+        def of_table(model: StandardErrors, table: Any) -> Floats:
+            return model._limits(model._encoded(table), interval)
+
+        found = part_by_part(of_table)(self, X)
+        return found[:, 0], found[:, 1], found[:, 2]
+
+    @abstractmethod
+    def _log_posterior(self, matrix: NDArray[Any]) -> Floats:
+        """Return log-posteriors of encoded rows."""
+
+    def _limits(self, matrix: NDArray[Any], interval: float) -> Floats:
+        """Return posteriors, lower and upper limits, (n_rows, 3, n_classes)."""
+        errors, fitted = self._errors(), self._fitted
+        log_posterior = self._log_posterior(matrix)
+        gradients = fitted.score_gradients()
+        k = self.classes_.size
+        found = np.empty((len(matrix), 3, k))
+        size = max(1, _BLOCK_DOUBLES // (k * len(errors.covariance)))
+        for first in range(0, len(matrix), size):
+            rows = slice(first, first + size)
+            X = block_of(matrix, rows)
+            own = log_posterior[rows]
+            found[rows, 0] = np.exp(own)
+            found[rows, 1], found[rows, 2] = posterior_interval(
+                own, gradients(X), errors.covariance, interval
+            )
+            if not self._knows_missing:
+                found[rows, 1:][np.isnan(X).any(axis=1)] = np.nan
+        return found
+
+    @property
+    def _knows_missing(self) -> bool:
+        """Whether rows with missing cells have intervals: they depend on densities."""
+        fitted = self._fitted
+        by_limit = fitted.open is not None or fitted.settled is not None
+        return not by_limit and not self.density_.fills_missing

@@ -1,0 +1,331 @@
+"""How far each row moves a fit at any λ, and a pool of such fits: what standard errors are made of.
+
+A member of a pool solves Σ_i w_i ψ_i(θ) = 0 with ψ_i the gradient of a row's part of Φ_λ; its
+weights solve an equation of theirs, in which the members' scores out of fold stand. Stacked, both
+give each row's influence on the pool's parameters. Where a prior is some share of the rows (a
+covariance's shrinkage), it moves with them, and so has a part in ψ_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from crossfade._typing import Floats, Integers
+from crossfade.densities.base import Density
+from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
+from crossfade.optim.newton import factorise
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.pooling import LogarithmicLoss
+
+__all__ = ["FittedMember", "StackedFits", "WeightEquations", "row_gradients", "score_gradients"]
+
+#: Doubles of a block's gradients: 4 MB.
+_BLOCK_DOUBLES = 524_288
+
+#: Relative step of the derivatives of a prior.
+_STEP = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMember:
+    """One fit: its objective on its rows, its optimum, its weight in the pool."""
+
+    objective: TradeoffObjective
+    theta: Floats
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class WeightEquations:
+    """What the weights of a pool came from.
+
+    `index` (n_scored,): Which rows were scored out of fold.
+    `loss`: Of the members with weight.
+    """
+
+    index: Integers
+    loss: LogarithmicLoss
+
+
+@dataclass(frozen=True, eq=False)
+class StackedFits:
+    """Fits, the rows that they were fitted to, and what weighs them.
+
+    `groups` (n_samples,): Rows that belong together.
+    `weighing`: None where weights were given.
+    """
+
+    members: tuple[FittedMember, ...]
+    groups: Integers | None = None
+    weighing: WeightEquations | None = None
+
+    @property
+    def rows(self) -> LabelledRows:
+        """The rows."""
+        return self.members[0].objective.rows
+
+    @property
+    def n_influences(self) -> int:
+        """What a posterior follows from: parameters, offsets, scale and log-shares."""
+        passes = self.members[0].objective.passes
+        return passes.n_classes * (passes.tied.size + 2) + 1
+
+    def over(self, rows: LabelledRows, groups: Integers | None = None) -> StackedFits:
+        """Return the same fits with other rows; the weights of a pool are then given ones."""
+        members = tuple(
+            replace(
+                one,
+                objective=replace(
+                    one.objective,
+                    passes=one.objective.passes.over(
+                        replace(rows, has_missing=one.objective.rows.has_missing)
+                    ),
+                ),
+            )
+            for one in self.members
+        )
+        return StackedFits(members, groups)
+
+    def covariance(self) -> PosteriorCovariance:
+        """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
+        rows, passes = self.rows, self.members[0].objective.passes
+        n_classes = passes.n_classes
+        towards = self._towards()
+        gradients = [row_gradients(one.objective, one.theta) for one in self.members]
+        of_weights = None if self.weighing is None else self._of_weights(self.weighing)
+        size, factors = self.n_influences, rows.class_factors
+        of_shares = np.diag(1.0 / np.maximum(rows.class_weights, 1e-300)) - 1.0 / passes.total
+
+        def influences(span: slice) -> tuple[Floats, Floats]:
+            codes = rows.codes[span]
+            u = np.zeros((codes.size, size))
+            for gradient, to in zip(gradients, towards, strict=True):
+                u[:, : size - n_classes] += gradient(span) @ to
+            if of_weights is not None:
+                u[:, : size - n_classes] += of_weights[span]
+            u[:, size - n_classes :] = of_shares[codes]
+            weights = rows.block_weights(span)
+            w = np.ones(codes.size) if weights is None else np.asarray(weights, np.float64)
+            if factors is not None:
+                # A class's factor is no repetition of its rows.
+                u *= factors[codes][:, None]
+                w = w / factors[codes]
+            return u, w
+
+        width = max(size, *(len(to) for to in towards))
+        found, n_rows = covariance_of_total(
+            influences,
+            rows.n_samples,
+            self.groups,
+            block_rows=max(16, min(passes.block_rows, _BLOCK_DOUBLES // width)),
+        )
+        n_groups = None if self.groups is None else int(np.unique(self.groups).size)
+        pooled = len(self.members) > 1 or self.weighing is not None
+        return PosteriorCovariance(
+            found, n_rows, n_groups, self.weighing is not None if pooled else None
+        )
+
+    def _towards(self) -> list[Floats]:
+        """Return what a row's gradient of each member is multiplied with for its influence."""
+        found = []
+        weights = self._weight_slopes()
+        for number, one in enumerate(self.members):
+            to_pool = one.weight * to_natural(one.objective)
+            to_pool = np.hstack([to_pool, np.zeros((len(to_pool), 1))])
+            if weights is not None:
+                to_pool = to_pool + weights[0][number].T @ weights[1]
+            H = one.objective.curvature(one.theta)
+            found.append(-scipy.linalg.cho_solve(factorise(H), to_pool, check_finite=False))
+        return found
+
+    def _weight_slopes(self) -> tuple[list[Floats], Floats] | None:
+        """Return how members' parameters move the weights' equations, and those the pool."""
+        if self.weighing is None:
+            return None
+        w = np.array([one.weight for one in self.members])
+        loss = self.weighing.loss
+        H = loss.model(w, loss.evaluate(w)[1])[1]
+        directions = []
+        for one in self.members:
+            found = one.objective.parameters(one.theta)
+            directions.append(np.concatenate([found.natural.ravel(), found.offset, [1.0]]))
+        to_pool = -np.linalg.solve(H, np.array(directions))
+        return self._score_slopes(self.weighing, w), to_pool
+
+    def _score_slopes(self, weighing: WeightEquations, w: Floats) -> list[Floats]:
+        """Return the derivatives of the weights' equations in each member's parameters.
+
+        Shapes: → of each member (n_members, n_parameters).
+        """
+        loss, number = weighing.loss, len(self.members)
+        tau = loss.evaluate(w)[1]
+        gap = (tau - loss.labels) * loss.weights[:, None]
+        spread = loss.scores - np.einsum("gnk,nk->gn", loss.scores, tau)[:, :, None]
+        spread *= (tau * loss.weights[:, None])[None]
+        found = []
+        for g, one in enumerate(self.members):
+            passes = one.objective.passes
+            maps = passes.coefficient_maps(one.theta)
+            at = passes.row_coefficients(one.theta)
+            slopes = np.zeros((number, len(one.theta)))
+            for start in range(0, weighing.index.size, passes.block_rows):
+                part = slice(start, start + passes.block_rows)
+                Z = passes.design(weighing.index[part], *at)[0]
+                for h in range(number):
+                    pull = w[g] * spread[h, part]
+                    if h == g:
+                        pull = pull + gap[part]
+                    slopes[h] += np.einsum("kp,kpq->q", pull.T @ Z, maps)
+            found.append(slopes)
+        return found
+
+    def _of_weights(self, weighing: WeightEquations) -> Floats:
+        """Return what each row's own loss adds to its influence, by way of the weights."""
+        slopes = self._weight_slopes()
+        assert slopes is not None
+        loss, w = weighing.loss, np.array([one.weight for one in self.members])
+        gap = loss.evaluate(w)[1] - loss.labels
+        own = np.einsum("gnk,nk->ng", loss.scores, gap)
+        weights = self.rows.weights
+        ratio = loss.weights if weights is None else loss.weights / weights[weighing.index]
+        added = np.zeros((self.rows.n_samples, slopes[1].shape[1]))
+        # Rows that were not scored have no part in it; those that were stand for them, too.
+        added[weighing.index] = (own * ratio[:, None]) @ slopes[1]
+        return added
+
+
+def to_natural(objective: TradeoffObjective) -> Floats:
+    """Return d(natural parameters by class, offsets)/dθ, shape (n_parameters, K (p + 1))."""
+    passes = objective.passes
+    k, p, n_free = passes.n_classes, passes.tied.size, passes.n_free
+    free, tied = np.flatnonzero(passes.free), np.flatnonzero(passes.tied)
+    found = np.zeros((passes.n_parameters, k * (p + 1)))
+    for c in range(k):
+        found[c * n_free + np.arange(n_free), c * p + free] = 1.0 / passes.free_scale
+        if passes.n_tied:
+            found[k * n_free + k + np.arange(tied.size), c * p + tied] = 1.0 / passes.scale[tied]
+        found[:, k * p + c] -= found[:, c * p : c * p + p] @ passes.mean
+        found[k * n_free + c, k * p + c] += 1.0
+    return found
+
+
+def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:
+    """Return what gives a block's gradients of Φ_λ by row, (n_rows, n_parameters).
+
+    Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
+    """
+    passes, lam = objective.passes, objective.tradeoff
+    maps, at = passes.coefficient_maps(theta), passes.row_coefficients(theta)
+    n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
+    constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
+    moving = _moving_prior(objective, theta) if lam > 0.0 else None
+
+    def block(span: slice) -> Floats:
+        Z, residual, _ = passes.design(span, *at)
+        own = codes[span]
+        residual = (1.0 - lam) * residual
+        residual[np.arange(own.size), own] -= 1.0
+        found = np.zeros((own.size, theta.size))
+        for k in range(n_classes):
+            found += (Z * residual[:, k, None]) @ maps[k]
+        if constant is not None:
+            found += constant
+            if n_tied:
+                found[:, -n_tied:] -= lam * passes.tied_statistics(span)
+        if moving is not None:
+            X = objective.rows.block(span)
+            for k in range(n_classes):
+                rows = np.flatnonzero(own == k)
+                statistics = objective.density.sufficient_statistics(X[rows])
+                found[rows] += lam * (moving[0][k] + statistics @ moving[1][k])
+        return found
+
+    return block
+
+
+def _normaliser_gradient(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the gradient of log Z."""
+    passes = objective.passes
+    at, offsets = passes.at(theta), passes.split(theta)[1]
+    log_terms = offsets + at.partition.sum(axis=1)
+    share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
+    slope = share[:, None] * at.slope
+    tied = slope[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
+    return objective.join(slope[:, passes.free], share, tied)
+
+
+def _moving_prior(
+    objective: TradeoffObjective, theta: Floats
+) -> tuple[Sequence[Floats], Sequence[Floats]] | None:
+    """Return how a row of each class moves the prior's gradient: a constant, and by statistic."""
+    density, bound, passes = objective.density, objective.bound, objective.passes
+    if density.prior_of_sums(bound.counts, bound.sums) is None:
+        return None
+    slope = passes.at(theta).slope
+
+    def gradient(counts: Floats, sums: Floats) -> Floats:
+        prior = density.prior_of_sums(counts, sums)
+        assert prior is not None
+        by_statistic = prior[0][:, passes.factors]
+        pull = slope * by_statistic - (prior[1] - by_statistic * passes.mean) / passes.scale
+        tied = pull[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
+        return objective.join(pull[:, passes.free], np.zeros(passes.n_classes), tied)
+
+    def derivative(counts: Floats, sums: Floats) -> Floats:
+        step = _STEP * passes.total
+        ahead = gradient(bound.counts + step * counts, bound.sums + step * sums)
+        behind = gradient(bound.counts - step * counts, bound.sums - step * sums)
+        return (ahead - behind) / (2.0 * step)
+
+    constants, slopes = [], []
+    nothing = np.zeros_like(bound.counts), np.zeros_like(bound.sums)
+    for k in range(passes.n_classes):
+        one = nothing[0].copy()
+        one[k] = 1.0
+        constants.append(derivative(one, nothing[1]))
+        rows = []
+        for statistic in range(bound.sums.shape[1]):
+            moved = nothing[1].copy()
+            moved[k, statistic] = 1.0
+            rows.append(derivative(nothing[0], moved))
+        slopes.append(np.array(rows))
+    return constants, slopes
+
+
+def score_gradients(
+    density: Density, natural: Floats, to_offsets: Floats
+) -> Callable[[Floats], Floats]:
+    """Return what gives the gradients of class scores in what a posterior follows from.
+
+    `to_offsets` (n_classes, q): Those of the offsets.
+
+    Shapes: natural (n_classes, p); rows (n_rows, n_features) → (n_rows, n_classes, q).
+    """
+    k, p = natural.shape
+    partition = density.log_partition(natural)
+    is_density = bool(np.isfinite(partition).all())
+    slope = density.mean(natural) if is_density else np.zeros_like(natural)
+
+    def block(X: Floats) -> Floats:
+        found = np.tile(to_offsets, (len(X), 1, 1))
+        missing = density.missing_factors(X) if density.allows_missing and is_density else None
+        changes = np.repeat(density.sufficient_statistics(X)[:, None], k, axis=1)
+        if missing is not None:
+            absent = missing.astype(np.float64)
+            changes += absent[:, None, density.factors] * slope
+            # S·A(β/S): the scale S moves what a missing factor adds, too.
+            bent = partition - np.stack(
+                [np.bincount(density.factors, row, minlength=density.n_factors)
+                 for row in slope * natural]
+            )  # fmt: skip
+            found[:, :, k * (p + 1)] += absent @ bent.T
+        for c in range(k):
+            found[:, c, c * p : c * p + p] += changes[:, c]
+        return found
+
+    return block

@@ -1,0 +1,456 @@
+"""Standard errors: against other formulas, and against what each row's weight does to the fit."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade.glm import BinomialRegression, MultinomialRegression
+from crossfade.io import load_model, save_model, scan
+from crossfade.tradeoff.influence import row_gradients
+from crossfade.tradeoff.pooling import least_loss
+from tests.classifiers.models import DENSITIES, mixed
+
+
+def drawn(n=120, k=2, d=2, seed=0):
+    """Return correlated columns and classes that overlap."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.repeat(np.arange(k), 4), rng.integers(k, size=n - 4 * k)])
+    X = rng.normal(size=(n, d)) * (1.0 + 0.2 * y[:, None]) + 0.7 * y[:, None]
+    X[:, 1:] += 0.5 * X[:, :-1]
+    return X, y
+
+
+def gaussian(tradeoff, **parameters):
+    return NaiveBayes("gaussian", tradeoff=tradeoff, l2=0, var_smoothing=0, **parameters)
+
+
+# -- the ends, by other formulas -------------------------------------------------------------------
+
+
+def test_without_penalty_the_discriminative_end_has_the_robust_errors_of_a_regression():
+    X, y = drawn()
+    regression = BinomialRegression().fit(X, y)
+    found = gaussian(0, shared_variance=True).fit(X, y).summary()
+    assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-8)
+    assert_allclose(found.estimates, np.append(regression.intercept_, regression.coef_), rtol=1e-8)
+    said = regression.summary(covariance="HC0")
+    for name in ("standard_errors", "statistics", "p_values", "lower", "upper"):
+        assert_allclose(getattr(found, name), getattr(said, name), rtol=1e-7)
+
+
+def test_in_groups_it_has_its_cluster_robust_errors():
+    X, y = drawn()
+    groups = np.random.default_rng(1).integers(25, size=len(y))
+    expected = BinomialRegression().fit(X, y).robust_covariance("cluster", groups)
+    expected *= (len(y) - 3) / (len(y) - 1)  # a factor for the coefficients, which no λ > 0 has
+    found = gaussian(0, shared_variance=True).fit(X, y, groups=groups).summary()
+    assert_allclose(found.covariance, expected, rtol=1e-8)
+    assert ("groups", "25") in found.facts
+
+
+def test_of_several_classes_it_has_the_errors_of_the_multinomial_regression():
+    X, y = drawn(200, 3)
+    regression = MultinomialRegression().fit(X, y)
+    found = gaussian(0, shared_variance=True).fit(X, y).summary()
+    assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-7)
+
+
+def test_the_generative_end_has_the_errors_of_means_and_a_variance():
+    X, y = drawn(d=1)
+    found = gaussian(1, shared_variance=True).fit(X, y).summary()
+    x, counts = X[:, 0], np.bincount(y)
+    means = np.array([x[y == 0].mean(), x[y == 1].mean()])
+    away = x - means[y]
+    variance = np.mean(away**2)
+    slope = (means[1] - means[0]) / variance
+    # Derivatives of the slope and the intercept in each row's weight.
+    of_mean = np.where(np.arange(2) == y[:, None], away[:, None] / counts, 0.0)
+    of_variance = (away**2 - variance) / len(y)
+    of_slope = (of_mean[:, 1] - of_mean[:, 0]) / variance - slope / variance * of_variance
+    square = means[1] ** 2 - means[0] ** 2
+    of_square = 2.0 * (means[1] * of_mean[:, 1] - means[0] * of_mean[:, 0])
+    of_prior = np.where(y == 1, 1.0 / counts[1], -1.0 / counts[0])
+    of_intercept = of_prior - of_square / (2 * variance) + square / (2 * variance**2) * of_variance
+    influence = np.column_stack([of_intercept, of_slope])
+    assert_allclose(found.covariance, influence.T @ influence, rtol=1e-9)
+
+
+def test_the_generative_end_has_the_errors_of_counts():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=200)
+    X = pd.DataFrame({"c": rng.choice(list("abc"), 200, p=[0.2, 0.3, 0.5])})
+    found = NaiveBayes(tradeoff=1, alpha=0).fit(X, y).summary()
+    counts = np.array([[np.sum((X.c == c) & (y == k)) for c in "abc"] for k in (0, 1)])
+    base = [term.removeprefix("c = ") for term in found.terms[1:]]
+    (left_out,) = set("abc") - set(base)
+    for term, error in zip(base, found.standard_errors[1:], strict=True):
+        both = counts[:, ["abc".index(term), "abc".index(left_out)]]
+        assert_allclose(error**2, (1.0 / both).sum(), rtol=1e-9)  # Woolf's, of an odds ratio
+    assert [one.df for one in found.tests] == [2]
+
+
+# -- any λ: what a row's weight does to the fit ----------------------------------------------------
+
+
+def moved_by_rows(make, X, y, of_fit, step=1e-3, **given):
+    """Return the derivative of what a fit gives in each row's weight, by differences."""
+    found = []
+    for row in range(len(y)):
+        ends = []
+        for sign in (1, -1):
+            weights = np.ones(len(y))
+            weights[row] += sign * step
+            ends.append(of_fit(make().fit(X, y, weights, **given)))
+        found.append((ends[0] - ends[1]) / (2 * step))
+    return np.array(found)
+
+
+def covariance(influence):
+    away = influence - influence.mean(axis=0)
+    return away.T @ away
+
+
+def linear(model):
+    coefficients, intercepts = model._log_odds_linear(0)
+    return np.column_stack([intercepts, coefficients]).ravel()
+
+
+MODELS = {
+    "own variances": lambda t, **p: gaussian(t, **p),
+    "shared variance": lambda t, **p: gaussian(t, shared_variance=True, **p),
+    "full": lambda t, **p: GaussianDiscriminant("full", tradeoff=t, l2=0, **p),
+    "shared": lambda t, **p: GaussianDiscriminant("shared", tradeoff=t, l2=0, **p),
+    "spherical": lambda t, **p: GaussianDiscriminant(
+        "spherical", tradeoff=t, l2=0, standardise=False, **p
+    ),
+    "shrunk": lambda t, **p: GaussianDiscriminant("full", tradeoff=t, l2=0, shrinkage=0.4, **p),
+    "shared and shrunk": lambda t, **p: GaussianDiscriminant(
+        "shared", tradeoff=t, l2=0, shrinkage=0.4, **p
+    ),
+}
+
+
+def check(make, X, y, new, factors=1.0, **given):
+    """Compare standard errors with what each row's weight does to the fit."""
+
+    def of_fit(model):
+        return np.concatenate([linear(model), logit(model.predict_proba(new)).ravel()])
+
+    model = make().fit(X, y, **given)
+    found = model.summary()
+    expected = covariance(moved_by_rows(make, X, y, of_fit, **given) * factors)
+    size = found.estimates.size
+    scale = np.sqrt(np.diagonal(expected))
+    assert_allclose(found.standard_errors, scale[:size], rtol=2e-5)
+    assert_allclose(
+        found.covariance / np.outer(scale[:size], scale[:size]),
+        expected[:size, :size] / np.outer(scale[:size], scale[:size]),
+        atol=2e-5,
+    )
+    posterior, low, high = model.predict_proba(new, interval=0.9)
+    assert_allclose(posterior, model.predict_proba(new), rtol=1e-12)
+    width = norm.ppf(0.95) * scale[size:].reshape(posterior.shape)
+    assert_allclose(low, expit(logit(posterior) - width), rtol=1e-4)
+    assert_allclose(high, expit(logit(posterior) + width), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "tradeoff"),
+    [
+        *((name, 0.5) for name in MODELS),
+        ("shared", 0),
+        ("shared", 1),
+        ("full", 0),
+        ("full", 1),
+        ("shrunk", 1),
+        ("spherical", 1),
+    ],
+)
+def test_errors_are_those_of_what_each_row_does_to_the_fit(name, tradeoff):
+    X, y = drawn(40, 3 if name == "shared" else 2)
+    check(lambda: MODELS[name](tradeoff), X, y, X[:4] + 0.3)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("tradeoff", [1, 0.4])
+def test_so_with_columns_of_every_kind_and_missing_cells(tradeoff, missing):
+    X, y = mixed(60, missing=missing)
+    new = X[:5].copy()
+    new[1:4, :3] = np.where(np.eye(3) > 0, np.nan, new[1:4, :3])
+    # A count's rate is smoothed towards that of all rows: that takes the prior for fixed.
+    check(
+        lambda: NaiveBayes(DENSITIES, tradeoff=tradeoff, l2=0, var_smoothing=0, alpha=0), X, y, new
+    )
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5])
+def test_shares_that_are_given_are_fixed_and_those_of_rows_are_not(tradeoff):
+    X, y = drawn(40, 3)
+    check(lambda: gaussian(tradeoff, class_prior=[0.5, 0.3, 0.2]), X, y, X[:3])
+
+
+def test_what_a_class_counts_for_is_no_number_of_rows():
+    X, y = drawn(40)
+    check(lambda: gaussian(0.5, class_weight={0: 3.0, 1: 1.0}), X, y, X[:3])
+
+
+# -- a pool ----------------------------------------------------------------------------------------
+
+
+def pooled(weights, thetas, members):
+    found = [one.objective.parameters(theta) for one, theta in zip(members, thetas, strict=True)]
+    flat = [np.concatenate([each.natural.ravel(), each.offset, [1.0]]) for each in found]
+    return np.asarray(weights) @ flat
+
+
+def test_errors_of_a_pool_are_those_of_its_stacked_equations():
+    X, y = drawn(80, d=2)
+    evidence = NaiveBayes("gaussian").fit(X, y)._fitted.evidence
+    members, loss = evidence.members, evidence.weighing.loss
+    assert len(members) > 1
+    weights = least_loss(loss, np.array([one.weight for one in members]))
+    # Weights of next to nothing were left out.
+    assert_allclose(weights, [one.weight for one in members], atol=1e-3)
+    members = tuple(replace(one, weight=w) for one, w in zip(members, weights, strict=True))
+    evidence = replace(evidence, members=members)
+    steps = [
+        -np.linalg.solve(
+            one.objective.curvature(one.theta),
+            row_gradients(one.objective, one.theta)(slice(0, len(y))).T,
+        ).T
+        for one in members
+    ]
+    index, step, influence = evidence.weighing.index, 1e-2, []
+    for row in range(len(y)):
+        ends = []
+        for sign in (step, -step):
+            thetas = [
+                one.theta + sign * each[row] for one, each in zip(members, steps, strict=True)
+            ]
+            moved = copy.copy(loss)
+            moved.weights = loss.weights + sign * (index == row)
+            moved.scores = loss.scores.copy()
+            for g, (one, theta) in enumerate(zip(members, thetas, strict=True)):
+                passes = one.objective.passes
+                change = (passes.scores(theta) - passes.scores(one.theta))[index]
+                moved.scores[g] += change - change.mean(axis=1, keepdims=True)
+            ends.append(pooled(least_loss(moved, weights), thetas, members))
+        influence.append((ends[0] - ends[1]) / (2 * step))
+    expected = covariance(np.array(influence))
+    size = len(expected)
+    # Offsets have no meaning but in their differences.
+    k = 2
+    contrasts = np.eye(size)
+    contrasts[:, size - 1 - k : size - 1] -= contrasts[:, size - 2 : size - 1]
+    found = evidence.covariance().covariance[:size, :size]
+    for which in range(size):
+        if which not in range(size - 1 - k, size - 1):
+            assert_allclose(found[which, which], expected[which, which], rtol=2e-3)
+
+
+def test_a_pool_says_how_its_errors_were_found_and_has_intervals():
+    X, y = drawn(150)
+    model = NaiveBayes().fit(X, y)
+    said = str(model.summary())
+    assert "stacked equations of the pool's fits and weights" in said
+    posterior, low, high = model.predict_proba(X, interval=0.95)
+    assert ((low > 0) & (low < posterior) & (posterior < high) & (high < 1)).all()
+    assert_allclose(low[:, 0], 1 - high[:, 1], rtol=1e-9)
+    later = model.summary(X, y)
+    assert "their weights taken as given" in str(later)
+    # The weights vary, too.
+    assert not np.allclose(later.standard_errors, model.fit(X, y).summary().standard_errors)
+
+
+# -- equalities ------------------------------------------------------------------------------------
+
+TRADEOFFS = (0, 0.5, 1)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_weights_are_repetitions_with_groups_and_without(tradeoff):
+    X, y = drawn(80, 3)
+    times = np.random.default_rng(3).integers(0, 4, size=len(y))
+    X2, y2 = np.repeat(X, times, axis=0), np.repeat(y, times)
+    groups = np.arange(len(y)) // 3
+    for given in (None, groups):
+        many = None if given is None else np.repeat(given, times)
+        weighted = gaussian(tradeoff).fit(X, y, times, groups=given).summary()
+        repeated = gaussian(tradeoff).fit(X2, y2, groups=many).summary()
+        assert_allclose(weighted.covariance, repeated.covariance, rtol=1e-6, atol=1e-12)
+        assert dict(weighted.facts) == dict(repeated.facts)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_neither_the_order_of_rows_nor_groups_of_one_row_matter(tradeoff):
+    X, y = drawn(60)
+    order = np.random.default_rng(0).permutation(len(y))
+    one, other = (gaussian(tradeoff).fit(X[rows], y[rows]) for rows in (slice(None), order))
+    assert_allclose(one.summary().covariance, other.summary().covariance, rtol=1e-7, atol=1e-12)
+    alone = gaussian(tradeoff).fit(X, y, groups=np.arange(len(y))).summary()
+    few = len(y) / (len(y) - 1)
+    assert_allclose(alone.covariance, few * one.summary().covariance, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("tradeoff", [*TRADEOFFS, "auto"])
+def test_units_change_coefficients_and_errors_alike(tradeoff):
+    X, y = drawn(60)
+    factor = np.array([1e3, 1e-2])
+    make = (lambda: NaiveBayes("gaussian")) if tradeoff == "auto" else lambda: gaussian(tradeoff)
+    one, other = make().fit(X, y), make().fit(X * factor + 7.0, y)
+    a, b = one.summary(), other.summary()
+    units = np.concatenate([factor, factor**2])
+    squares = slice(3, 5)
+    assert_allclose(a.statistics[squares], b.statistics[squares], rtol=1e-5)
+    assert_allclose(a.standard_errors[squares], (b.standard_errors[1:] * units)[2:], rtol=1e-5)
+    for mine, theirs in zip(a.tests, b.tests, strict=True):
+        assert_allclose(mine.statistic, theirs.statistic, rtol=1e-5)
+    limits = one.predict_proba(X[:9], interval=0.9)
+    assert_allclose(limits, other.predict_proba(X[:9] * factor + 7.0, interval=0.9), rtol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [*TRADEOFFS, "auto"])
+def test_classes_may_be_named_and_compared_otherwise(tradeoff):
+    X, y = drawn(90, 3)
+    names = np.array(["z", "y", "x"])
+    make = (lambda: NaiveBayes("gaussian")) if tradeoff == "auto" else lambda: gaussian(tradeoff)
+    one = make().fit(X, y)
+    other = make().fit(X, names[y])
+    a, b = one.summary(reference=2), other.summary(reference="x")
+    key = ["class", "term"]
+    left = a.frame().with_columns(**{"class": np.array([names[c] for c in a.classes])}).sort(key)
+    right = b.frame().sort(key)
+    for column in ("estimate", "standard_error", "statistic"):
+        assert_allclose(left[column].to_numpy(), right[column].to_numpy(), rtol=1e-5, atol=1e-10)
+    for mine, theirs, first in zip(a.tests, b.tests, one.summary().tests, strict=True):
+        assert_allclose([theirs.statistic, first.statistic], mine.statistic, rtol=1e-5)
+        assert mine.df == first.df == 4
+
+
+def test_the_errors_of_two_classes_follow_from_those_against_a_third():
+    X, y = drawn(90, 3)
+    model = gaussian(0.5).fit(X, y)
+    size = 5
+    by_first, by_last = model.summary(), model.summary(reference=2)
+    contrast = np.hstack([np.eye(size), -np.eye(size)])  # of 1 against 2
+    assert_allclose(
+        contrast @ by_first.covariance @ contrast.T,
+        by_last.covariance[size:, size:],
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+# -- what is kept, shown and refused ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tradeoff", [0, 0.5, "auto"])
+def test_models_from_files_have_the_same_errors(tradeoff, tmp_path):
+    X, y = mixed(80)
+    model = NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(X, y)
+    save_model(model, tmp_path / "m.skops")
+    for again in (load_model(tmp_path / "m.skops").estimator, pickle.loads(pickle.dumps(model))):
+        assert str(again.summary()) == str(model.summary())
+        for mine, theirs in zip(
+            model.predict_proba(X, interval=0.9), again.predict_proba(X, interval=0.9), strict=True
+        ):
+            assert_allclose(mine, theirs, rtol=1e-12)
+        assert again._fitted.evidence is None
+
+
+def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
+    X, y = drawn(60)
+    expected = gaussian(0.5).fit(X, y).summary()
+    monkeypatch.setattr("crossfade.tradeoff.fitting._MOST_WORK", 10)
+    model = gaussian(0.5).fit(X, y)
+    assert model._fitted.evidence.rows.n_samples == 0
+    with pytest.raises(DataError, match=r"got 60 rows and 13 parameters.*summary\(X, y\)"):
+        model.predict_proba(X, interval=0.95)
+    found = model.summary(X, y)
+    assert_allclose(found.covariance, expected.covariance, rtol=1e-12)
+    model.predict_proba(X, interval=0.95)
+    monkeypatch.undo()
+    weights = np.repeat([1.0, 2.0], 30)
+    balanced = gaussian(0.5, class_weight="balanced").fit(X, y, weights)
+    assert_allclose(
+        balanced.summary().covariance, balanced.summary(X, y, weights).covariance, rtol=1e-12
+    )
+
+
+def test_rows_in_parts_have_intervals_part_by_part(tmp_path):
+    X, y = drawn(300)
+    names = ["a", "b"]
+    pd.DataFrame(X, columns=names).to_parquet(tmp_path / "t.parquet")
+    model = gaussian(0.5).fit(pd.DataFrame(X, columns=names), y)
+    whole = model.predict_proba(pd.DataFrame(X, columns=names), interval=0.8)
+    parts = model.predict_proba(scan(tmp_path / "t.parquet"), interval=0.8)
+    assert_allclose(whole, parts, rtol=1e-12)
+
+
+def test_missing_cells_have_no_interval_where_densities_are_open():
+    X, y = drawn(60)
+    model = gaussian(0).fit(X, y)
+    X[3, 0] = np.nan
+    _, low, high = model.predict_proba(X, interval=0.9)
+    assert np.isnan([low[3], high[3]]).all()
+    assert np.isfinite(np.delete(low, 3, axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaussianDiscriminant(components=2, tradeoff=1), "components: expected 1"),
+        (lambda: NaiveBayes("multinomial", tradeoff=1), "got words"),
+    ],
+)
+def test_models_without_coefficients_refuse(make, message):
+    X, y = drawn(60)
+    X = np.abs(X).round()
+    model = make().fit(X, y)
+    with pytest.raises(DataError, match=message):
+        model.summary()
+
+
+def test_wrong_arguments_are_refused():
+    X, y = drawn(60)
+    model = gaussian(1).fit(X, y)
+    with pytest.raises(DataError, match="reference: expected one of the classes 0, 1, got 5"):
+        model.summary(reference=5)
+    with pytest.raises(DataError, match="level"):
+        model.summary(level=1.5)
+    with pytest.raises(DataError, match="interval"):
+        model.predict_proba(X, interval=95)
+    X[0, 0] = np.nan
+    filled = GaussianDiscriminant(tradeoff=1).fit(X, y)
+    with pytest.raises(DataError, match="cells that were filled in"):
+        filled.summary()
+
+
+def test_a_summary_is_shown_as_text_as_a_frame_and_in_notebooks():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["<i>no</i>", "yes"], 60)
+    table = pd.DataFrame(
+        {"a": rng.normal(size=120), "b": rng.choice(["u", "v", "w"], 120), "k": np.ones(120)}
+    )
+    found = NaiveBayes(tradeoff=0.5).fit(table, y).summary()
+    text = str(found)
+    assert text.startswith("NaiveBayes: log-odds of yes against <i>no</i>")
+    assert "\nintercept " in text
+    assert "\nsays nothing " in text
+    assert "<i>" not in found._repr_html_()
+    assert "&lt;i&gt;no" in found._repr_html_()
+    assert found.frame().columns[:3] == ["class", "term", "estimate"]
+    assert {"a", "a²"} < set(found.terms)
+    assert sum(term.startswith("b = ") for term in found.terms) == 2
+    assert found.tests_frame()["column"].to_list() == ["a", "b", "k"]
+    assert [one.df for one in found.tests] == [2, 2, 0]
