@@ -220,6 +220,24 @@ def test_predict_tells_strangers_and_rejects_them(model, table, tmp_path, capsys
     assert "--reject" in capsys.readouterr().err
 
 
+def test_predict_adds_limits_of_probabilities_where_they_are_known(table, tmp_path, capsys):
+    path, new, out = tmp_path / "m.skops", tmp_path / "new.csv", tmp_path / "p.csv"
+    complete = pl.read_csv(table).drop_nulls()
+    complete.write_csv(tmp_path / "complete.csv")
+    options = ("-t", "default", "-m", "nb", "--tradeoff", 0, "-o", path)
+    assert run("fit", tmp_path / "complete.csv", *options) == 0
+    frame = complete.drop("default")[:20]
+    frame = frame.with_columns(age=pl.when(pl.int_range(20) != 3).then(pl.col("age")))
+    frame.write_csv(new)
+    assert run("predict", path, new, "--interval", 0.9, "-o", out) == 0
+    written = pl.read_csv(out)
+    assert written.columns[3:] == ["low(no)", "low(yes)", "high(no)", "high(yes)"]
+    expected = load_model(path).estimator.predict_proba(frame, interval=0.9)
+    found = written[:, 1:].cast(float).to_numpy()
+    np.testing.assert_allclose(found, np.hstack(expected), rtol=1e-12)
+    assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [3]
+
+
 def test_what_a_model_cannot_be_asked_is_refused_and_nothing_written(
     model, table, tmp_path, capsys
 ):
@@ -574,6 +592,24 @@ def test_a_row_from_a_later_batch_and_another_class_to_compare_with(tmp_path, ca
     assert content["against"] == "setosa"
     odds = content["probabilities"]["virginica"] / content["probabilities"]["setosa"]
     assert content["log_odds"] == pytest.approx(np.log(odds), rel=1e-6)
+
+
+def test_without_rows_the_coefficients_are_shown(model, table, tmp_path, capsys):
+    path = tmp_path / "summary.json"
+    assert run("explain", model, "--json", path) == 0
+    out, err = capsys.readouterr()
+    found = load_model(model).estimator.summary()
+    assert (out, err) == (f"{found}\n", "")
+    content = json.loads(path.read_text())
+    assert content["coefficients"] == found.frame().to_dicts()
+    assert content["tests"] == found.tests_frame().to_dicts()
+    # A row's probability has the interval of its model.
+    assert run("explain", model, table, "--row", 3, "--json", path) == 0
+    row = pl.read_csv(table)[2:3].drop("default")
+    _, low, high = load_model(model).estimator.predict_proba(row, interval=0.95)
+    content = json.loads(path.read_text())
+    assert content["intervals"]["yes"] == pytest.approx([low[0, 1], high[0, 1]], rel=1e-12)
+    assert " to 0." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -371,7 +371,7 @@ def test_models_from_files_have_the_same_errors(tradeoff, tmp_path):
 def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
     X, y = drawn(60)
     expected = gaussian(0.5).fit(X, y).summary()
-    monkeypatch.setattr("crossfade.tradeoff.fitting._MOST_WORK", 10)
+    monkeypatch.setattr("crossfade.tradeoff.influence._MOST_WORK", 10)
     model = gaussian(0.5).fit(X, y)
     assert model._fitted.evidence.rows.n_samples == 0
     with pytest.raises(DataError, match=r"got 60 rows and 13 parameters.*summary\(X, y\)"):

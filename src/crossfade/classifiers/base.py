@@ -25,7 +25,7 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
-from crossfade.classifiers.checks import check_tradeoff, prior_shift
+from crossfade.classifiers.checks import check_tradeoff, class_factors, prior_shift
 from crossfade.classifiers.interactions import Derived, DerivedColumns
 from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
@@ -276,7 +276,7 @@ class TradeoffClassifier(FittedViews, ABC):
         self._table_library = table_library(X)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        factors = None if self.class_weight is None else _by_class(weights, given, codes)
+        factors = class_factors(self.class_weight, weights, given, codes)
         plain = LabelledRows(matrix, codes, weights, self.classes_.size, class_factors=factors)
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
@@ -407,12 +407,3 @@ class TradeoffClassifier(FittedViews, ABC):
         if not density.allows_missing and has_missing_cells(rows.X):
             return self._missing_cells(rows)
         return error.renamed(self.schema_.names)
-
-
-def _by_class(weights: Floats | None, given: Floats | None, codes: Integers) -> Floats | None:
-    """Return what each class's rows are weighed with besides their own weights, (n_classes,)."""
-    if weights is None:
-        return None
-    first = np.unique(codes, return_index=True)[1]
-    own: Floats = weights[first] if given is None else weights[first] / given[first]
-    return own

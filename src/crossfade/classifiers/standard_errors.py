@@ -12,6 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from crossfade._checks import check_number, listed, show
 from crossfade._typing import Floats
+from crossfade.classifiers.checks import class_factors
 from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.densities.base import Density
 from crossfade.errors import DataError
@@ -174,12 +175,7 @@ class StandardErrors(ABC):
         _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
         given = None if sample_weight is None else check_weights(sample_weight, n)
         weights = check_weights(given, n, self.class_weight, codes, self.classes_)
-        factors = None
-        if weights is not None and self.class_weight is not None:
-            factors = np.ones(self.classes_.size)
-            own = weights if given is None else weights / np.where(given > 0.0, given, 1.0)
-            seen = np.ones(n, bool) if given is None else given > 0.0
-            factors[codes[seen]] = own[seen]
+        factors = class_factors(self.class_weight, weights, given, codes)
         numbers = None if groups is None else encode_groups(groups, n)
         rows = LabelledRows(
             self._encoded(X), codes, weights, self.classes_.size, class_factors=factors

@@ -1,4 +1,4 @@
-"""``crossfade explain MODEL DATA --row N``: why this class?"""
+"""``crossfade explain MODEL [DATA --row N]``: what does the model say, and why this class?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crossfade.commands.options import Json, ModelFile, NewData, Separator
+from crossfade.commands.options import Json, ModelFile, NewDataIfAny, Separator
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,10 +23,11 @@ _MOST_WORDS = 8
 
 def explain(
     model: ModelFile,
-    data: NewData,
+    data: NewDataIfAny = None,
     row: Annotated[
-        int, typer.Option("--row", "-r", metavar="N", help="Which row; 1 is below the header.")
-    ],
+        int | None,
+        typer.Option("--row", "-r", metavar="N", help="Which row; 1 is below the header."),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -39,6 +40,10 @@ def explain(
     """Show what each column adds to the log-odds of a row's predicted class.
 
     The baseline and the columns sum to the log of the ratio of the two classes' probabilities.
+    Probabilities come with 95 % intervals where the model has standard errors.
+
+    Without DATA: the model's coefficients, with standard errors, intervals and a test of each
+    column.
     """
     import numpy as np
 
@@ -47,8 +52,13 @@ def explain(
     from crossfade.commands.output import check_outputs, console, say, write_json
     from crossfade.io import load_model
 
-    check_outputs({"--json": json}, model, data)
+    check_outputs({"--json": json}, *(one for one in (model, data) if one is not None))
     saved = load_model(model)
+    if data is None:
+        _print_summary(saved.estimator, json)
+        return
+    if row is None:
+        raise typer.BadParameter("Missing option '--row'")
     rows = NewRows(saved, data, separator=separator)
     table = rows.row(row)
     posterior = saved.estimator.predict_proba(table)[0]  # refuses what cannot be explained
@@ -76,11 +86,57 @@ def explain(
     added = {name: each[0, first] - each[0, second] for name, each in explanation.members.items()}
     if added:
         content["members"] = {name: float(value) for name, value in added.items()}
-    _print(content, posterior[first], posterior[second], data, console())
+    limits = _limits(saved.estimator, table)
+    if limits is not None:
+        content["intervals"] = {
+            str(label): [float(one[k]) for one in limits] for k, label in enumerate(labels)
+        }
+    said = [_said(posterior[k], limits, k) for k in (first, second)]
+    _print(content, said[0], said[1], data, console())
     for note in rows.notes():
         say(f"note: {note}", stderr=True)
     if json is not None:
         write_json(json, content)
+
+
+def _print_summary(estimator: Any, json: Path | None) -> None:
+    """Print the coefficients with their standard errors."""
+    from crossfade.commands.output import say, write_json
+    from crossfade.errors import DataError
+
+    if not hasattr(estimator, "summary"):
+        raise DataError(
+            "DATA: expected rows for a model without coefficients of its own, got none; name a "
+            "table and --row"
+        )
+    found = estimator.summary()
+    say(str(found))
+    if json is not None:
+        write_json(json, {
+            "coefficients": found.frame().to_dicts(), "tests": found.tests_frame().to_dicts()
+        })  # fmt: skip
+
+
+def _limits(estimator: Any, table: Any) -> Any:
+    """Return limits of a row's probabilities, None where the model has no standard errors."""
+    import numpy as np
+
+    from crossfade.errors import DataError
+
+    if not hasattr(estimator, "summary"):
+        return None
+    try:
+        _, low, high = estimator.predict_proba(table, interval=0.95)
+    except DataError:  # without the rows, words, mixtures: what is explained needs no errors
+        return None
+    return None if np.isnan(low).any() else (low[0], high[0])
+
+
+def _said(p: float, limits: Any, k: int) -> str:
+    """Return a probability, with its limits where there are any."""
+    if limits is None:
+        return _share(p)
+    return f"{_share(p)} ({_share(limits[0][k])} to {_share(limits[1][k])})"
 
 
 def _words(explanation: Any, name: str, first: Any, second: Any) -> dict[str, Any]:
@@ -109,7 +165,7 @@ def _other(labels: list[Any], posterior: Any, first: int, against: str | None) -
     return texts.index(against)
 
 
-def _print(content: dict[str, Any], p: float, q: float, data: str, out: Console) -> None:
+def _print(content: dict[str, Any], p: str, q: str, data: str, out: Console) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -122,7 +178,7 @@ def _print(content: dict[str, Any], p: float, q: float, data: str, out: Console)
     target = shortened(str(content["target"] or "class"), 30)
     title = Text(f"{shortened(Path(data).name or data, 40)}, row {content['row']:,}: ")
     title.append(f"{target} is {first}", style="bold")
-    title.append(f" with probability {_share(p)}; {second} has {_share(q)}")
+    title.append(f" with probability {p}; {second} has {q}")
     out.print()
     out.print(title, soft_wrap=True)
     out.print(

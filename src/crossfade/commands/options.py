@@ -16,6 +16,7 @@ __all__ = [
     "ModelFile",
     "ModelNames",
     "NewData",
+    "NewDataIfAny",
     "Seed",
     "Separator",
     "Splits",
@@ -103,6 +104,15 @@ NewData = Annotated[
         metavar="DATA",
         help="New rows: a CSV, TSV, Parquet or Arrow file (text also .gz), a folder or pattern of "
         "such files, or a bundled data set.",
+    ),
+]
+
+NewDataIfAny = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DATA]",
+        help="New rows, as for predict; without them the model's coefficients are shown.",
+        show_default=False,
     ),
 ]
 

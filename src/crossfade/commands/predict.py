@@ -51,6 +51,13 @@ def predict(
             metavar="P", help="Leave the prediction empty where the outlier p-value is at most P."
         ),
     ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Add two columns per class: limits that chance in the training rows leaves.",
+        ),
+    ] = None,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
@@ -70,9 +77,10 @@ def predict(
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
     on stderr with 95 % intervals, and the probabilities follow. With --coverage 0.9 a column
     in_set(class) per class tells whether the class belongs to a set that holds the true class of 90
-    of 100 rows. With --outliers, outlier_score tells how unlike the rows of fit a row is, and
-    outlier_p which share of those is no less so; with --reject 0.01, rows with outlier_p of 0.01 or
-    less get no prediction.
+    of 100 rows. With --interval 0.95 columns low(class) and high(class) tell how sure each
+    probability is; they are empty where missing cells leave that open. With --outliers,
+    outlier_score tells how unlike the rows of fit a row is, and outlier_p which share of those is
+    no less so; with --reject 0.01, rows with outlier_p of 0.01 or less get no prediction.
     """
     from crossfade._checks import check_number
     from crossfade.commands.new_rows import NewRows
@@ -107,16 +115,23 @@ def predict(
         )
     if outliers or reject is not None:
         _check_has(estimator, "--outliers" if outliers else "--reject", "outlier_p_value")
+    if interval is not None:
+        _check_has(estimator, "--interval", "summary", pool=False)
     if adapt:
         estimator = _adapted(estimator, read())  # what is told of cells is told of one reading
     n_rows = n_rejected = 0
     with _output(out) as write:
         for table, first in rows.batches():
-            probabilities = estimator.predict_proba(table)
+            if interval is None:
+                probabilities = estimator.predict_proba(table)
+            else:
+                probabilities, *limits = estimator.predict_proba(table, interval=interval)
             decided = estimator.classes_[decisions(probabilities, estimator.selection)]
             more: dict[str, Any] = {}
             if coverage is not None:
                 more |= labels.by_class("in_set", estimator.predict_set(table, coverage))
+            if interval is not None:
+                more |= labels.by_class("low", limits[0]) | labels.by_class("high", limits[1])
             if outliers:
                 more["outlier_score"] = estimator.outlier_score(table)
                 more["outlier_p"] = estimator.outlier_p_value(table)
@@ -136,14 +151,14 @@ def predict(
         say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
 
 
-def _check_has(estimator: Any, option: str, method: str) -> None:
+def _check_has(estimator: Any, option: str, method: str, *, pool: bool = True) -> None:
     """Refuse an option that this model has no method for."""
     from crossfade.errors import DataError
 
     if not hasattr(estimator, method):
         raise DataError(
-            f"{option}: expected a model of naive Bayes, a Gaussian discriminant or a pool, got "
-            f"{type(estimator).__name__}; leave {option} out"
+            f"{option}: expected a model of naive Bayes or a Gaussian discriminant"
+            f"{' or a pool' if pool else ''}, got {type(estimator).__name__}; leave {option} out"
         )
 
 
@@ -203,8 +218,8 @@ class _Labels:
         if rejected is not None:
             predictions = predictions.set(pl.Series(rejected), None)
         columns = {**self.by_class("P", probabilities), **more}
-        table = pl.DataFrame([predictions, *(pl.Series(*column) for column in columns.items())])
-        return table.write_csv(include_header=header).encode()
+        added = (pl.Series(name, one, nan_to_null=True) for name, one in columns.items())
+        return pl.DataFrame([predictions, *added]).write_csv(include_header=header).encode()
 
     def notes(self) -> list[str]:
         if self._safe or not self._formulas:

@@ -27,9 +27,8 @@ from crossfade.inference.sandwich import PosteriorCovariance
 from crossfade.optim.solver import Solution
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
-from crossfade.tradeoff.bound_rows import KEPT_DOUBLES
 from crossfade.tradeoff.criteria import LOSSES
-from crossfade.tradeoff.influence import FittedMember, StackedFits, WeightEquations, score_gradients
+from crossfade.tradeoff.influence import FittedMember, StackedFits, score_gradients, stacked_fits
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
@@ -50,11 +49,6 @@ __all__ = [
     "fit_tradeoff",
 ]
 
-
-#: Parameters up to which standard errors are kept with a model (.7 MB in a file), and rows times
-#: squared parameters up to which they are computed unasked: a second or so.
-_MOST_PARAMETERS = 300
-_MOST_WORK = 4_000_000_000
 
 #: From a fold's training rows to all rows, and the densities that the training rows choose.
 ByFold = Callable[[Integers], tuple[LabelledRows, Sequence[Density]]]
@@ -342,7 +336,7 @@ def fit_tradeoff(
         warnings=warned,
         open=_left_open(objective) if objective.tradeoff == 0.0 else None,
         sums=sums if tradeoff == 1.0 and options.n_components == 1 else None,
-        evidence=_evidence([FittedMember(objective, solution.theta)], groups),
+        evidence=stacked_fits([FittedMember(objective, solution.theta)], groups),
     )
 
 
@@ -420,7 +414,7 @@ def choose_tradeoff(
         open=_left_open(pool.objective) if undetermined else None,
         held_out=chosen.held_out,
         left_out=chosen.left_out,
-        evidence=_evidence(
+        evidence=stacked_fits(
             [
                 FittedMember(one.objective, one.point.solution.theta, pool.scale * weight)
                 for one, weight in zip(pool.members, pool.weights, strict=True)
@@ -500,31 +494,6 @@ def bound_rows(
     missing = started.filled or has_missing(rows, bound.counts)
     _check_missing(missing, density)
     return replace(rows, has_missing=missing), bound, Sums(started, summary)
-
-
-def _evidence(
-    members: Sequence[FittedMember],
-    groups: Integers | None = None,
-    weighing: WeightEquations | None = None,
-) -> StackedFits | None:
-    """Return what standard errors need: by reference, without the rows where those are many.
-
-    None where there are no standard errors: of words, of mixtures, of cells that were filled in.
-    """
-    density, rows = members[0].objective.density, members[0].objective.rows
-    if density.reads_words or density.filled or not members[0].objective.exact_labels:
-        return None
-    found = StackedFits(tuple(members), groups, weighing)
-    cells = rows.n_samples * rows.X.shape[1]
-    if weighing is not None:
-        cells += weighing.loss.scores.size
-    work = rows.n_samples * found.n_influences**2 * len(members)
-    few = found.n_influences <= _MOST_PARAMETERS and work <= _MOST_WORK
-    if rows.at_hand is rows and cells <= KEPT_DOUBLES and few:
-        # Their statistics are formed anew when asked for: here they would only take memory.
-        return replace(found.over(rows, groups), weighing=weighing)
-    none = LabelledRows(np.zeros((0, rows.X.shape[1])), np.zeros(0, np.int64), None, rows.n_classes)
-    return found.over(none)
 
 
 def _check_missing(missing: bool, density: Density) -> None:

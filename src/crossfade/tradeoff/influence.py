@@ -18,11 +18,24 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Density
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
+from crossfade.tradeoff.bound_rows import KEPT_DOUBLES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 
-__all__ = ["FittedMember", "StackedFits", "WeightEquations", "row_gradients", "score_gradients"]
+__all__ = [
+    "FittedMember",
+    "StackedFits",
+    "WeightEquations",
+    "row_gradients",
+    "score_gradients",
+    "stacked_fits",
+]
+
+#: Parameters up to which standard errors are kept with a model (.7 MB in a file), and rows times
+#: squared parameters up to which they are computed unasked: a second or so.
+_MOST_PARAMETERS = 300
+_MOST_WORK = 4_000_000_000
 
 #: Doubles of a block's gradients: 4 MB.
 _BLOCK_DOUBLES = 524_288
@@ -197,6 +210,31 @@ class StackedFits:
         # Rows that were not scored have no part in it; those that were stand for them, too.
         added[weighing.index] = (own * ratio[:, None]) @ slopes[1]
         return added
+
+
+def stacked_fits(
+    members: Sequence[FittedMember],
+    groups: Integers | None = None,
+    weighing: WeightEquations | None = None,
+) -> StackedFits | None:
+    """Return what standard errors need: by reference, without the rows where those are many.
+
+    None where there are no standard errors: of words, of mixtures, of cells that were filled in.
+    """
+    density, rows = members[0].objective.density, members[0].objective.rows
+    if density.reads_words or density.filled or not members[0].objective.exact_labels:
+        return None
+    found = StackedFits(tuple(members), groups, weighing)
+    cells = rows.n_samples * rows.X.shape[1]
+    if weighing is not None:
+        cells += weighing.loss.scores.size
+    work = rows.n_samples * found.n_influences**2 * len(members)
+    few = found.n_influences <= _MOST_PARAMETERS and work <= _MOST_WORK
+    if rows.at_hand is rows and cells <= KEPT_DOUBLES and few:
+        # Their statistics are formed anew when asked for: here they would only take memory.
+        return replace(found.over(rows, groups), weighing=weighing)
+    none = LabelledRows(np.zeros((0, rows.X.shape[1])), np.zeros(0, np.int64), None, rows.n_classes)
+    return found.over(none)
 
 
 def to_natural(objective: TradeoffObjective) -> Floats:

@@ -179,10 +179,9 @@ def _choose(
     left_out = HeldOut.of(whole, scored.codes, scored.weights, used_for)
     weighing = None
     if can_pool and chosen.scale > 0.0 and not (loss is not None and loss.sum_of_squares):
-        every_weight = LogarithmicLoss(scores, scored.codes, weights, log_prior)
-        weighing = WeightEquations(
-            found.index, every_weight.of_members(np.flatnonzero(chosen.shares))
-        )
+        whole_loss = LogarithmicLoss(scores, scored.codes, weights, log_prior)
+        kept = np.flatnonzero(chosen.shares)
+        weighing = WeightEquations(found.index, whole_loss.of_members(kept))
     return Selection(
         **vars(chosen),
         members=members,
