@@ -21,7 +21,7 @@ from crossfade import NaiveBayes
 __all__ = ["SETS", "SETS_TITLE", "SHARES_TITLE", "SHARE_SETS", "sets_table", "shares_table"]
 
 SHARES_TITLE = "shares: class shares of rows without labels"
-SETS_TITLE = "sets: prediction sets of 90 % coverage"
+SETS_TITLE = "sets: prediction sets that hold 90 % of the rows"
 
 #: Tables with rows enough to be drawn from.
 SHARE_SETS = ("vehicle", "satimage", "optdigits", "sick", "adult", "credit_g")
