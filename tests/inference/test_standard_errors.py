@@ -199,6 +199,20 @@ def test_shares_that_are_given_are_fixed_and_those_of_rows_are_not(tradeoff):
     check(lambda: gaussian(tradeoff, class_prior=[0.5, 0.3, 0.2]), X, y, X[:3])
 
 
+@pytest.mark.parametrize("tradeoff", [0.5, "auto"])
+def test_shares_given_later_have_the_errors_of_shares_given_first(tradeoff):
+    X, y = drawn(60, 3)
+    shares = [0.5, 0.3, 0.2]
+    make = NaiveBayes if tradeoff == "auto" else lambda: gaussian(tradeoff)
+    later = make().fit(X, y).with_class_prior(shares)
+    posterior, low, high = later.predict_proba(X, interval=0.9)
+    assert_allclose(posterior, later.predict_proba(X), rtol=1e-12)
+    if tradeoff != "auto":
+        first = gaussian(tradeoff, class_prior=shares).fit(X, y)
+        assert_allclose((posterior, low, high), first.predict_proba(X, interval=0.9), rtol=1e-9)
+    assert ((low < posterior) & (posterior < high)).all()
+
+
 def test_what_a_class_counts_for_is_no_number_of_rows():
     X, y = drawn(40)
     check(lambda: gaussian(0.5, class_weight={0: 3.0, 1: 1.0}), X, y, X[:3])

@@ -48,6 +48,12 @@ class Term(NamedTuple):
     name: str
     columns: tuple[int, ...]
 
+    @property
+    def squared(self) -> Term:
+        """The square of it."""
+        plain = all(c.isalnum() or c in " _.()" for c in self.name)
+        return Term(f"{self.name}²" if plain else f"({self.name})²", self.columns)
+
 
 @dataclass(frozen=True)
 class Bound:

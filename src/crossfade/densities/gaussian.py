@@ -216,7 +216,7 @@ class Gaussian(Univariate):
         linear = [Term(self._term_name(name), (j,)) for j, name in enumerate(names)]
         if self.shared_variance:
             return linear
-        return linear + [Term(f"{name}²", columns) for name, columns in linear]
+        return linear + [term.squared for term in linear]
 
     def _term_name(self, name: str) -> str:
         return name

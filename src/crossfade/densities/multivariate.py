@@ -607,7 +607,7 @@ class MultivariateGaussian(Density):
         if self._unscaled.size == d:
             pairs = [(j, j) for j in range(d)]
         return linear + [
-            Term(f"{names[i]}²", (i,)) if i == j else Term(f"{names[j]}·{names[i]}", (j, i))
+            linear[i].squared if i == j else Term(f"{names[j]}·{names[i]}", (j, i))
             for i, j in pairs
         ]
 

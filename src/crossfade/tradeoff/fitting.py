@@ -6,6 +6,7 @@ Of the rows it asks two things only: sums of functions over blocks, and samples 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -245,7 +246,11 @@ class Fitted:
         """The covariance of what the posterior follows from, None where rows are not at hand."""
         if self.found_errors is not None or self.evidence is None:
             return self.found_errors
-        return self.evidence.covariance() if self.evidence.rows.n_samples else None
+        if not self.evidence.rows.n_samples:
+            return None
+        with single_threaded_blas(), suppress(np.linalg.LinAlgError):
+            return self.evidence.covariance()
+        return None
 
     def with_errors(self, errors: PosteriorCovariance) -> Fitted:
         """Return the same fit with standard errors that are known."""
