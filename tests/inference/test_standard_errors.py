@@ -450,6 +450,43 @@ def test_wrong_arguments_are_refused():
         filled.summary()
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NaiveBayes(tradeoff=0.5),
+        lambda: NaiveBayes(tradeoff=0.5, shared_variance=True),
+        *(
+            lambda name=name: GaussianDiscriminant(name, tradeoff=0.5)
+            for name in ("full", "diagonal", "spherical", "shared")
+        ),
+    ],
+)
+def test_terms_say_which_statistic_they_are(make):
+    rng = np.random.default_rng(5)
+    table = pd.DataFrame(rng.normal(size=(90, 3)), columns=["a", "b", "longer name"])
+    table["c"] = rng.choice(["u", "v", "w"], 90)
+    table["d"] = rng.random(90) < 0.4
+    model = make().fit(table, rng.integers(2, size=90))
+
+    def statistic(term):
+        if " = " in term:
+            name, level = term.split(" = ")
+            return table[name] == level
+        if term.endswith("²"):
+            return table[term[:-1]] ** 2
+        found = np.ones(len(table))
+        for name in term.split("·"):
+            found = found * table[name]
+        return found
+
+    terms = model.summary().terms[1:]
+    expected = np.column_stack([statistic(term).astype(float) for term in terms])
+    assert_allclose(model.sufficient_statistics(table), expected, rtol=1e-12)
+    assert_allclose(
+        expected @ model.coef_[0] + model.intercept_[0], model.decision_function(table), rtol=1e-7
+    )
+
+
 def test_a_summary_is_shown_as_text_as_a_frame_and_in_notebooks():
     rng = np.random.default_rng(0)
     y = np.repeat(["<i>no</i>", "yes"], 60)
