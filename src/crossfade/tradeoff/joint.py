@@ -141,7 +141,8 @@ class JointRows:
         return JointDensity(fitted, self._usual(density, fitted, fold, held))
 
     def _fit(self, density: Density, rows: LabelledRows) -> Fitted:
-        return replace(fit_tradeoff(rows, density, 1.0, self.options), sums=None, warnings=())
+        fitted = fit_tradeoff(rows, density, 1.0, self.options)
+        return replace(fitted, sums=None, warnings=(), evidence=None)
 
     def _without(
         self, density: Density, fold: Integers, held: Integers
