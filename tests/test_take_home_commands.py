@@ -775,3 +775,18 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys):
     capsys.readouterr()
     assert run("fit", table, "-t", "default", "-m", "pool", "--tradeoff", 1, "-o", path) == 2
     assert "--tradeoff: expected none with --model pool" in capsys.readouterr().err
+
+
+def test_cells_are_shown_as_the_file_has_them(tmp_path, capsys):
+    path, out = tmp_path / "t.csv", tmp_path / "m.skops"
+    rows = [f"{i % 3 == 0},{i % 2},{i % 4 / 4},{'ab'[i % 5 > 2]}\n" for i in range(40)]
+    path.write_text("adult,flag,size,y\n" + "".join(rows))
+    assert run("fit", path, "--target", "y", "-m", "nb:generative", "-o", out) == 0
+    capsys.readouterr()
+    assert run("explain", out, path, "--row", 2) == 0
+    cells = dict(
+        line.split()[:2]
+        for line in capsys.readouterr().out.splitlines()
+        if "adds" in line or re.search(r" [+-]\d", line) and len(line.split()) > 2
+    )
+    assert (cells["adult"], cells["flag"], cells["size"]) == ("False", "1", "0.25")

@@ -116,6 +116,8 @@ class Matcher:
             )
         if boolean:
             truth = stripped.replace_strict(TRUTH, default=None, return_dtype=pl.Boolean)
+            if numbers.null_count() == len(numbers):  # words only: they stay what they say
+                return truth
             return numbers.set(truth.is_not_null(), None).fill_null(truth.cast(pl.Float64))
         return self._in_one_way(series.name, stripped, numbers, first, boolean)
 
