@@ -787,6 +787,6 @@ def test_cells_are_shown_as_the_file_has_them(tmp_path, capsys):
     cells = dict(
         line.split()[:2]
         for line in capsys.readouterr().out.splitlines()
-        if "adds" in line or re.search(r" [+-]\d", line) and len(line.split()) > 2
+        if "adds" in line or (re.search(r" [+-]\d", line) and len(line.split()) > 2)
     )
     assert (cells["adult"], cells["flag"], cells["size"]) == ("False", "1", "0.25")

@@ -166,14 +166,14 @@ class _Pictures:
 def progress_line(status: Status) -> str:
     """Return what is being done, and how long it will take at most."""
     result = status.partial()
-    parts = [f"{status.seconds:.0f} s"]
+    left = status.seconds_left
+    more = "" if left is None else f", at most {_duration(left)} more"
+    parts = [f"{status.seconds:.0f} s{more}"]
     if result is not None:
         numbers = [model.n_splits for model in result.models if not model.failure]
-        done = "-".join(dict.fromkeys([f"{min(numbers)}", f"{max(numbers)}"]))
-        parts.append(f"{done} of {status.n_splits} splits, best {result.best}")
-    if status.seconds_left is not None:
-        parts.append(f"at most {_duration(status.seconds_left)} left")
-    return " · ".join([*parts, status.doing])
+        done = " to ".join(dict.fromkeys([f"{min(numbers)}", f"{max(numbers)}"]))
+        parts.append(f"{done} of {status.n_splits} splits done, best so far {result.best}")
+    return " · ".join([*parts, f"now {status.doing}"])
 
 
 def _duration(seconds: float) -> str:
