@@ -131,6 +131,7 @@ class FileSource(PartedSource):
         self._reader, self._chosen, self._drop = reader, columns, drop
         self.target, self.n_rows, self.n_dropped = target, reader.n_rows, 0
         self._head: Part | None = None
+        self._begun: tuple[Part, Iterator[Part]] | None = None
         known = list(reader.types)
         for one in (*(() if target is None else (target,)), *(columns or ()), *drop):
             if one not in known:
@@ -167,6 +168,14 @@ class FileSource(PartedSource):
         return self._reader.size
 
     def parts(self, columns: Sequence[int] | None) -> Iterator[Part]:
+        if columns is not None or self._begun is None:
+            yield from self._parts(columns)
+            return
+        begun, self._begun = self._begun, None
+        yield begun[0]
+        yield from begun[1]
+
+    def _parts(self, columns: Sequence[int] | None) -> Iterator[Part]:
         names = list(self.names if columns is None else [self.names[j] for j in columns])
         wanted = names if self.target is None else [*names, self.target]
         first, dropped = 0, 0
@@ -183,15 +192,17 @@ class FileSource(PartedSource):
 
     def head(self) -> Part:
         if self._head is None:
-            self._reader.check_unchanged()
-            wanted = [*self.names, *(() if self.target is None else (self.target,))]
-            for frame in self._reader.frames(wanted, _FEWEST):
-                part = Part(*_split(frame, self.target), 0)
-                if rows_of(part.table):
-                    self._head = first_rows(part)
-                    return self._head
-            raise no_rows()
+            # Pages are decoded whole: the next pass over all columns goes on from here.
+            parts = self._parts(None)
+            first = next((part for part in parts if rows_of(part.table)), None)
+            if first is None:
+                raise no_rows()
+            self._begun, self._head = (first, parts), first_rows(first)
         return self._head
+
+    def close(self) -> None:
+        super().close()
+        self._begun = None
 
     def sample(self, size: int = SAMPLE_ROWS) -> tuple[Any, Any, int]:
         """Return rows drawn evenly, their labels, and the number of all rows: one pass.

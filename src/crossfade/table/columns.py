@@ -328,7 +328,11 @@ def _shared_matrix(X: Any) -> NDArray[Any] | None:
     """Return one array of a frame that is all one kind of float: of pandas its own, uncopied."""
     if nw.dependencies.is_polars_dataframe(X):
         floats = [str(dtype) for dtype in set(X.dtypes)]
-        return X.to_numpy(order="c") if floats in (["Float64"], ["Float32"]) else None
+        if floats not in (["Float64"], ["Float32"]):
+            return None
+        from crossfade.table.matrix import stacked  # which knows columns
+
+        return stacked([series.to_numpy() for series in X], len(X), floats[0].lower())
     if not nw.dependencies.is_pandas_dataframe(X):
         return None
     kinds = set(X.dtypes)

@@ -115,12 +115,14 @@ def as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
     return _filled(matrix.shape, np.dtype(dtype), lambda out, rows: np.copyto(out, matrix[rows]))
 
 
-def stacked(columns: list[NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
+def stacked(
+    columns: list[NDArray[Any]], n_rows: int, dtype: str = "float64"
+) -> NDArray[Any]:
     def fill(out: NDArray[Any], rows: slice) -> None:
         for index, column in enumerate(columns):
             out[:, index] = column[rows]
 
-    return _filled((n_rows, len(columns)), np.dtype(np.float64), fill)
+    return _filled((n_rows, len(columns)), np.dtype(dtype), fill)
 
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> NDArray[Any]:
