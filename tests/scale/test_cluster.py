@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 import subprocess
@@ -231,6 +232,28 @@ def test_a_scheduler_that_goes_away_is_said_and_nothing_is_half_fitted(tmp_path,
     finally:
         scheduler.kill()
         scheduler.wait()
+
+
+def test_a_pass_is_a_few_tasks_that_fetch_no_rows(client, frame):
+    """Tasks cost milliseconds, and rows that travel much more: both are counted."""
+    X, y = frame[["tail", "grade"]], frame["y"]
+    lazy = dd.concat([dd.from_pandas(X.assign(y=y), npartitions=24, sort=False)]).persist()
+    source = cluster_module.DaskSource(lazy, "y").mapped(lambda part: part._replace(labels=None))
+    source.reduce_parts(lambda part: len(part.table), operator.add)
+
+    def counted(dask_scheduler):
+        events = dask_scheduler.transition_log
+        return len([1 for key, _, to, *_ in events if to == "memory" and "_sums" in str(key)])
+
+    def moved(dask_worker):
+        return [e["total"] for e in dask_worker.transfer_incoming_log]
+
+    tasks, bytes_before = client.run_on_scheduler(counted), client.run(moved)
+    assert source.reduce_parts(lambda part: len(part.table), operator.add) == len(frame)
+    # Two groups for each of two threads, whatever the number of partitions.
+    assert client.run_on_scheduler(counted) - tasks == 4
+    for address, after in client.run(moved).items():
+        assert sum(after[len(bytes_before[address]) :]) < 10_000
 
 
 def test_polars_parts_survive_the_journey():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
@@ -11,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from crossfade._optional import import_optional
-from crossfade.blocks import threads
-from crossfade.errors import ClusterError, DataError
+from crossfade.blocks import n_threads, threads
+from crossfade.errors import ClusterError, DataError, MissingExtraError
 from crossfade.table.source import (
     Part,
     RowSource,
@@ -22,6 +23,7 @@ from crossfade.table.source import (
     no_rows,
     no_target,
     rows_of,
+    split_labels,
 )
 
 __all__ = [
@@ -37,6 +39,12 @@ Result = TypeVar("Result")
 
 #: Results that are joined by one task.
 _FAN_IN = 8
+
+#: Bytes of a function that the scheduler sends in a pass, with every task.
+_SENT = 1 << 20
+
+#: Groups of parts that each thread of the workers has, and cells that a group has at most: 512 MB.
+_GROUPS, _GROUP_CELLS = 2, 1 << 26
 
 
 def is_lazy(X: Any) -> bool:
@@ -160,8 +168,7 @@ class DaskSource(RowSource):
         if isinstance(y, str):
             if y not in list(getattr(X, "columns", ())):
                 raise no_target(y, list(getattr(X, "columns", ())))
-            X, y = X.drop(columns=[y]), X[y]
-        if y is not None and not is_lazy(y):
+        elif y is not None and not is_lazy(y):
             raise DataError(
                 f"y: expected a Dask collection where X is one, or the name of a column, got "
                 f"{type(y).__name__}; use dask.dataframe.from_pandas or dask.array.from_array"
@@ -180,23 +187,29 @@ class DaskSource(RowSource):
             return self._parts
         with _named_errors():
             pairs = self._pairs()
-            self._lengths = list(self._dask.compute(*[self._delay(_length)(p) for p in pairs]))
+            asked = [self._delay(_length)(pair) for pair in pairs]
+            few = self._delay(_few)(pairs[0])  # in the same round
+            *self._lengths, head = self._dask.compute(*asked, few)
+        self._head = head if self._lengths[0] else None
         firsts = [sum(self._lengths[:number]) for number in range(len(pairs))]
         self.n_rows = sum(self._lengths)
         self._parts = [
             self._delay(_part)(pair, first) for pair, first in zip(pairs, firsts, strict=True)
         ]
-        head = self.head()
-        self.names, self.has_names = names_of(head.table)
+        self.names, self.has_names = names_of(self.head().table)
         return self._parts
 
     def _pairs(self) -> list[Any]:
         """Return a table and its labels for every part, on the workers."""
         X, y = self._collections
-        kept = self._dask.persist(*([_whole_rows(X)] if y is None else [_whole_rows(X), y]))
+        whole = [_whole_rows(X)] if y is None or isinstance(y, str) else [_whole_rows(X), y]
+        kept = self._dask.persist(*whole)
         self._held = kept  # the workers forget what nobody here holds
         tables = _delayed(kept[0])
-        labels = [None] * len(tables) if y is None else _delayed(kept[1])
+        if len(kept) == 1:
+            # Labels are split off where they lie: apart they might lie elsewhere than their rows.
+            return [self._delay(_divided)(table, y) for table in tables]
+        labels = _delayed(kept[1])
         if len(labels) != len(tables):
             raise DataError(
                 f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
@@ -218,12 +231,12 @@ class DaskSource(RowSource):
         self._names = names
 
     def head(self) -> Part:
-        parts = self._parts if self._parts is not None else self._started()
-        for part, length in zip(parts, self._lengths, strict=True):
-            if length and self._head is None:
-                with _named_errors():
-                    head = self._delay(first_rows)(part).compute()
-                self._head = head if rows_of(head.table) else None
+        for part in self._used() if self._head is None else ():
+            with _named_errors():
+                head = self._delay(_first_of_some)(part).compute()
+            if head is not None:
+                self._head = head
+                break
         if self._head is None:
             raise no_rows()
         return self._head
@@ -234,15 +247,12 @@ class DaskSource(RowSource):
         join: Callable[[Result, Result], Result],
         columns: Sequence[int] | None = None,
     ) -> Result | None:
-        parts, self.n_passes = self._started(), self.n_passes + 1
+        used, self.n_passes = self._used(), self.n_passes + 1
         del columns  # what workers hold is not read again
-        used = [part for part, n in zip(parts, self._lengths, strict=True) if n]
         if not used:
             return None
-        # One node of the graph holds the function: it goes to a worker once, and is computed again
-        # there if that worker dies.
-        code, joining = self._packed(function), self._packed(join)
-        level = [self._delay(_sums)(code, part) for part in used]
+        code, joining = self._packed(function, len(used)), self._packed(join, len(used))
+        level = [self._delay(_sums)(code, joining, part) for part in used]
         while len(level) > 1:
             level = [
                 self._delay(_join)(joining, level[first : first + _FAN_IN])
@@ -251,8 +261,17 @@ class DaskSource(RowSource):
         with _named_errors():
             return level[0].compute()
 
-    def _packed(self, function: Any) -> Any:
-        return self._delay(_constant)(_pickle().dumps(function))
+    def _used(self) -> list[Any]:
+        """Return the parts with rows."""
+        return [part for part, n in zip(self._started(), self._lengths, strict=True) if n]
+
+    def _packed(self, function: Any, n_tasks: int) -> Any:
+        """Return what tasks unpack: for many of them a node of the graph, sent to a worker once.
+
+        Such a node is computed again if its worker dies, but its result travels between workers.
+        """
+        code = _pickle().dumps(function)
+        return code if len(code) * n_tasks <= _SENT else self._delay(_constant)(code)
 
     def mapped(self, function: Callable[[Part], Part]) -> RowSource:
         return _Kept(self, function)
@@ -262,23 +281,36 @@ class DaskSource(RowSource):
 
 
 class _Kept(DaskSource):
-    """What a function makes of the parts of another source, kept by the workers."""
+    """What a function makes of the parts of another source, kept by the workers in groups.
+
+    A task costs milliseconds, whatever it does: one for each group and pass, not for each part.
+    """
 
     def __init__(self, source: DaskSource, function: Callable[[Part], Part]) -> None:
         self._dask, self._source, self._head = source._dask, source, None
         self._function, self._parts = function, None
         self.names, self.has_names = source.names, source.has_names
-        self.n_rows, self._lengths = source.n_rows, source._lengths
+        self.n_rows = source.n_rows
         self._started()
 
     def _started(self) -> list[Any]:
         if self._parts is None:
-            code = self._packed(self._function)
-            parts = [self._delay(_call)(code, part) for part in self._source._started()]
+            used = self._source._used()
+            code = self._packed(self._function, len(used))
+            cells = (self.n_rows or 0) * len(self.names)
+            number = min(len(used), max(_GROUPS * _n_threads(), cells // _GROUP_CELLS))
+            edges = np.linspace(0, len(used), number + 1).astype(int).tolist()
+            parts = [
+                self._delay(_mapped)(code, used[first:end])
+                for first, end in itertools.pairwise(edges)
+            ]
             self._source.n_passes += 1
             with _named_errors():
                 self._parts = list(self._dask.persist(*parts))
         return self._parts
+
+    def _used(self) -> list[Any]:
+        return self._started()
 
     @property
     def n_passes(self) -> int:
@@ -327,8 +359,21 @@ def _delayed(collection: Any) -> list[Any]:
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
 
 
+def _n_threads() -> int:
+    """Return how many threads the workers have together."""
+    try:
+        client = import_optional("distributed", "Dask clusters").default_client()
+    except (MissingExtraError, ValueError):  # without a cluster, threads here do the work
+        return n_threads()
+    return sum(client.nthreads().values()) or 1
+
+
 def _pair(table: Any, labels: Any) -> tuple[Any, Any]:
     return table, labels
+
+
+def _divided(table: Any, target: str | None) -> tuple[Any, Any]:
+    return (table, None) if target is None else split_labels(table, target)
 
 
 def _part(pair: tuple[Any, Any], first: int) -> Part:
@@ -354,19 +399,39 @@ def _constant(code: bytes) -> bytes:
     return code
 
 
-def _call(code: bytes, part: Part) -> Any:
-    function = _pickle().loads(code)
-    # The workers' own threads take a part each.
+@functools.lru_cache(maxsize=4)
+def _unpacked(code: bytes) -> Any:
+    return _pickle().loads(code)
+
+
+def _mapped(code: bytes, parts: list[Part]) -> list[Part]:
+    function = _unpacked(code)
+    # The workers' own threads take some parts each.
     with threads(1):
-        return function(part)
+        return [function(part) for part in parts]
 
 
-def _sums(code: bytes, part: Part) -> Any:
-    return _call(code, part) if rows_of(part.table) else None
+def _few(pair: tuple[Any, Any]) -> Part:
+    return first_rows(_part(pair, 0))
+
+
+def _first_of_some(parts: Part | list[Part]) -> Part | None:
+    some = parts if isinstance(parts, list) else [parts]
+    return next((first_rows(part) for part in some if rows_of(part.table)), None)
+
+
+def _sums(code: bytes, joining: bytes, parts: Part | list[Part]) -> Any:
+    function, total = _unpacked(code), None
+    with threads(1):
+        for part in parts if isinstance(parts, list) else [parts]:
+            if rows_of(part.table):
+                found = function(part)
+                total = found if total is None else _unpacked(joining)(total, found)
+    return total
 
 
 def _join(code: bytes, results: list[Any]) -> Any:
-    join = _pickle().loads(code)
+    join = _unpacked(code)
     results = [result for result in results if result is not None]
     if not results:
         return None

@@ -115,9 +115,7 @@ def as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
     return _filled(matrix.shape, np.dtype(dtype), lambda out, rows: np.copyto(out, matrix[rows]))
 
 
-def stacked(
-    columns: list[NDArray[Any]], n_rows: int, dtype: str = "float64"
-) -> NDArray[Any]:
+def stacked(columns: list[NDArray[Any]], n_rows: int, dtype: str = "float64") -> NDArray[Any]:
     def fill(out: NDArray[Any], rows: slice) -> None:
         for index, column in enumerate(columns):
             out[:, index] = column[rows]

@@ -126,7 +126,8 @@ class SourceRows(LabelledRows):
 
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines says how to sum over parts, not where they are.
-        return self.__dict__ | {"passes": None}
+        nothing = {"X": self.X[:0], "codes": self.codes[:0], "weights": None, "passes": None}
+        return self.__dict__ | nothing
 
     @property
     def n_passes(self) -> int:
