@@ -11,7 +11,7 @@ from benchmarks import comparison, coverage, in_use, scale, selection, strangers
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
-SUITES = ("classifiers", "glm", "sequences", "crf", "curves")
+SUITES = ("classifiers", "words", "glm", "sequences", "crf", "curves")
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FUSED", "REORDERED", "Kernel", "kernel"]
+__all__ = ["FUSED", "REORDERED", "Kernel", "kernel", "prefetch"]
 
 #: Additions and multiplications may be fused; NaN and infinities keep their meaning.
 FUSED = {"contract"}
@@ -43,6 +43,35 @@ _SCALARS = {"n": "int64", "x": "float64", "b": "boolean"}
 
 #: Stands for an optional array that is not given.
 _NOTHING = np.zeros(0)
+
+
+def prefetch(array: NDArray[Any], index: int) -> None:
+    """Ask for an entry's line of memory before it is needed; outside compiled code, do nothing."""
+
+
+@cache
+def _compile_prefetch() -> None:
+    """Tell the compiler what :func:`prefetch` is."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic, overload
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def line(typing: Any, array: Any, index: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, given[0]).data
+            pointer = ir.IntType(8).as_pointer()
+            place = builder.bitcast(builder.gep(data, [given[1]]), pointer)
+            number = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+            call = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), kind)
+            # To be read, kept in all levels, data.
+            builder.call(call, [place, number(0), number(3), number(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), code
+
+    overload(prefetch)(lambda array, index: lambda array, index: line(array, index))
 
 
 class Kernel:
@@ -120,6 +149,7 @@ class Kernel:
         if config.DISABLE_JIT:
             return self.twin or self.py_func
         with global_compiler_lock:
+            _compile_prefetch()
             if index not in self._code:
                 code = njit(**self.targetoptions)(self.py_func)
                 files = _cache_files(self.py_func)

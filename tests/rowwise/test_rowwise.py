@@ -8,7 +8,8 @@ import scipy.sparse
 import scipy.special
 from numpy.testing import assert_allclose, assert_array_equal
 
-from crossfade import rowwise
+from crossfade import NaiveBayes, rowwise
+from crossfade._compiled import Kernel
 from crossfade.blocks import workspace
 from crossfade.rowwise import entries, posteriors
 
@@ -231,21 +232,62 @@ def test_rows_added_by_code(twin: str):
     assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.fixture(params=[np.int32, np.int64])
+def sparse_rows(request: pytest.FixtureRequest) -> tuple:
+    """Rows of every length, none included, and their parts with indices of one width."""
+    S = scipy.sparse.random_array((60, 37), density=0.3, format="csr", random_state=1)
+    S = scipy.sparse.csr_array(S.multiply((np.arange(60) % 7 > 0)[:, None]))
+    return S.toarray(), (S.data, S.indices.astype(request.param), S.indptr.astype(request.param))
+
+
+def of_both(loop: Kernel, *arguments: object) -> list:
+    """Return what the compiled loop and its twin write over their last argument."""
+    found = []
+    for run in (loop._machine_code(loop._fitting(arguments)), loop.twin):
+        out = arguments[-1].copy()
+        run(*arguments[:-1], out)
+        found.append(out)
+    return found
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-def test_entries_of_some_rows_add_up_by_column(
-    monkeypatch: pytest.MonkeyPatch, weighted: bool, index: type
+def test_sparse_rows_add_up_by_class(sparse_rows: tuple, weighted: bool):
+    dense, parts = sparse_rows
+    codes = np.arange(60) % 5
+    weights = np.linspace(1.0, 2.0, 60) if weighted else np.zeros(0)
+    weighed = dense * (weights[:, None] if weighted else 1.0)
+    expected = np.stack([1.0 + weighed[codes == k].sum(axis=0) for k in (1, 2, 3)])
+    for found in of_both(entries.add_by_class, *parts, codes, weights, 1, np.ones((3, 37))):
+        assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n_columns", [1, 6, 8, 20])
+def test_products_with_sparse_rows(sparse_rows: tuple, n_columns: int):
+    dense, parts = sparse_rows
+    rng = np.random.default_rng(2)
+    slopes, weights = rng.normal(size=(37, n_columns)), rng.normal(size=(60, n_columns))
+    for found in of_both(entries.entry_scores, *parts, slopes, np.ones((60, n_columns))):
+        assert_allclose(found, dense @ slopes, rtol=1e-12, atol=1e-13)
+    for found in of_both(entries.add_entry_sums, *parts, weights, np.ones((37, n_columns))):
+        assert_allclose(found, 1.0 + dense.T @ weights, rtol=1e-12, atol=1e-13)
+
+
+def test_indices_of_either_width_have_code_of_their_own(sparse_rows: tuple):
+    _, parts = sparse_rows
+    arguments = *parts, np.ones((37, 6)), np.ones((60, 6))
+    assert entries.entry_scores._fitting(arguments) == int(parts[1].dtype == np.int64)
+
+
+def test_documents_are_scored_and_summed_the_same_by_either_way(
+    sparse_rows: tuple, monkeypatch: pytest.MonkeyPatch
 ):
-    S = scipy.sparse.random_array((40, 9), density=0.3, format="csr", random_state=1)
-    rows = np.array([3, 0, 39, 7, 20])
-    weights = np.linspace(1.0, 2.0, 40) if weighted else np.zeros(0)
-    expected = 1.0 + (S.toarray() * (weights[:, None] if weighted else 1.0))[rows].sum(axis=0)
-    arguments = S.data, S.indices.astype(index), S.indptr.astype(index)
-    for fewest in (0, 10**9):
-        monkeypatch.setattr(entries, "FEW_ENTRIES", fewest)
-        for some, sums in ((rows, expected), (rows[:0], np.ones(9))):
-            out = np.ones(9)
-            entries.add_entries(*arguments, some, weights, out)
-            assert_allclose(out, sums, rtol=1e-14)
-    # Indices of either width have code of their own, so that they are not copied.
-    assert (index is np.int64) in entries.add_entries._code
+    dense, (data, indices, indptr) = sparse_rows
+    S = scipy.sparse.csr_array((np.ceil(9 * data), indices, indptr), shape=dense.shape)
+    y = np.arange(60) % 8
+    found = []
+    for few in (10**9, 0):
+        monkeypatch.setattr(entries, "FEW_ENTRIES", few)
+        for tradeoff in (1, 0.5, 0):
+            found.append(NaiveBayes(tradeoff=tradeoff).fit(S, y).predict_proba(S))
+    for by_scipy, by_loop in zip(found[:3], found[3:], strict=True):
+        assert_allclose(by_loop, by_scipy, atol=1e-8)

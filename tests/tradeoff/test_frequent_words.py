@@ -71,3 +71,16 @@ def test_fits_take_a_third_of_the_products_and_end_where_they_did(monkeypatch):
     assert taken < (len(products) - taken) / 2.5
     rival = LogisticRegression(solver="newton-cg", tol=1e-10).fit(S, y)
     assert_allclose(model.predict_proba(S), rival.predict_proba(S), atol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.3, 0.0])
+def test_a_sample_of_all_rows_is_the_same_function(tradeoff):
+    S, y = documents(200, 30, 3)
+    rows = LabelledRows(MixedRows.of(np.zeros((200, 1)), {0: S}), y, None, 3)
+    density = Product([(Multinomial(), [0])])
+    objective = TradeoffObjective.of(rows, bind(density, rows), tradeoff, 1.0)
+    theta = np.random.default_rng(3).normal(size=objective.n_parameters)
+    value, gradient = objective.value_and_gradient(theta)
+    of_sample = objective.sampled(1.0).value_and_gradient(theta)
+    assert_allclose(of_sample[0], value, rtol=1e-12)
+    assert_allclose(of_sample[1], gradient, atol=1e-9 * np.abs(gradient).max())

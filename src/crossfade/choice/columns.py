@@ -135,6 +135,8 @@ def report_of(choices: Sequence[ColumnChoice]) -> list[dict[str, str]]:
 
 def kinds_of(choices: Sequence[ColumnChoice], kinds: Sequence[str]) -> dict[int, str] | None:
     """Return the kinds of all columns, None where the choices left them as they were."""
+    if all(one.reason is not Reason.EVIDENCE for one in choices):
+        return None
     found = dict(enumerate(kinds))
     for j, one in enumerate(choices):
         if one.reason is Reason.EVIDENCE:

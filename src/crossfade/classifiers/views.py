@@ -38,8 +38,8 @@ from crossfade.tradeoff.objective import Parameters
 
 __all__ = ["FittedViews"]
 
-#: Posteriors that are held at a time where only decisions are asked for: 128 MB.
-_MOST_POSTERIORS = 16_000_000
+#: Posteriors that are held at a time where only decisions are asked for: 16 MB.
+_MOST_POSTERIORS = 2_000_000
 
 
 class FittedViews(StandardErrors, InUse, ClassifierMixin, BaseEstimator):

@@ -16,7 +16,7 @@ from crossfade.blocks import for_each_block
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.errors import NotADensityError
-from crossfade.rowwise import add_entries
+from crossfade.rowwise import add_by_class, add_entry_sums, entry_scores, many_entries
 
 __all__ = ["BinaryWords", "Multinomial", "Words"]
 
@@ -25,6 +25,9 @@ _EDGE = 1e-15
 
 #: Entries up to which words of the same rows are made one: a copy of 60 MB.
 _MOST_COMPACTED = 5_000_000
+
+#: Parts into which classes are cut where their sums are taken.
+_CLASS_PARTS = 4
 
 #: Least ratio, squared, by which a weight's penalty is divided, relative to the mean.
 _LEAST_RATIO = 1e-2
@@ -137,17 +140,14 @@ class Words(Density):
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
         sums = np.zeros((n_classes, counts.shape[1]))
-        # One class after the other: its sums stay in cache, and each entry is read once.
-        order = np.argsort(codes.astype(np.min_scalar_type(n_classes)), kind="stable")
-        ends = np.append(0, np.cumsum(np.bincount(codes, minlength=n_classes)))
+        rows = counts.data, counts.indices, counts.indptr, codes
         given = np.zeros(0) if weights is None else weights
 
-        def of_classes(classes: slice) -> None:
-            for k in range(classes.start, classes.stop):
-                own = order[ends[k] : ends[k + 1]]
-                add_entries(counts.data, counts.indices, counts.indptr, own, given, sums[k])
+        def of_classes(some: slice) -> None:
+            add_by_class(*rows, given, some.start, sums[some])
 
-        for_each_block(of_classes, n_classes, block_rows=1)
+        # A few classes at a time: each entry is read once, and threads write apart.
+        for_each_block(of_classes, n_classes, block_rows=-(-n_classes // _CLASS_PARTS))
         mass = np.bincount(codes, weights, n_classes).astype(np.float64)
         return self._factor_counts(mass, sums), sums
 
@@ -204,7 +204,7 @@ class Words(Density):
         return np.asarray(self._counts(X)[:, index].toarray() * used)
 
     def square_sums(self, X: Any, weights: Floats) -> Floats:
-        return self._kept(np.asarray(self._counts(X).power(2).T @ weights).T)
+        return self._kept(_transposed_product(self._counts(X).power(2), weights))
 
     def sufficient_statistics(self, X: Any) -> Floats:
         return self._kept(np.asarray(self._counts(X).toarray()))
@@ -219,14 +219,29 @@ class Words(Density):
         )
 
     def scores(self, X: Any, eta: Floats) -> Floats:
+        counts = self._counts(X)
         # No copy where the parameters are in Fortran order.
-        return np.asarray(self._counts(X) @ np.ascontiguousarray(self._kept(eta).T))
+        slopes = np.ascontiguousarray(self._kept(eta).T)
+        if not many_entries(counts.nnz, slopes.shape[1]):
+            return np.asarray(counts @ slopes)
+        out = np.empty((counts.shape[0], slopes.shape[1]))
+        entry_scores(counts.data, counts.indices, counts.indptr, slopes, out)
+        return out
 
     def weighted_sums(self, X: Any, weights: Floats) -> Floats:
-        return self._kept(np.asarray(self._counts(X).T @ weights).T)
+        return self._kept(_transposed_product(self._counts(X), weights))
 
     def scores_by_column(self, X: Any, eta: Floats) -> Floats:
         return self.scores(X, eta)[:, None, :]
+
+
+def _transposed_product(counts: Any, weights: Floats) -> Floats:
+    """Return (X' weights)', (weights.shape[1], n_words), in Fortran order."""
+    if not many_entries(counts.nnz, weights.shape[1]):
+        return np.asarray((counts.T @ weights).T)
+    out = np.zeros((counts.shape[1], weights.shape[1]))
+    add_entry_sums(counts.data, counts.indices, counts.indptr, weights, out)
+    return out.T
 
 
 class Multinomial(Words):

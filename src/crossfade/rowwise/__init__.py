@@ -5,7 +5,12 @@ which threads wait for the interpreter's lock. Here each is one compiled loop, f
 beside its NumPy twin.
 """
 
-from crossfade.rowwise.entries import add_entries
+from crossfade.rowwise.entries import (
+    add_by_class,
+    add_entry_sums,
+    entry_scores,
+    many_entries,
+)
 from crossfade.rowwise.losses import (
     Pass,
     logistic_information,
@@ -24,13 +29,16 @@ from crossfade.rowwise.rows import (
 
 __all__ = [
     "Pass",
-    "add_entries",
+    "add_by_class",
+    "add_entry_sums",
     "add_products",
     "add_rows",
+    "entry_scores",
     "group_rows",
     "logistic_information",
     "logistic_loss",
     "logistic_pass",
+    "many_entries",
     "poisson_pass",
     "scale_rows",
     "softmax",

@@ -84,14 +84,19 @@ def _rows_of(counts: Any, key: Any) -> Any:
     start, stop, _ = key.indices(counts.shape[0])
     first, last = counts.indptr[start], counts.indptr[max(stop, start)]
     entries = slice(first, last)
-    return scipy.sparse.csr_array(
-        (
-            counts.data[entries],
-            counts.indices[entries],
-            counts.indptr[start : max(stop, start) + 1] - first,
-        ),
-        shape=(max(stop - start, 0), counts.shape[1]),
+    return _csr(
+        counts.data[entries],
+        counts.indices[entries],
+        counts.indptr[start : max(stop, start) + 1] - first,
+        (max(stop - start, 0), counts.shape[1]),
     )
+
+
+def _csr(data: Floats, indices: Any, indptr: Any, shape: tuple[int, int]) -> Any:
+    """Return a CSR matrix of these very arrays, which SciPy would look at and narrow first."""
+    made = scipy.sparse.csr_array(shape)
+    made.data, made.indices, made.indptr = data, indices, indptr
+    return made
 
 
 def block_of(X: Any, rows: slice | Integers) -> Any:
@@ -135,9 +140,8 @@ def word_counts(X: Any) -> Any:
         )
     rows = X.tocsr()
     # The arrays are shared, the flags that SciPy keeps beside them are not.
-    counts = scipy.sparse.csr_array(
-        (rows.data.astype(np.float64, copy=False), rows.indices, rows.indptr), shape=rows.shape
-    )
+    data = rows.data.astype(np.float64, copy=False)
+    counts = _csr(data, rows.indices, rows.indptr, rows.shape)
     if not counts.has_canonical_format:
         counts = counts.copy()
         counts.sum_duplicates()

@@ -209,15 +209,15 @@ class TradeoffObjective:
             member = np.zeros((X.shape[0], self.passes.n_classes))
             member[np.arange(X.shape[0]), rows.codes[span]] = weights[span]
             counts = np.repeat(member.sum(axis=0)[:, None], m, axis=1)
-            mask = density.missing_factors(X) if self.has_missing else None
-            if mask is not None:
-                counts -= member.T @ mask
+            left_out = density.left_out(X) if self.has_missing else None
+            if left_out is not None:
+                counts -= member.T @ left_out
             return density.weighted_sums(X, member), counts
 
         sums, counts = block_sum(block, rows.n_samples)
         bound = replace(self.bound, counts=counts, sums=sums)
         passes = replace(RowPasses.of(rows, bound), n_tied=self.passes.n_tied, is_sample=True)
-        return replace(self, passes=passes)
+        return replace(self, passes=passes).with_tradeoff(self.tradeoff)
 
     def join(self, weights: Floats, offsets: Floats, tied: Floats) -> Floats:
         """Return the parameter vector made of these parts."""

@@ -418,7 +418,10 @@ class RowPasses(BoundRows):
 
     def row_curvature(self, theta: Floats) -> RowCurvature:
         """Return Σ w J'(diag τ - ττ')J at θ, as its products."""
-        return RowCurvature(self, theta)
+        last: tuple[Floats, RowCurvature] | None = self.__dict__.get("_last_curvature")
+        if last is None or not np.array_equal(last[0], theta):
+            last = self.__dict__["_last_curvature"] = theta.copy(), RowCurvature(self, theta)
+        return last[1]
 
     def scores(self, theta: Floats) -> Floats:
         """Return s_ik for all rows, up to a term common to the classes, (n_samples, n_classes)."""
