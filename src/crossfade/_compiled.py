@@ -56,7 +56,7 @@ def _compile_prefetch() -> None:
     from numba import types
     from numba.extending import intrinsic, overload
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def line(typing: Any, array: Any, index: Any) -> Any:
         def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, given[0]).data
