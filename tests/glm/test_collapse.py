@@ -89,8 +89,10 @@ def test_kernel_and_twin(X, random):
         assert function(broken, y, trials, table, first, sums) == -2
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
-@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    ("dtype", "order"),
+    [(np.float64, "C"), (np.float64, "F"), (np.float32, "F"), (np.int64, "C"), (bool, "F")],
+)
 def test_many_rows_of_any_type(dtype, order):
     rng = np.random.default_rng(1)
     X = np.asarray(rng.integers(0, 6, size=(70_000, 3)).astype(dtype), order=order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossfade.blocks import threads
@@ -31,6 +31,7 @@ def numbers_of(model):
 
 
 @pytest.mark.parametrize(("family", "link"), MODELS)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000))
 def test_weights_are_repetition(family, link, seed):
     X, y, size = drawn(family, link, 50)

@@ -60,8 +60,9 @@ def test_each_class_has_its_own_quantile():
     assert_array_equal(nobody, 0.0)  # too few rows: every class is in
 
 
-@pytest.mark.parametrize("make", [NaiveBayes, partial(GaussianDiscriminant, "full")])
-@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize(
+    ("make", "by_class"), [(NaiveBayes, True), (partial(GaussianDiscriminant, "full"), False)]
+)
 def test_sets_hold_the_truth_as_often_as_they_say_though_the_model_is_wrong(make, by_class):
     rng = np.random.default_rng(2)
 
@@ -85,7 +86,7 @@ def test_sets_hold_the_truth_as_often_as_they_say_though_the_model_is_wrong(make
 def test_a_model_that_knows_nothing_covers_all_the_same():
     # All rows have nearly the class shares as probabilities: what folds differ by decides nothing.
     rng = np.random.default_rng(3)
-    for seed in range(5):
+    for seed in range(3):
         X, y = rng.normal(size=(300, 1)), (rng.random(300) < 0.3).astype(int)
         sets = NaiveBayes(selection="brier").fit(X, y).predict_set(X, 0.9, by_class=True)
         assert min(sets[y == c, c].mean() for c in (0, 1)) > 0.85, seed

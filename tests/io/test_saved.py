@@ -330,8 +330,9 @@ def test_a_change_of_any_array_is_noticed(tmp_path, change):
             load_model(path)
 
 
-@pytest.mark.parametrize("change", ["shorter", "text", "not numbers"])
-@pytest.mark.parametrize("pipeline", [False, True])
+@pytest.mark.parametrize(
+    ("change", "pipeline"), [("shorter", False), ("text", True), ("not numbers", True)]
+)
 def test_arrays_that_do_not_fit_are_refused_whatever_the_description_says(
     tmp_path, change, pipeline
 ):

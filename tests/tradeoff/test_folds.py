@@ -61,7 +61,7 @@ CHANGES = ["columns", "signs", "units", "labels", "rows", "all"]
 def test_no_change_of_layout_deals_rows_anew(name, change, grouped):
     X, y = TABLES[name]()
     missing = bool(np.isnan(X).any())
-    for seed in range(10):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         groups = rng.integers(30, size=len(y)) if grouped else None
         other_X, other_y, rows, _ = laid_out_anew(X, y, change, rng)
@@ -73,8 +73,9 @@ def test_no_change_of_layout_deals_rows_anew(name, change, grouped):
         assert len(pairs) == len(np.unique(one)) == len(np.unique(other))
 
 
-@pytest.mark.parametrize("make", [NaiveBayes, lambda: GaussianDiscriminant("full")])
-@pytest.mark.parametrize("name", ["iris", "wine"])
+@pytest.mark.parametrize(
+    ("name", "make"), [("wine", NaiveBayes), ("iris", lambda: GaussianDiscriminant("full"))]
+)
 def test_no_change_of_layout_changes_a_posterior(name, make):
     X, y = TABLES[name]()
     one = make().fit(X, y).predict_proba(X)

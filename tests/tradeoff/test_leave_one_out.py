@@ -46,7 +46,7 @@ def refitted_scores(density, rows, objective, which):
 @pytest.mark.parametrize(
     ("name", "columns", "every", "step", "density"),
     [
-        ("iris", [0, 1], 1, 3, MultivariateGaussian("shared_full")),
+        ("iris", [0, 1], 1, 5, MultivariateGaussian("shared_full")),
         ("wine", [0, 2, 3], 1, 3, Gaussian()),
         ("breast cancer", [1, 4, 8], 3, 1, MultivariateGaussian("full")),
     ],
@@ -58,7 +58,7 @@ def test_mean_losses_equal_refits(name, columns, every, step, density, tradeoff)
     objective = TradeoffObjective.of(rows, bind(density, rows), tradeoff, 1.0)
     fit = minimise(objective, cold_start(objective))
     left_out = approximate_leave_one_out(objective, fit.theta)
-    which = np.arange(0, rows.n_samples, step)  # refits of a third of the rows tell as much
+    which = np.arange(0, rows.n_samples, step)  # refits of some rows tell as much
     exact = refitted_scores(density, rows, objective, which)
     inside, one, other = (
         losses(scores, rows.codes[which], None)

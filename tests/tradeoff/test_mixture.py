@@ -64,7 +64,7 @@ def test_value_gradient_and_hessian(covariance, weighted):
         assert value == pytest.approx(definition(objective, theta), rel=1e-10)
         convex = TradeoffObjective.curvature(objective, theta)
         exact = convex - objective._label_curvature(theta)
-        for v in directions(objective, theta, 4):
+        for v in directions(objective, theta, 2):
             assert gradient @ v == pytest.approx(
                 slope(objective.value, theta, v), rel=1e-5, abs=1e-5
             )
@@ -75,11 +75,11 @@ def test_value_gradient_and_hessian(covariance, weighted):
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_em_never_falls(covariance):
-    """Stopped after 1, 2, 3, … rounds, the penalised likelihood of one start only rises."""
+    """Stopped after more and more rounds, the penalised likelihood of one start only rises."""
     rows = two_moons()
     bound = bind(MultivariateGaussian(covariance), rows)
     values = []
-    for rounds in range(1, 12):
+    for rounds in (1, 2, 3, 4, 6, 11):
         parameters, counts, _ = expectation_maximisation(
             rows, bound, 3, n_init=1, seed=5, max_iter=rounds
         )
@@ -95,7 +95,7 @@ def test_several_starts_are_at_least_as_good_as_one():
     for covariance in ("full", "shared_spherical"):
         bound = bind(MultivariateGaussian(covariance), rows)
         values = []
-        for n_init in (1, 8):
+        for n_init in (1, 4):
             objective = MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=4, n_init=n_init)
             values.append(objective.value(objective.theta(objective.generative())))
         assert values[1] <= values[0] + 1e-6  # where EM stops

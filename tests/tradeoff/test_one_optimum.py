@@ -1,4 +1,4 @@
-"""Every concave case has one optimum: ten random starts end in the same place."""
+"""Every concave case has one optimum: random starts end in the same place."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def posterior(objective, theta):
 
 @pytest.mark.parametrize("tradeoff", [0.9, 0.2, 0.0])
 @pytest.mark.parametrize("name", DENSITIES)
-def test_ten_random_starts(name, tradeoff):
+def test_random_starts(name, tradeoff):
     objective = make(name, 3, tradeoff=tradeoff)
     best = minimise(objective, cold_start(objective))
     assert best.converged
     assert best.gradient_norm < 1e-9
-    for seed in range(10):
+    for seed in range(4):
         begin = start(objective, seed)
         assert objective.value(begin) > best.value + 1.0
         other = minimise(objective, begin)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import polars as pl
 import pytest
@@ -44,6 +46,12 @@ ROUTES = {
 }
 
 
+@cache
+def chosen(route):
+    """Return the choice on a route's rows, which several tests start from."""
+    return NaiveBayes("gaussian").fit(*ROUTES[route][0]())
+
+
 def same_path(one, other, atol=1e-9):
     assert one.keys() == other.keys() == KEYS
     for key in KEYS:
@@ -55,7 +63,7 @@ def test_the_pool_is_the_weighted_mean_of_its_points(route):
     """Refit every point by itself, and weigh the log-odds by hand."""
     data, method = ROUTES[route]
     X, y = data()
-    model = NaiveBayes("gaussian").fit(X, y)
+    model = chosen(route)
     path = model.tradeoff_path_
     assert set(path) == KEYS
     assert all(len(path[key]) == 2 * N_POINTS for key in KEYS)
@@ -187,7 +195,7 @@ def test_weights_are_repetition(route):
 def test_the_order_of_rows_does_not_matter(route):
     X, y = ROUTES[route][0]()
     order = np.random.default_rng(2).permutation(len(y))
-    one, other = NaiveBayes("gaussian").fit(X, y), NaiveBayes("gaussian").fit(X[order], y[order])
+    one, other = chosen(route), NaiveBayes("gaussian").fit(X[order], y[order])
     same_path(one.tradeoff_path_, other.tradeoff_path_, atol=1e-6)
     assert one.tradeoff_ == pytest.approx(other.tradeoff_, abs=1e-6)
 
@@ -198,7 +206,7 @@ def test_names_of_labels_do_not_matter(route):
     X, y = ROUTES[route][0]()
     k = y.max() + 1
     names = np.array(["ant", "bee", "cat"])[:k]
-    one, other = NaiveBayes("gaussian").fit(X, y), NaiveBayes("gaussian").fit(X, names[y])
+    one, other = chosen(route), NaiveBayes("gaussian").fit(X, names[y])
     same_path(one.tradeoff_path_, other.tradeoff_path_)
     if route == "leave-one-out":
         turned = NaiveBayes("gaussian").fit(X, k - 1 - y)
@@ -222,7 +230,7 @@ def test_relabelled_classes_give_the_same_model_at_every_tradeoff():
 
 def test_units_do_not_matter_for_the_choice():
     X, y = small()
-    one = NaiveBayes("gaussian").fit(X, y)
+    one = chosen("folds")
     other = NaiveBayes("gaussian").fit(X * [1e-6, 1e5, 1.0] + [0.0, 3e5, -20.0], y)
     for key in KEYS - {"objective"}:
         np.testing.assert_allclose(one.tradeoff_path_[key], other.tradeoff_path_[key], atol=1e-6)
