@@ -10,12 +10,12 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import BernoulliNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
-from crossfade.errors import DataError
+from crossfade.errors import DataError, NotADensityError
 from crossfade.table.documents import MixedRows
 from crossfade.tradeoff.binding import bind, compact
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -49,6 +49,43 @@ def test_the_generative_end_is_textbook_naive_bayes(density, rival, alpha):
     )
     if density == "multinomial":
         assert_allclose(model.parameters_.natural, expected.feature_log_prob_, rtol=1e-14)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize(("n_classes", "alpha"), [(2, 1.0), (3, 0.3), (5, 2.0)])
+def test_complements_are_those_of_scikit_learn(n_classes, alpha, normalise, weighted):
+    X, y = counts(n_classes=n_classes)
+    S = scipy.sparse.csr_array(X)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
+    density = Multinomial(alpha, complement=True, normalise=normalise)
+    model = NaiveBayes(density, tradeoff=1, class_prior="uniform").fit(S, y, sample_weight=weights)
+    rival = ComplementNB(alpha=alpha, norm=normalise).fit(X, y, sample_weight=weights)
+    assert_allclose(model.predict_log_proba(S), rival.predict_log_proba(X), rtol=1e-12, atol=1e-12)
+    assert_allclose(model.parameters_.natural, rival.feature_log_prob_, rtol=1e-12)
+    # With class shares it is the rule of Rennie et al. (2003).
+    own = NaiveBayes(density, tradeoff=1).fit(S, y, sample_weight=weights)
+    scores = X @ rival.feature_log_prob_.T + np.log(
+        np.bincount(y, weights) / np.sum(np.ones(len(y)) if weights is None else weights)
+    )
+    scores -= np.logaddexp.reduce(scores, axis=1, keepdims=True)
+    assert_allclose(own.predict_log_proba(S), scores, rtol=1e-12, atol=1e-12)
+
+
+def test_complements_are_no_density_and_have_one_tradeoff():
+    X, y = counts()
+    S = scipy.sparse.csr_array(X)
+    for tradeoff in (0.5, 0, "auto"):
+        with pytest.raises(DataError, match=r"expected 1 with Multinomial\(complement=True\), got"):
+            NaiveBayes(Multinomial(complement=True), tradeoff=tradeoff).fit(S, y)
+    model = NaiveBayes(Multinomial(complement=True), tradeoff=1)
+    whole = model.fit(S, y).predict_proba(S)
+    with pytest.raises(NotADensityError, match="without complement"):
+        model.score_samples(S)
+    parts = NaiveBayes(Multinomial(complement=True), tradeoff=1)
+    for rows in (slice(0, 50), slice(50, None)):
+        parts.partial_fit(S[rows], y[rows], classes=[0, 1, 2])
+    assert_allclose(parts.predict_proba(S), whole, rtol=1e-10)
 
 
 def test_binarised_words_are_those_of_textbook_naive_bayes_on_zeros_and_ones():

@@ -264,6 +264,13 @@ default="auto"
                     f"Density or a mapping of columns to these, got {one!r}; name a density"
                 )
 
+            if getattr(one, "complement", False) and self.tradeoff != 1:
+                raise DataError(
+                    f"tradeoff: expected 1 with Multinomial(complement=True), got {self.tradeoff!r}"
+                    "; weights of complements are no density that a tradeoff could leave: give "
+                    "tradeoff=1, or Multinomial()"
+                )
+
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
         chosen = self.density
         if is_sparse(X) or getattr(X, "words", None) is not None:

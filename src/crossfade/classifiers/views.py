@@ -293,8 +293,8 @@ class FittedViews(StandardErrors, InUse, ClassifierMixin, BaseEstimator):
         if not self._fitted.has_words_density:
             raise NotADensityError(
                 f"tradeoff: the fit at tradeoff={self.tradeoff_:g} defines a posterior but no "
-                "density of documents (a pool, or tradeoff 0, leaves probabilities of words open); "
-                "give a tradeoff above 0"
+                "density of documents (a pool, tradeoff 0 and complement=True leave probabilities "
+                "of words open); give a tradeoff above 0, without complement"
             )
         if not self._fitted.whole.scorer.is_density:
             raise NotADensityError(

@@ -269,6 +269,12 @@ class Multinomial(Words):
         of squares of these (as scikit-learn's TfidfTransformer has it), times the root of the mean
         number of different words (Rennie et al. 2003, sections 4.2 and 4.3). Tables that hold
         other than whole numbers stay as they are.
+    complement : bool, default=False
+        Whether a class's weights are minus the logarithms of the word probabilities of all other
+        classes (Rennie et al. 2003, section 3.1): a posterior, no density, and at λ = 1 only. With
+        ``class_prior="uniform"`` this is scikit-learn's ComplementNB, which has no class shares.
+    normalise : bool, default=False
+        Whether these weights are divided by their sum (as ComplementNB's `norm` has it).
 
     References
     ----------
@@ -301,10 +307,12 @@ class Multinomial(Words):
         by_ratio: bool = False,
         used: NDArray[np.bool_] | None = None,
         tf_idf: bool = False,
+        complement: bool = False,
+        normalise: bool = False,
     ) -> None:
         check_alpha(alpha)
         self.alpha, self.binarise, self.by_ratio, self.used = alpha, binarise, by_ratio, used
-        self.tf_idf = tf_idf
+        self.tf_idf, self.complement, self.normalise = tf_idf, complement, normalise
 
     _idf: Floats | None = None
     _last: tuple[Any, Any] | None = None
@@ -372,6 +380,8 @@ class Multinomial(Words):
         return shares
 
     def log_partition(self, eta: Floats) -> Floats:
+        if self.complement:
+            return np.full((*eta.shape[:-1], 1), np.inf)
         used = eta if self.used is None else eta[..., self.used]
         if not used.shape[-1]:
             return np.zeros((*eta.shape[:-1], 1))
@@ -414,7 +424,16 @@ class Multinomial(Words):
     def natural(self, mean: Floats) -> Floats:
         return self._kept(np.log(np.maximum(mean / self._sizes, _EDGE)))
 
+    def _of_complements(self, sums: Floats) -> Floats:
+        prior = self._prior_sums(1)
+        rest = sums.sum(axis=0) - sums - (len(sums) - 2) * prior  # smoothed once, like the class
+        share = np.maximum(rest / rest.sum(axis=1, keepdims=True), _EDGE)
+        eta = self._kept(np.log(share))
+        return eta / eta.sum(axis=1, keepdims=True) if self.normalise else -eta
+
     def estimate(self, counts: Floats, sums: Floats) -> Floats:
+        if self.complement:
+            return self._of_complements(sums)
         # A class without any word has those of all classes.
         empty = counts[:, 0] <= 0.0
         if empty.any():

@@ -57,7 +57,8 @@ def generative(bound: Bound, class_weights: Floats) -> Parameters:
     partition = bound.density.log_partition(eta).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_prior = np.log(class_weights / class_weights.sum())
-    return Parameters(eta, log_prior - partition)
+    # Without a density (words of complements) there is nothing to be taken off.
+    return Parameters(eta, log_prior - np.where(np.isfinite(partition), partition, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
