@@ -26,7 +26,7 @@ from crossfade import (
 )
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError, NotADensityError
-from crossfade.io import coefficients, load_model, save_model, to_onnx
+from crossfade.io import load_model, save_model
 from crossfade.pools.boosting import Boosting
 from crossfade.table import Schema
 from crossfade.table.documents import word_counts
@@ -184,10 +184,6 @@ def test_what_has_no_density_says_so():
         assert_allclose(model.class_prior_, np.bincount(y) / len(y))
         with pytest.raises(NotADensityError, match=r"no density of documents|no density of the"):
             model.score_samples(X[["review"]])
-    with pytest.raises(DataError, match="got one that reads words; use save_model"):
-        coefficients(model)
-    with pytest.raises(DataError, match="got Multinomial, whose statistics have no conversion"):
-        to_onnx(model)
 
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])

@@ -4,26 +4,52 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from contextlib import nullcontext
 
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
+from crossfade.densities import Multinomial
 from crossfade.errors import DataError, TradeoffWarning
 from crossfade.io import coefficients
 from crossfade.table.preparation import Preparation
+from tests.classifiers.test_text import reviews
+from tests.classifiers.test_words import counts
 from tests.io.tables import mixed_table, numbers
 from tests.io.test_onnx import Logarithmic, new_rows
+
+
+def of_words(column, cell) -> list[float]:
+    """Return what a cell of text, or a row of a sparse table, adds."""
+    known = {one["word"]: one for one in column["words"]}
+    if "cut" in column:
+        cut = CountVectorizer(**column["cut"] | {"min_df": 1, "max_features": None})
+        found = Counter(cut.build_analyzer()(cell or ""))
+    else:
+        found = Counter(dict(zip(known, cell, strict=True)))
+    found = {word: times for word, times in found.items() if word in known and times}
+    if column["count"] == "occurs":
+        found = dict.fromkeys(found, 1.0)
+    if column["length"] is not None:
+        size = math.sqrt(sum(known[word]["idf"] ** 2 for word in found)) or 1.0
+        found = {word: known[word]["idf"] * column["length"] / size for word in found}
+    adds = np.zeros(len(column["words"][0]["adds"]))
+    return adds + sum(times * np.array(known[word]["adds"]) for word, times in found.items())
 
 
 def predicted(numbers, row) -> list[float]:
     """Return the posterior of one row, as the file's own words say it."""
     scores = list(numbers["intercept"])
     for column, cell in zip(numbers["columns"], row, strict=True):
-        if "categories" in column:
+        if "words" in column:
+            adds = of_words(column, cell)
+        elif "categories" in column:
             known = {one["category"]: one["adds"] for one in column["categories"]}
             adds = known.get(cell, column["other"])
         elif cell is None or math.isnan(cell):
@@ -45,6 +71,30 @@ def check(model, rows):
     cells = rows.rows() if isinstance(rows, pl.DataFrame) else rows.tolist()
     found = [predicted(content, row) for row in cells]
     np.testing.assert_allclose(found, model.predict_proba(rows), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+def test_words(tradeoff):
+    X, y = reviews()
+    X.loc[::9, "review"] = None
+    model = NaiveBayes(tradeoff=tradeoff, shared_variance=True).fit(X, y)
+    check(model, pl.from_pandas(X))
+    (review,) = [one for one in coefficients(model)["columns"] if one["kind"] == "text"]
+    assert [one["word"] for one in review["words"]] == list(model.schema_.categories[0])
+
+
+@pytest.mark.parametrize(
+    ("tradeoff", "density"),
+    [(1, Multinomial(complement=True)), (0, Multinomial(binarise=True))]
+    + [(each, name) for each in (1, 0.5, 0, "auto") for name in ("multinomial", "bernoulli")],
+)
+def test_words_of_sparse_tables(tradeoff, density):
+    X, y = counts()
+    model = NaiveBayes(density, tradeoff=tradeoff).fit(scipy.sparse.csr_array(X), y)
+    content = json.loads(json.dumps(coefficients(model), allow_nan=False))
+    found = [predicted(content, [row]) for row in X.tolist()]
+    expected = model.predict_proba(scipy.sparse.csr_array(X))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])

@@ -8,8 +8,10 @@ from itertools import product
 
 import numpy as np
 import onnxruntime
+import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
@@ -24,10 +26,13 @@ from crossfade import (
     explain,
 )
 from crossfade.comparison.models import choose_model
+from crossfade.densities import Multinomial
 from crossfade.errors import DataError
 from crossfade.io import register_converters, to_onnx
 from crossfade.io.reading import read_table
 from crossfade.table.preparation import Preparation
+from tests.classifiers.test_text import reviews
+from tests.classifiers.test_words import counts
 from tests.io.tables import mixed_table, numbers
 from tests.io.test_saved import Exponential
 
@@ -62,6 +67,27 @@ def check(model, table, atol=1e-6):
     clear = top[:, -1] - top[:, -2] > 1e-9
     assert (label == model.predict(table))[clear].all()
     return run
+
+
+@pytest.mark.parametrize("density", ["multinomial", "bernoulli", Multinomial(binarise=True)])
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density):
+    X, y = counts()
+    table = scipy.sparse.csr_array(X)
+    if as_frame:
+        table = pd.DataFrame.sparse.from_spmatrix(scipy.sparse.csr_matrix(X)).add_prefix("w")
+    model = NaiveBayes(density, tradeoff=tradeoff).fit(table, y)
+    label, posterior = session(model).run(None, {"X": X.astype(float)})
+    np.testing.assert_allclose(posterior, model.predict_proba(table), rtol=0, atol=1e-9)
+    assert (label == model.predict(table)).all()
+
+
+def test_free_text_is_refused_in_a_sentence():
+    X, y = reviews()
+    model = NaiveBayes(tradeoff=1).fit(X, y)
+    with pytest.raises(DataError, match="got free text in 'review', which ONNX would cut"):
+        to_onnx(model)
 
 
 def new_rows(n_rows: int = 500) -> pl.DataFrame:

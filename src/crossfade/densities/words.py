@@ -81,6 +81,14 @@ class Words(Density):
         counts = self._counts(X)
         return counts if self.used is None else counts.multiply(self.used[None, :]).tocsr()
 
+    @property
+    def weighing(self) -> tuple[bool, Floats | None, float]:
+        """Return whether words count once, their inverse document frequencies, and the length.
+
+        The frequencies are None where documents are not brought to one length.
+        """
+        return self.binarise, None, 1.0
+
     def _kept(self, values: Floats) -> Floats:
         """Return values by word, zero for words that are not used."""
         return values if self.used is None else values * self.used
@@ -341,6 +349,12 @@ class Multinomial(Words):
         if self._last is None or self._last[0] is not X:
             self._last = X, self._weighted(X, self._idf)  # a fit asks for one block again and again
         return self._last[1]
+
+    @property
+    def weighing(self) -> tuple[bool, Floats | None, float]:
+        if self._idf is None:
+            return super().weighing
+        return True, self._idf, self._length
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_last"}

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
-from crossfade.classifiers.explanation import column_scores
+from crossfade.classifiers.explanation import column_scores, posterior_power
 from crossfade.densities import Density, Gaussian, JohnsonSU, MultivariateGaussian, Product
+from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.io.saved import table_schema
+from crossfade.table.documents import MixedRows
 from crossfade.table.preparation import Preparation
+from crossfade.table.schema import Schema
 
 __all__ = ["coefficients"]
 
@@ -22,7 +27,11 @@ _HOW: Final = (
     "P(class k) = exp(s_k) / sum of exp(s); s = intercept + what each column adds. A number x adds "
     "constant + linear z + square z^2 with z = (x - centre) factor, or asinh of that where asinh "
     "is true, or missing (null: the model takes no missing cells); a boolean is 0 or 1. A category "
-    "adds what stands beside it, any other cell adds other."
+    "adds what stands beside it, any other cell adds other. A cell of text is cut into words as "
+    "cut says (parameters of scikit-learn's CountVectorizer); each of its words adds what stands "
+    "beside it: times how often it occurs where count is times, once where count is occurs, and "
+    "where length is a number, times idf length / sqrt(sum of idf^2 over the words of the cell). A "
+    "sparse table has one column of words, whose names are those of its columns."
 )
 
 
@@ -40,7 +49,7 @@ def coefficients(estimator: Any) -> dict[str, Any]:
     -------
     dict
         ``how`` says how to predict with it: ``classes``, ``intercept`` (one number per class), and
-        ``columns`` with the numbers that each adds, one per class.
+        ``columns`` with the numbers that each adds, one per class: of text one set for each word.
 
     Raises
     ------
@@ -64,10 +73,11 @@ def coefficients(estimator: Any) -> dict[str, Any]:
     if isinstance(estimator, Pipeline) and isinstance(estimator[0], Preparation):
         preparation, model = estimator[0], estimator[-1]
     schema = table_schema(estimator)
-    if isinstance(model, TradeoffClassifier) and model.density_.reads_words:
+    words = isinstance(model, TradeoffClassifier) and model.density_.reads_words
+    if words and preparation is not None:
         raise DataError(
-            "estimator: expected a model of numbers and categories, got one that reads words; use "
-            "save_model, or its coef_ and schema_"
+            "estimator: expected a naive Bayes alone where there are words, got one in a pipeline; "
+            "fit it without the Preparation"
         )
     if isinstance(model, TradeoffClassifier) and model._derived is not None:
         raise DataError(
@@ -81,6 +91,10 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             f"{type(model).__name__}{_covariance(model)}; write ONNX instead"
         )
 
+    if schema.sparse:
+        scale, base = posterior_power(model)
+        intercept = scale * model.parameters_.offset + base
+        return _content(estimator, intercept, [_words(model, schema, 0)])
     centres, factors, drawn_in = _units(model, preparation)
     may_miss = [preparation is not None or one for one in _left_out(model.density_)]
     may_miss = may_miss if preparation is None else [True] * schema.n_features
@@ -91,7 +105,7 @@ def coefficients(estimator: Any) -> dict[str, Any]:
         rows = np.tile(neutral, (codes.size, 1))
         rows[:, column] = codes
         if preparation is None:
-            return column_scores(model, rows)[1][:, column]
+            return column_scores(model, _rows(model, rows))[1][:, column]
         prepared = preparation.prepared(rows)
         own = preparation.source_columns_ == column
         return column_scores(model, prepared)[1][:, own].sum(axis=1)
@@ -101,6 +115,12 @@ def coefficients(estimator: Any) -> dict[str, Any]:
         zip(schema.names, schema.kinds, schema.categories, strict=True)
     ):
         one: dict[str, Any] = {"name": name, "kind": kind}
+        if kind == "text":
+            columns.append(one | _words(model, schema, j))
+            continue
+        if kind == "identifier":
+            columns.append(one | {"categories": [], "other": [0.0] * estimator.classes_.size})
+            continue
         absent = added(np.array([np.nan]), j)[0].tolist() if may_miss[j] else None
         if known is not None:
             values = added(np.arange(len(known), dtype=np.float64), j)
@@ -115,15 +135,61 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             lambda x, j=j: added(x, j), centres[j], factors[j], drawn_in[j], name
         )
         columns.append(one | unit | polynomial | {"missing": absent})
-    rows = neutral[None] if preparation is None else preparation.prepared(neutral[None])
+    rows = _rows(model, neutral[None])
+    if preparation is not None:
+        rows = preparation.prepared(neutral[None])
     baseline, _ = column_scores(model, rows)
+    return _content(estimator, baseline[0], columns)
+
+
+def _content(estimator: Any, intercept: Floats, columns: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "format": "crossfade coefficients",
         "format_version": 1,
         "how": _HOW,
         "classes": estimator.classes_.tolist(),
-        "intercept": baseline[0].tolist(),
+        "intercept": intercept.tolist(),
         "columns": columns,
+    }
+
+
+def _parts_of_words(model: TradeoffClassifier) -> dict[int, tuple[Words, Floats]]:
+    """Return densities of words and their natural parameters, by the number of the column."""
+    found, first = {}, 0
+    natural = model.parameters_.natural
+    for part, columns in getattr(model.density_, "parts", ()):
+        if isinstance(part, Words):
+            found[int(columns[0])] = part, natural[:, first : first + part.n_statistics]
+        first += part.n_statistics
+    return found
+
+
+def _rows(model: TradeoffClassifier, numbers: Floats) -> Any:
+    """Return rows of numbers, their cells of text empty."""
+    empty = {
+        j: scipy.sparse.csr_array((len(numbers), part.n_statistics))
+        for j, (part, _) in _parts_of_words(model).items()
+    }
+    return MixedRows.of(numbers, empty) if empty else numbers
+
+
+def _words(model: TradeoffClassifier, schema: Schema, column: int) -> dict[str, Any]:
+    """Return what each word of a column of text, or each column of a sparse table, adds."""
+    part, natural = _parts_of_words(model)[column]
+    adds = posterior_power(model)[0] * natural * (1.0 if part.used is None else part.used)
+    names = schema.names if schema.sparse else schema.categories[column] or ()
+    once, idf, length = part.weighing
+    words = [
+        {"word": word, "adds": each} for word, each in zip(names, adds.T.tolist(), strict=True)
+    ]
+    if idf is not None:
+        words = [word | {"idf": each} for word, each in zip(words, idf.tolist(), strict=True)]
+    text = schema.texts[column] if schema.texts else None
+    own = {"name": "", "kind": "words"} if text is None else {"cut": asdict(text)}
+    return own | {
+        "count": "occurs" if once else "times",
+        "length": None if idf is None else length,
+        "words": words,
     }
 
 

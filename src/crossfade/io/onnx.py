@@ -30,6 +30,7 @@ from crossfade.densities import (
     Product,
 )
 from crossfade.densities.filling import RIDGE
+from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.io.saved import table_schema
@@ -48,7 +49,8 @@ def to_onnx(estimator: Any) -> Any:
     The graph has one input per column, named as the column (``X`` for models fitted on arrays
     without names): doubles of shape (n_rows, 1), NaN where missing, or text, "" where missing. A
     column named "label" or "probabilities", as the outputs are, or "" has another input's name,
-    to be found in the graph's metadata under "columns". Outputs are the predicted ``label`` and
+    to be found in the graph's metadata under "columns". A model of a sparse table has one input,
+    ``X``, the same counts as a dense matrix. Outputs are the predicted ``label`` and
     the ``probabilities``, in the order of ``classes_``. A graph cannot refuse input: categories
     that fit did not see are taken as missing at any ``unknown``, missing cells of Gaussian
     discriminants give NaN, and counts and booleans are not checked.
@@ -67,9 +69,9 @@ def to_onnx(estimator: Any) -> Any:
     Raises
     ------
     DataError
-        If the model is a :class:`~crossfade.PooledClassifier`, or has a density that is not
-        Crossfade's and not linear in the column, or a classifier of columns that skl2onnx cannot
-        convert.
+        If the model is a :class:`~crossfade.PooledClassifier`, reads free text, or has a density
+        that is not Crossfade's and not linear in the column, or a classifier of columns that
+        skl2onnx cannot convert.
     MissingExtraError
         If skl2onnx is not installed.
 
@@ -99,6 +101,13 @@ def to_onnx(estimator: Any) -> Any:
             f"estimator: expected {', '.join(names[:-1])} or {names[-1]}, got {kind.__name__}, "
             "which ONNX has no operators for here; write it with crossfade.io.save_model"
         )
+    free = [name for name, one in zip(schema.names, schema.kinds, strict=True) if one == "text"]
+    if free:
+        raise DataError(
+            f"estimator: expected columns of numbers and categories, got free text in "
+            f"{', '.join(map(repr, free))}, which ONNX would cut into other words; write "
+            "coefficients (crossfade.io.coefficients), or fit to a sparse table of counts"
+        )
     beyond = [one for one in estimator.classes_.tolist() if _is_beyond(one)]
     if beyond:
         raise DataError(
@@ -106,7 +115,9 @@ def to_onnx(estimator: Any) -> Any:
             f"{beyond[0]!r}; "
             "fit the model to the labels as text, y.astype(str)"
         )
-    if schema.has_names or any(_is_text(schema, j) for j in range(schema.n_features)):
+    if (not schema.sparse and schema.has_names) or any(
+        _is_text(schema, j) for j in range(schema.n_features)
+    ):
         kinds = [
             StringTensorType if _is_text(schema, j) else DoubleTensorType
             for j in range(schema.n_features)
@@ -240,12 +251,15 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         )
     X = _encoded(graph, operator, model.schema_)
     natural, offset = model.parameters_.natural, model.parameters_.offset
-    partition = model.density_.log_partition(natural)
+    density = model.density_
+    if model.schema_.sparse and isinstance(density, Product):
+        density = density.parts[0][0]  # over all columns, which are one to the product
+    partition = density.log_partition(natural)
     if not np.isfinite(partition).all():
         partition = np.zeros_like(partition)  # a posterior without densities
     # log p_k = c_k + A(η_k); a factor's -A(η_k) is left out with it.
     scores = graph.add(
-        _scores(graph, X, model.density_, natural, partition),
+        _scores(graph, X, density, natural, partition),
         graph.constant(offset + partition.sum(axis=1)),
     )
     n_components = natural.shape[0] // model.classes_.size
@@ -372,6 +386,8 @@ def _encoded_column(graph: Graph, name: str, schema: Schema, column: int) -> str
 def _scores(graph: Graph, X: str, density: Density, natural: Floats, partition: Floats) -> str:
     if isinstance(density, Product):
         return _product_scores(graph, X, density, natural, partition)
+    if isinstance(density, Words):
+        return _word_scores(graph, X, density, natural, partition)
     if isinstance(density, Categorical):
         return _categorical_scores(graph, X, density, natural, partition)
     if isinstance(density, MultivariateGaussian):
@@ -396,6 +412,20 @@ def _scores(graph: Graph, X: str, density: Density, natural: Floats, partition: 
         f"{type(density).__name__}, whose statistics have no conversion to ONNX; write the model "
         "with save_model"
     )
+
+
+def _word_scores(graph: Graph, X: str, density: Words, natural: Floats, partition: Floats) -> str:
+    once, idf, length = density.weighing
+    if once:
+        X = graph.double(graph.node("Greater", X, graph.constant(np.array(0.0))))
+    if idf is not None:
+        X = graph.node("Mul", X, graph.constant(idf))
+        squares = graph.node("ReduceSum", graph.node("Mul", X, X), graph.integers([1]), keepdims=1)
+        size = graph.node("Sqrt", graph.node("Max", squares, graph.constant(np.array(1e-300))))
+        X = graph.node("Mul", X, graph.node("Div", graph.constant(np.array(length)), size))
+    if density.used is not None:
+        natural = natural * density.used
+    return graph.node("Sub", graph.times(X, natural), graph.constant(partition.sum(axis=1)))
 
 
 def _product_scores(
