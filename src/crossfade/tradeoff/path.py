@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -35,6 +36,9 @@ __all__ = [
     "most_searched",
     "points",
 ]
+
+#: Most parameters whose curvature is summed in every pass over rows that are not at hand.
+_IN_ONE_PASS = 200
 
 #: The grid of λ, from generative to discriminative.
 TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
@@ -157,7 +161,13 @@ def minimise(
         at_hand = objective.sampled(1.0)
         is_all = at_hand.rows.n_samples == objective.rows.n_samples
         near = minimise(at_hand, start, tol=tol if is_all else 1e-6, cold=True).theta
-        solution = minimise(objective, near, tol=tol, max_iter=max_iter)
+        if objective.has_gaps and is_dense(objective) and objective.n_parameters <= _IN_ONE_PASS:
+            # Where the function bends, the curvature of a sample is worth little.
+            with single_threaded_blas():
+                whole = _InOnePass(objective)
+                solution = descend(whole, near, Dense(), tol=tol or 1e-8, max_iter=max_iter)
+        else:
+            solution = minimise(objective, near, tol=tol, max_iter=max_iter)
         if np.isfinite(solution.value):
             return solution
         cold = False
@@ -192,6 +202,28 @@ def minimise(
         dense = Sampled(share=1.0, near=np.inf, worthwhile=0.5, keep=6)
     with single_threaded_blas():
         return descend(objective, start, dense, tol=newton_tol, max_iter=max_iter)
+
+
+class _InOnePass:
+    """An objective whose curvature is summed in the pass that sums its gradient."""
+
+    def __init__(self, objective: TradeoffObjective) -> None:
+        self.objective, self.rows, self.n_rows = objective, objective.rows, objective.n_rows
+        self._known: tuple[Floats, Floats] | None = None
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Return Φ_λ and its gradient."""
+        works: list[Callable[[Floats], Any]]
+        works = [self.objective.value_and_gradient, self.objective.curvature]
+        (value, gradient), curvature = self.rows.fits(lambda work: work(theta), works)
+        self._known = theta.copy(), curvature
+        return value, gradient
+
+    def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
+        """Return the Hessian, as :meth:`TradeoffObjective.curvature` does."""
+        if self._known is None or not np.array_equal(self._known[0], theta):
+            return self.objective.curvature(theta)
+        return self._known[1]
 
 
 def _has_many_classes(objective: TradeoffObjective) -> bool:
