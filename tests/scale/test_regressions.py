@@ -245,3 +245,45 @@ def test_faults_in_a_later_part_are_named():
     weightless = MemorySource(frame.select("x", "y", w=0.0), size=20)
     with pytest.raises(DataError, match=r"^sample_weight: expected some weight above 0, got 60 z"):
         BinomialRegression().fit(weightless, "y", sample_weight="w")
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("sort", [False, True])
+def test_the_sample_stands_for_all_rows_of_each_kind(known, sort):
+    """It is drawn evenly within each kind of response, wherever the parts lie."""
+    rng = np.random.default_rng(5)
+    n = 120_000
+    y = (rng.random(n) < 0.01).astype(int)
+    if sort:  # all of the rare kind in one part
+        y = np.sort(y)
+    frame = pl.DataFrame({"x": rng.random(n), "y": y})
+    source, moved = MemorySource(frame, "y", size=n // 16), []
+    source.n_rows = n if known else None
+    own = MemorySource.reduce_parts
+
+    def weighing(self, function, join, columns=None):
+        def weighed(part):
+            found = function(part)
+            if hasattr(found, "sample"):
+                moved.append(len(found.sample.keys))
+            return found
+
+        return own(self, weighed, join, columns)
+
+    MemorySource.reduce_parts = weighing
+    try:
+        fitted = BinomialRegression().fit(source)
+    finally:
+        MemorySource.reduce_parts = own
+    some = fitted._training.data.sample
+    weights, labels = some.weights, some.y
+    for label in (0, 1):
+        own_rows = y == label
+        assert weights[labels == label].sum() == pytest.approx(own_rows.sum())
+        assert len(np.unique(weights[labels == label])) == 1
+        mean = frame["x"].to_numpy()[own_rows].mean()
+        assert some.X[labels == label, 0].mean() == pytest.approx(mean, abs=0.03)
+    assert (labels == 1).sum() >= 1_000
+    assert 19_000 < (labels == 0).sum() < 42_000
+    if known:  # hardly more rows than the sample has leave their parts
+        assert sum(moved) < 26_000

@@ -132,7 +132,7 @@ def _decided_in_parts(problem: GlmProblem, end: _End, settings: FitSettings) -> 
     """As for rows at hand, which a few of them stand for."""
     direction, determining, proven = decide_in_parts(problem, end.theta)
     if direction is None:
-        return _finite(problem, _go_on(problem, end.solved, settings, proven))
+        return _finite(problem, _go_on(problem, end.solved, settings, proven or end.settled))
     still = problem.data.filtered(unmoved(problem.design, direction))
     limit = GlmProblem(problem.design, still, problem.family)
     return _limit(problem, limit, determining, None, direction, settings)

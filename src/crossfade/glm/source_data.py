@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._typing import Floats, Integers
+from crossfade._typing import Floats
 from crossfade.blocks import Together, add_sums, block_sum
 from crossfade.errors import DataError
 from crossfade.glm.checks import check_exposure, check_offset, whole_trials
@@ -28,12 +28,15 @@ from crossfade.glm.families import Family
 from crossfade.table import check_cells
 from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
-from crossfade.table.survey import SAMPLE_ROWS, row_keys
+from crossfade.table.survey import SAMPLE_ROWS, row_keys, share_of
 
 __all__ = ["Reading", "SourceData"]
 
 #: Rows of each kind of response that the sample holds, if there are as many.
 _OF_A_KIND = 1000
+
+#: The largest key of a row, and the last double below 1 that keeps a product with it in range.
+_LAST_KEY, _BELOW_ONE = np.uint64(np.iinfo(np.uint64).max), 1.0 - 2.0**-52
 
 Sums = TypeVar("Sums")
 Result = TypeVar("Result")
@@ -96,18 +99,16 @@ def _as_data(part: Part) -> tuple[Data, int]:
 
 
 class _FewRows(NamedTuple):
-    """Some rows with the smallest keys, of all and of each kind of response; arrays by row."""
+    """Some rows with the smallest keys, of all and of each kind of response; arrays by row.
+
+    `bounds` (3,): Rows of a kind whose key is at most this are all there.
+    """
 
     keys: NDArray[np.uint64]
     kinds: NDArray[np.int64]
     X: Floats
     columns: dict[str, Floats | None]
-
-    def taken(self, rows: Integers) -> _FewRows:
-        columns = {
-            name: None if values is None else values[rows] for name, values in self.columns.items()
-        }
-        return _FewRows(self.keys[rows], self.kinds[rows], self.X[rows], columns)
+    bounds: NDArray[np.uint64] = np.full(3, _LAST_KEY)
 
     def joined(self, other: _FewRows) -> _FewRows:
         def both(one: Any, two: Any) -> Any:
@@ -115,16 +116,29 @@ class _FewRows(NamedTuple):
 
         columns = {name: both(own, other.columns[name]) for name, own in self.columns.items()}
         keys, kinds = both(self.keys, other.keys), both(self.kinds, other.kinds)
-        whole = _FewRows(keys, kinds, both(self.X, other.X), columns)
-        return whole.trimmed() if len(whole.keys) > 2 * SAMPLE_ROWS else whole
+        bounds = np.minimum(self.bounds, other.bounds)
+        whole = _FewRows(keys, kinds, both(self.X, other.X), columns, bounds)
+        if len(keys) <= 2 * SAMPLE_ROWS:
+            return whole
+        return whole.below(np.partition(keys, SAMPLE_ROWS - 1)[SAMPLE_ROWS - 1], every=True)
 
-    def trimmed(self) -> _FewRows:
-        order = np.argsort(self.keys, kind="stable")
-        chosen = np.zeros(len(order), dtype=bool)
-        chosen[order[:SAMPLE_ROWS]] = True
+    def below(self, limit: Any, *, every: bool = False) -> _FewRows:
+        """Return the rows with keys up to a limit, and the first of each kind, or of rare kinds."""
+        bounds, chosen = self.bounds.copy(), np.zeros(len(self.keys), dtype=bool)
         for kind in range(3):
-            chosen[order[self.kinds[order] == kind][:_OF_A_KIND]] = True
-        return self.taken(np.flatnonzero(chosen))
+            own = np.flatnonzero(self.kinds == kind)
+            keys, most = self.keys[own], limit
+            if own.size <= _OF_A_KIND:
+                most = _LAST_KEY if every or 20 * own.size <= len(self.keys) else limit
+            elif every or 20 * own.size <= len(self.keys):
+                most = max(limit, np.partition(keys, _OF_A_KIND - 1)[_OF_A_KIND - 1])
+            bounds[kind] = min(bounds[kind], most)
+            chosen[own] = keys <= bounds[kind]
+        rows = np.flatnonzero(chosen)
+        columns = {
+            name: None if values is None else values[rows] for name, values in self.columns.items()
+        }
+        return _FewRows(self.keys[rows], self.kinds[rows], self.X[rows], columns, bounds)
 
 
 class _Census(NamedTuple):
@@ -155,6 +169,7 @@ class _Taker:
     family: Family
     names: list[str]
     shift: Floats
+    limit: Any
 
     def __call__(self, part: Part) -> _Census:
         data, empty = _as_data(part)
@@ -177,7 +192,7 @@ class _Taker:
             largest[:] = data.largest_size, -low, signs.max(), -signs.min()
         offsets = 0.0 if data.offset is None else float(data.offset.sum())
         columns = {"y": data.y, "size": data.size, "weights": data.weights, "offset": data.offset}
-        sample = _FewRows(row_keys(part.first, n), kinds, X, columns).trimmed()
+        sample = _FewRows(row_keys(part.first, n), kinds, X, columns).below(self.limit)
         return _Census(
             (rows_of(part.table), n, empty),
             (data.total_weight, data.occasions, data.responses, offsets),
@@ -223,7 +238,9 @@ class SourceData(Data):
         with np.errstate(invalid="ignore"):
             shift = np.nan_to_num(np.asarray(head.table, dtype=np.float64).mean(axis=0), posinf=0.0)
         shift = np.where(np.abs(shift) < 1e150, shift, 0.0)
-        census = parts.reduce_parts(_Taker(family, names, shift), _Census.joined)
+        # Rows that cannot be in the sample stay where they are.
+        limit = np.uint64(share_of(SAMPLE_ROWS, parts.n_rows or 0) * float(_LAST_KEY) * _BELOW_ONE)
+        census = parts.reduce_parts(_Taker(family, names, shift, limit), _Census.joined)
         if census is None:
             raise no_rows()
         n_rows = census.counts[1]
@@ -269,7 +286,7 @@ class SourceData(Data):
     @property
     def sample(self) -> Data:
         """An even sample of the rows, each counting for as many as it stands for."""
-        some = self.facts.sample.trimmed()
+        some = self.facts.sample.below(_LAST_KEY, every=True)
         held = np.bincount(some.kinds, minlength=3)
         factors = (self.facts.kinds / np.maximum(held, 1))[some.kinds]
         columns = dict(some.columns)

@@ -324,7 +324,7 @@ class MemorySource(PartedSource):
         return self if y is None else MemorySource(self.table, y, self.size)
 
     def parts(self, columns: Sequence[int] | None) -> Any:
-        for first in range(0, self.n_rows or 0, self.size):
+        for first in range(0, rows_of(self.table), self.size):
             some = slice(first, first + self.size)
             table = _safe_indexing(self.table, some)
             labels = None if self.labels is None else _safe_indexing(self.labels, some)

@@ -25,7 +25,16 @@ from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
 from crossfade.table.text import is_identifier, is_text
 
-__all__ = ["SAMPLE_ROWS", "Drawing", "Encoder", "Survey", "drawn_rows", "row_keys", "survey"]
+__all__ = [
+    "SAMPLE_ROWS",
+    "Drawing",
+    "Encoder",
+    "Survey",
+    "drawn_rows",
+    "row_keys",
+    "share_of",
+    "survey",
+]
 
 #: Most rows of the sample on which λ, densities and the weights of a pool are chosen.
 SAMPLE_ROWS = 20_000
@@ -334,7 +343,7 @@ class Drawing:
         Shapes: counts (n_classes,), rows of each class.
         """
         total = float(counts.sum())
-        share = np.maximum(_enough(size, total), [_enough(_FEWEST_OF_A_CLASS, n) for n in counts])
+        share = np.maximum(share_of(size, total), [share_of(_FEWEST_OF_A_CLASS, n) for n in counts])
         most = float(np.iinfo(np.uint64).max)
         return cls(np.minimum(share * most, most * (1 - 2.0**-52)).astype(np.uint64))
 
@@ -347,7 +356,7 @@ class Drawing:
         return _Drawn(((keys[index], Part(X, part.labels[index], part.first, beside)),))
 
 
-def _enough(size: int, total: float) -> float:
+def share_of(size: int, total: float) -> float:
     """Return the share of rows of which nearly never too few are drawn."""
     return min(1.0, (size + 6.0 * np.sqrt(size)) / max(total, 1.0))
 
