@@ -19,7 +19,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-oldest coverage lint format types docs docs-serve bench bench-against \
+.PHONY: help install demo test test-all test-oldest coverage lint format types docs docs-serve bench bench-against \
         readme pictures experiments constraints dist test-dist release clean
 
 help: ## List the targets
@@ -42,8 +42,11 @@ install: $(VENV)/.has-dev ## Make .venv with everything that tests, benchmarks, 
 demo: $(VENV)/.has-cli ## Install what the command line needs and compare models on a bundled data set
 	$(BIN)/crossfade compare breast-cancer --splits 8 $(ARGS)
 
-test: $(VENV)/.has-test ## Install the test extra and run every test, docstring examples included
+test: $(VENV)/.has-test ## Install the test extra and run the tests, docstring examples included
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
+
+test-all: $(VENV)/.has-test ## The same with the simulations that take many seconds, which `make test` leaves out
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "slow or not slow" $(ARGS)
 
 test-oldest: ## Run every test with the oldest dependency versions that pyproject.toml admits
 	$(PYTHON) -m venv --clear .venv-oldest
@@ -52,7 +55,7 @@ test-oldest: ## Run every test with the oldest dependency versions that pyprojec
 	.venv-oldest/bin/python -m pytest -n $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 coverage: $(VENV)/.has-test $(VENV)/.has-coverage ## Run every test and print which lines none of them reaches
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m "slow or not slow" --cov --cov-report=term:skip-covered $(ARGS)
 
 lint: $(VENV)/.has-lint ## Check style and formatting
 	$(BIN)/ruff check .

@@ -348,6 +348,7 @@ for labels in ([[0, 1, 0]] * 9, None):
 """
 
 
+@pytest.mark.slow
 def test_first_fits_compile_only_what_they_call(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     run = [sys.executable, "-W", "error", "-c", FIRST_FITS]

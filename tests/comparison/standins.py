@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+from multiprocessing import current_process
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +38,45 @@ class Blend(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+
+class Breaks(ClassifierMixin, BaseEstimator):
+    """Fails on training sets that hold row 0, and warns on all."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        warnings.warn("a little odd", UserWarning, stacklevel=2)
+        if 7.0 in np.asarray(X)[:, 0]:
+            raise ValueError("row 0 is not\nwelcome")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.repeat(self.classes_[:1], len(X))
+
+
+class Sign(ClassifierMixin, BaseEstimator):
+    """Gives the sign of the first column probability `sure`; its fit takes so many seconds.
+
+    On processes that share the work it takes `elsewhere` seconds more.
+    """
+
+    def __init__(self, sure: float = 0.9, seconds: float = 0.0, elsewhere: float = 0.0) -> None:
+        self.sure = sure
+        self.seconds = seconds
+        self.elsewhere = elsewhere
+
+    def fit(self, X: Any, y: Any) -> Self:
+        here = current_process().name == "MainProcess"
+        time.sleep(self.seconds + (0.0 if here else self.elsewhere))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        p = np.where(np.asarray(X)[:, 0] > 0, self.sure, 1 - self.sure)
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def blends(schema: Any = None) -> dict[str, Any]:

@@ -7,9 +7,7 @@ import time
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from crossfade.blocks import threads
 from crossfade.comparison import compare
 from crossfade.comparison.stopping import (
     FEWEST_SPLITS,
@@ -20,33 +18,14 @@ from crossfade.comparison.stopping import (
 )
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import estimate
-
-
-class Sign(ClassifierMixin, BaseEstimator):
-    """Gives the sign of the first column probability `sure`; takes so long to fit."""
-
-    def __init__(self, sure=0.9, seconds=0.0):
-        self.sure = sure
-        self.seconds = seconds
-
-    def fit(self, X, y):
-        time.sleep(self.seconds)
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict_proba(self, X):
-        p = np.where(np.asarray(X)[:, 0] > 0, self.sure, 1 - self.sure)
-        return np.column_stack([1 - p, p])
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+from tests.comparison.standins import Sign
 
 
 class Choosing(Sign):
     """The same with a tradeoff."""
 
-    def __init__(self, sure=0.9, seconds=0.0, tradeoff="auto"):
-        super().__init__(sure, seconds)
+    def __init__(self, sure=0.9, seconds=0.0, elsewhere=0.0, tradeoff="auto"):
+        super().__init__(sure, seconds, elsewhere)
         self.tradeoff = tradeoff
 
 
@@ -130,18 +109,6 @@ def test_models_that_are_clearly_worse_get_fewer_splits_and_the_same_verdict():
     assert mean == pytest.approx(found[found.best].estimates["log_loss"].mean + gap.mean)
 
 
-def test_numbers_of_splits_do_not_depend_on_who_is_faster(monkeypatch):
-    X, y = _data()
-    found = compare(X, y, models=MODELS, n_splits=12, evidence=False)
-    slow = {name: Sign(model.sure, 0.02 * (name == "bad")) for name, model in MODELS.items()}
-    monkeypatch.setattr("crossfade.processes._WORTH_SECONDS", -1.0)
-    with threads(2):
-        shared = compare(X, y, models=slow, n_splits=12, evidence=False)
-    for one, other in zip(found.models, shared.models, strict=True):
-        assert one.n_splits == other.n_splits
-        np.testing.assert_array_equal(one.scores["log_loss"], other.scores["log_loss"])
-
-
 def test_a_slow_model_does_not_hold_up_the_others():
     X, y = _data()
     seen = []
@@ -192,9 +159,7 @@ def test_whoever_watches_sees_the_table_fill_and_the_time_that_is_left():
 def test_the_time_limit_ends_it_with_what_is_done():
     X, y = _data()
     models = {"quick": Sign(0.9), "other": Sign(0.7), "endless": Choosing(0.9, 60.0)}
-    started = time.monotonic()
     found = compare(X, y, models=models, time_limit=2.0)
-    assert time.monotonic() - started < 30
     assert (found.ended, found.complete) == ("time limit", False)
     assert found["endless"].n_splits == 0
     assert any("endless is not in the verdict" in note for note in found.notes)

@@ -182,13 +182,9 @@ def found():
     return X, y, compare(X, y, models=models, n_splits=4)
 
 
-def test_path_and_choice_are_those_of_the_fit_on_all_rows():
-    rng = np.random.default_rng(2)
-    y = np.arange(60) % 2
-    X = rng.normal(size=(60, 3)) + y[:, None]
-    model = NaiveBayes("gaussian")
-    result = compare(X, y, models={"nb": model}, n_splits=2)
-    model.fit(X, y)
+def test_path_and_choice_are_those_of_the_fit_on_all_rows(found):
+    X, y, result = found
+    model = NaiveBayes("gaussian").fit(X, y)
     for name, values in model.tradeoff_path_.items():
         np.testing.assert_array_equal(result.details.path[name], values)
     assert result.details.chosen == model.tradeoff_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 
@@ -355,7 +356,7 @@ def test_names_bring_members_and_the_default_is_a_table_s():
     y = rng.integers(2, size=80)
     size = np.where(rng.random(80) < 0.1, np.nan, y + rng.normal(size=80))
     table = pd.DataFrame({"size": size, "colour": rng.choice(["red", "blue"], size=80)})
-    pool = PooledClassifier().fit(table, y)
+    pool = PooledClassifier(cv=2).fit(table, y)
     assert list(pool.weights_) == ["nb", "forest", "boosting"]  # one number has no covariance
     assert not pool.left_out_
     wider = PooledClassifier(cv=2).fit(table.assign(more=rng.normal(size=80)), y)
@@ -381,8 +382,8 @@ def test_members_parameters_are_the_pool_s(unchanged):
 def test_clone_and_pickle():
     X, y = blobs()
     pool = PooledClassifier(PAIR).fit(X, y)
-    copy = pickle.loads(pickle.dumps(pool))
-    np.testing.assert_array_equal(copy.predict_proba(X), pool.predict_proba(X))
+    same = pickle.loads(pickle.dumps(pool))
+    np.testing.assert_array_equal(same.predict_proba(X), pool.predict_proba(X))
     assert not hasattr(clone(pool), "weights_")
     assert repr(PooledClassifier()) == "PooledClassifier()"
     assert "loss without it" in pool._repr_mimebundle_()["text/html"]
@@ -450,8 +451,7 @@ def mixed(n=150, seed=0):
     return table, np.where(odds + rng.logistic(size=n) > 0, "yes", "no")
 
 
-@pytest.mark.parametrize("pooling", ["logarithmic", "linear"])
-@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize(("pooling", "k"), [("logarithmic", 3), ("linear", 2)])
 def test_columns_and_members_add_up_to_the_pool_s_log_odds(pooling, k):
     table, y = mixed()
     y = y if k == 2 else np.where(table["kind"] == "z", "other", y)
@@ -519,12 +519,12 @@ def test_shapley_values_are_those_of_the_definition():
 # -- files -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [2, 3])
-def test_a_default_pool_is_kept_in_a_file(tmp_path, k):
+@pytest.mark.parametrize(("estimators", "k"), [(["boosting"], 2), ("default", 3)])
+def test_a_default_pool_is_kept_in_a_file(tmp_path, estimators, k):
     pytest.importorskip("skops")
     table, y = mixed()
     y = y if k == 2 else np.where(table["kind"] == "z", "other", y)
-    pool = PooledClassifier(pooling="linear", cv=2).fit(table, y)
+    pool = PooledClassifier(estimators, pooling="linear", cv=2).fit(table, y)
     save_model(pool, tmp_path / "pool.skops")
     loaded = load_model(tmp_path / "pool.skops").estimator
     np.testing.assert_array_equal(loaded.predict_proba(table), pool.predict_proba(table))
@@ -542,9 +542,9 @@ def spoilt_forest(pool):
 
 def test_a_forest_with_nodes_out_of_bounds_is_refused_before_it_predicts(tmp_path):
     pytest.importorskip("skops")
-    table, y = mixed()
+    fitted = PooledClassifier(["forest"], cv=2).fit(*mixed())
     for number in range(4):
-        pool = PooledClassifier(["forest"], cv=2).fit(table, y)
+        pool = copy.deepcopy(fitted)
         what, value, nodes, tree, arguments, state = list(spoilt_forest(pool))[number]
         nodes[what][0] = value
         spoilt = type(tree)(*arguments)
@@ -555,15 +555,20 @@ def test_a_forest_with_nodes_out_of_bounds_is_refused_before_it_predicts(tmp_pat
             load_model(tmp_path / "pool.skops")
 
 
+@pytest.fixture(scope="module")
+def boosted():
+    table, y = mixed(400)
+    table["kind"] = np.where(y == "yes", table["kind"], "w")  # worth a split
+    return PooledClassifier(["boosting"], cv=2).fit(table, y)
+
+
 @pytest.mark.parametrize(
     ("what", "value"),
     [("left", 10**6), ("right", 0), ("feature_idx", 99), ("bitset_idx", 10**6)],
 )
-def test_a_boosting_with_nodes_out_of_bounds_is_refused_too(tmp_path, what, value):
+def test_a_boosting_with_nodes_out_of_bounds_is_refused_too(tmp_path, boosted, what, value):
     pytest.importorskip("skops")
-    table, y = mixed(400)
-    table["kind"] = np.where(y == "yes", table["kind"], "w")  # worth a split
-    pool = PooledClassifier(["boosting"], cv=2).fit(table, y)
+    pool = copy.deepcopy(boosted)
     predictor = pool.estimators_[0].model_._predictors[0][0]
     nodes = predictor.nodes.copy()
     inner = nodes["is_leaf"] == 0

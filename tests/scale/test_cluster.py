@@ -62,7 +62,7 @@ def collection(client, frame):
     return dd.concat(parts).clear_divisions()
 
 
-@pytest.mark.parametrize("tradeoff", [1.0, 0.0, "auto"])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.0, pytest.param("auto", marks=pytest.mark.slow)])
 def test_a_data_frame_on_the_cluster(collection, frame, tradeoff):
     X, y = frame.drop(columns="y"), frame["y"]
     fitted = NaiveBayes(tradeoff=tradeoff).fit(collection[list(X.columns)], collection["y"])
@@ -187,6 +187,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collecti
     client.wait_for_workers(2, timeout=30)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_said_and_nothing_is_half_fitted(tmp_path, frame):
     file = tmp_path / "scheduler.json"
     start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]

@@ -56,6 +56,7 @@ def test_the_number_of_rows_is_right_within_a_factor_of_a_few():
     assert discrete_failures(round(0.25 * m), 0.1, 0.0, 0.5, 1000) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, 0.1])
 def test_continuous_parameters_are_within_epsilon_as_often_as_promised(epsilon):
     # Beta columns: skewed, and of a large variance for values in [0, 1].

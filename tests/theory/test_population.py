@@ -38,6 +38,7 @@ def test_efficiency_does_not_depend_on_which_class_is_named_first():
     np.testing.assert_allclose(relative_efficiency(2.0, 0.2), relative_efficiency(2.0, 0.8))
 
 
+@pytest.mark.slow
 def test_efficiency_is_what_simulations_give():
     # Two columns; the exact error of a linear rule is known, so only the fits are random.
     distance, m, runs = 3.0, 400, 200
