@@ -7,7 +7,7 @@ from typing import Any
 
 from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
 
-__all__ = ["rate_curves", "reliability"]
+__all__ = ["rate_curves", "reliability", "threshold_costs"]
 
 
 def reliability(
@@ -96,6 +96,56 @@ def rate_curves(
         title=title,
         description=f"{title}: {titles[1]} against {titles[0]}, mean over splits; the dashed line "
         "is guessing.",
+    )
+
+
+def threshold_costs(
+    rows: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    roles: Sequence[str],
+    positive: str,
+    right: float,
+    title: str,
+    colours: Colours = LIGHT,
+) -> Any:
+    """Draw what decisions cost against the probability from which one is for the positive class.
+
+    Takes rows: keys ``model``, ``threshold``, ``mean``, ``low``, ``high``; right: the threshold of
+    probabilities that are true.
+    """
+    alt = altair()
+    base = alt.Chart(records(rows))
+    color, _, dash = _by_model(alt, names, roles, colours)
+    x = alt.X(
+        "threshold:Q",
+        title=f"decide for {positive} from a probability of",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1]),
+    )
+    mean = alt.Y("mean:Q", title=title)
+    tooltip = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("threshold:Q", format=".0%"),
+        alt.Tooltip("mean:Q", title=title, format=".4f"),
+        *interval_tooltips(".4f"),
+    ]
+    band = base.mark_area(opacity=0.15).encode(
+        x=x, y=alt.Y("low:Q", title=title), y2="high:Q", color=color
+    )
+    line = base.mark_line(strokeWidth=2).encode(
+        x=x, y=mean, color=color, strokeDash=dash, tooltip=tooltip
+    )
+    rule = (
+        alt.Chart(records([{"x": right}]))
+        .mark_rule(color=colours.soft, strokeDash=[4, 3])
+        .encode(x="x:Q")
+    )
+    return alt.layer(band, line, rule).properties(
+        width="container",
+        height=300,
+        title="Thresholds",
+        description=f"{title} of decisions against the threshold of the probability, mean over "
+        "splits with 95 % intervals; dashed: the threshold for probabilities that are true.",
     )
 
 

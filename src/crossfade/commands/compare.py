@@ -38,8 +38,20 @@ def compare(
     train_size: TrainSize = 0.8,
     seed: Seed = 0,
     criterion: Annotated[
-        str, typer.Option(help="What makes a model best: log_loss, brier or error.")
-    ] = "log_loss",
+        str | None,
+        typer.Option(
+            help="What makes a model best: log_loss, brier, error, or cost.",
+            show_default="log_loss, or cost with --cost",
+        ),
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FP,FN",
+            help="What a false positive and a false negative cost, or a matrix (rows: true class) "
+            "as in '0,1,9;2,0,9;1,1,0'.",
+        ),
+    ] = None,
     models: ModelNames = "default",
     time: Annotated[
         str | None,
@@ -68,6 +80,9 @@ def compare(
     with λ chosen on held-out rows, and beside them logistic regression, a random forest, gradient
     boosting and the majority class, all on the same random splits. Models that are clearly worse
     get fewer splits. Ctrl-C ends it with the verdict of the splits that are done.
+
+    With --cost 1,5 the best model is the one whose decisions cost least, where a false negative
+    (the second class taken for the first) costs five false positives.
     """
     from crossfade.commands.comparison_view import live_table, print_result
     from crossfade.commands.output import (
@@ -101,6 +116,7 @@ def compare(
             n_splits=splits,
             train_size=int(train_size) if train_size > 1 else train_size,
             criterion=criterion,
+            cost=None if cost is None else _costs(cost),
             random_state=seed,
             time_limit=limit,
             stop_early=not all_splits,
@@ -118,6 +134,20 @@ def compare(
             files.callback(write_json, json, content)
     if result.ended == "keyboard":
         raise KeyboardInterrupt
+
+
+def _costs(text: str) -> list[float] | list[list[float]]:
+    """Return what decisions cost as numbers, a list for each class where there are several."""
+    from crossfade.errors import DataError
+
+    try:
+        rows = [[float(cell) for cell in row.split(",")] for row in text.split(";")]
+    except ValueError:
+        raise DataError(
+            f"--cost: expected numbers such as 1,5 or a matrix such as '0,1;5,0', got {text!r}; "
+            "commas stand between numbers, semicolons between rows"
+        ) from None
+    return rows[0] if len(rows) == 1 else rows
 
 
 def _write_page(path: Path, result: ComparisonResult, table: OpenTable, command: str) -> None:

@@ -37,7 +37,7 @@ _PICTURE_SECONDS: Final = 0.3
 _LINE_SECONDS: Final = 10.0
 
 #: Headings of the score columns, in the order shown.
-_SCORES: Final = {"error": "error %", "log_loss": "log-loss", "brier": "Brier"}
+_SCORES: Final = {"error": "error %", "log_loss": "log-loss", "brier": "Brier", "cost": "cost"}
 
 
 def print_result(result: ComparisonResult, table: OpenTable, out: Console | None = None) -> None:
@@ -221,7 +221,7 @@ def _columns(result: ComparisonResult) -> dict[str, Text]:
     difference = METRIC_LABELS[result.criterion].removeprefix("test ").removesuffix(" score")
     return {
         # The space stands where the mark of the lowest value stands.
-        **{metric: Text(f"{heading} ") for metric, heading in _SCORES.items()},
+        **{m: Text(f"{heading} ") for m, heading in _SCORES.items() if m in result.metrics},
         "difference": Text(f"Δ {difference}"),
         **({"splits": Text(" n")} if _differ(result) else {}),
         "fit": Text(f" fit {_unit(result)[0]}"),

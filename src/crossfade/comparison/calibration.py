@@ -1,4 +1,4 @@
-"""Whether probabilities agree with observed frequencies, and how well they rank."""
+"""Whether probabilities agree with what happened, how well they rank, and what decisions cost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scipy import stats
 
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.scores import estimate
-from crossfade.evidence.details import Calibration, Ranking
+from crossfade.evidence.details import Calibration, Ranking, Thresholds
 
-__all__ = ["calibrate", "rank"]
+__all__ = ["calibrate", "costs_by_threshold", "rank"]
 
 _BINS = 10
 
@@ -75,6 +75,41 @@ def rank(scores: Sequence[Floats], truths: Sequence[Integers], test_to_train: fl
         estimate(np.array(averages), test_to_train),
         float(np.mean(np.concatenate(list(truths)))),
     )
+
+
+def costs_by_threshold(
+    scores: Sequence[Floats], truths: Sequence[Integers], costs: Floats | None, test_to_train: float
+) -> Thresholds:
+    """Return what decisions of two classes cost, by threshold; without costs, how often they err.
+
+    Shapes: scores (n_test,), of the second class; truths (n_test,); costs (2, 2).
+    """
+    table = 1.0 - np.eye(2) if costs is None else costs
+    extra = table - np.diagonal(table)[:, None]
+    right = float(extra[0, 1] / (extra[0, 1] + extra[1, 0]))
+    every = np.append(_GRID, right)
+    by_split = np.array([_costs(s, y, table, every) for s, y in zip(scores, truths, strict=True)])
+    *found, at_right = (estimate(column, test_to_train) for column in by_split.T)
+    mean = np.array([one.mean for one in found])
+    return Thresholds(
+        _GRID,
+        mean,
+        np.array([one.low for one in found]),
+        np.array([one.high for one in found]),
+        right,
+        at_right,
+        float(_GRID[mean.argmin()]),
+    )
+
+
+def _costs(scores: Floats, truth: Integers, costs: Floats, thresholds: Floats) -> Floats:
+    """Return the mean cost of deciding for the second class above each threshold."""
+    total = np.zeros(len(thresholds))
+    for code in (0, 1):
+        own = np.sort(scores[truth == code])
+        first = np.searchsorted(own, thresholds, side="right")
+        total += first * costs[code, 0] + (own.size - first) * costs[code, 1]
+    return total / len(truth)
 
 
 def _curves(scores: Floats, truth: Integers) -> tuple[Floats, Floats, float, float]:

@@ -15,6 +15,7 @@ from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.comparison.run import Run, Settings
 from crossfade.errors import DataError
 from crossfade.evaluation.inputs import check_models
+from crossfade.evaluation.scores import EVERY_METRIC, METRICS
 from crossfade.evaluation.splits import repeated_splits, training_rows
 
 __all__ = ["compare"]
@@ -27,7 +28,8 @@ def compare(
     models: Mapping[str, Any] | Sequence[str] | None = None,
     n_splits: int = 20,
     train_size: float | int = 0.8,
-    criterion: str = "log_loss",
+    criterion: str | None = None,
+    cost: Any = None,
     random_state: int = 0,
     time_limit: float | None = None,
     stop_early: bool = True,
@@ -68,8 +70,13 @@ def compare(
         Number of splits, at least 2; with `stop_early` the most that a model gets.
     train_size : float or int, default=0.8
         Training rows of each split, as a fraction or a number; the others are test rows.
-    criterion : {"log_loss", "brier", "error"}, default="log_loss"
-        What decides which model is best. All three are reported.
+    criterion : {"log_loss", "brier", "error", "cost"}, optional
+        What decides which model is best: log-loss, or what decisions cost where `cost` is given.
+        All are reported.
+    cost : pair of float or array-like of shape (n_classes, n_classes), optional
+        What decisions cost: ``cost[true, decided]``, classes in the order of their labels; for two
+        classes also (false positive, false negative), the second class being the positive one.
+        Each row is decided for the class of least expected cost by the model's probabilities.
     random_state : int, default=0
         Seed; the same seed gives the same numbers, whatever the number of threads.
     time_limit : float, optional
@@ -110,10 +117,16 @@ def compare(
     ('normal', True)
     """
     started = perf_counter()
+    if criterion is None:
+        criterion = "log_loss" if cost is None else "cost"
     check_settings(
-        n_splits=n_splits, criterion=criterion, random_state=random_state, time_limit=time_limit
+        n_splits=n_splits,
+        criterion=criterion,
+        random_state=random_state,
+        time_limit=time_limit,
+        metrics=METRICS if cost is None else EVERY_METRIC,
     )
-    problem = read_problem(X, y)
+    problem = read_problem(X, y, cost)
     n_train = training_rows(train_size, problem.data.n_rows, len(problem.evaluator.classes))
     chosen = _line_up(models)
     if models is None:

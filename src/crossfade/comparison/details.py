@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
-from crossfade.comparison.calibration import calibrate, rank
+from crossfade.comparison.calibration import calibrate, costs_by_threshold, rank
 from crossfade.comparison.effects import Probes, jackknife, make_probes, weights, word_weights
 from crossfade.comparison.models import ModelFamily
 from crossfade.comparison.plane import (
@@ -122,6 +122,14 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
         },
         ranking={
             name: rank([p[:, 1] for p in posteriors], found.truths, ratio)
+            for name, posteriors in found.posteriors.items()
+        }
+        if len(evaluator.classes) == 2
+        else {},
+        thresholds={
+            name: costs_by_threshold(
+                [p[:, 1] for p in posteriors], found.truths, evaluator.costs, ratio
+            )
             for name, posteriors in found.posteriors.items()
         }
         if len(evaluator.classes) == 2

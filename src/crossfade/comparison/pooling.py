@@ -11,6 +11,7 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.splits import Split
 from crossfade.pools.weights import Evidence, Weighing, drawn_in, pooled, weigh
+from crossfade.tradeoff.criteria import losses
 
 __all__ = ["Pooling", "pool_over_splits"]
 
@@ -36,13 +37,15 @@ def pool_over_splits(
     splits: Sequence[Split],
     codes: Integers,
     criterion: str,
+    costs: Floats | None = None,
 ) -> Pooling | None:
     """Pool models by their posteriors of the splits' test rows; None where these are too few.
 
     On each split the weights come from that split's training rows alone, as far as other splits
     have tested models on them. No model is fitted for it.
 
-    Shapes: posteriors (n_test, n_classes), by model one for each of the first splits.
+    Shapes: posteriors (n_test, n_classes), by model one for each of the first splits; costs
+    (n_classes, n_classes).
     """
     kept = list(posteriors)
     # Whoever gets no weight on the splits that all have keeps nobody from further ones.
@@ -58,7 +61,7 @@ def pool_over_splits(
         if len(weights) == len(kept):
             break
         kept = [name for name in kept if name in weights]
-    return Pooling(weights, part.losses(splits)) if len(weights) > 1 else None
+    return Pooling(weights, part.losses(splits, costs)) if len(weights) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,13 @@ class _Part:
         once = 1.0 / times[self.rows[own]]
         return weigh(replace(self.evidence.rows(own), weights=once).sample(), ["logarithmic"])
 
-    def losses(self, splits: Sequence[Split]) -> dict[str, Floats]:
+    def losses(self, splits: Sequence[Split], costs: Floats | None) -> dict[str, Floats]:
         """Return the pool's losses by split."""
         found: dict[str, list[float]] = {}
         for number in np.unique(self.evidence.fold).tolist():
             weighing = self.weights(splits[number].train, number)
             held = self.evidence.rows(np.flatnonzero(self.evidence.fold == number))
             joint = pooled(weighing, held.scores, held.log_prior)
-            for name, loss in held.losses(joint).items():
+            for name, loss in losses(joint, held.codes, held.weights, costs).items():
                 found.setdefault(name, []).append(loss)
         return {name: np.array(losses) for name, losses in found.items()}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from crossfade._checks import check_choice, check_number
+from crossfade._checks import check_choice, check_number, show
+from crossfade._typing import Floats
+from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.scores import METRICS
 from crossfade.evidence.comparison import DataSummary
 from crossfade.table.text import are_dates
 
-__all__ = ["ComparisonTask", "check_settings", "left_out", "read_problem"]
+__all__ = ["ComparisonTask", "check_settings", "left_out", "read_costs", "read_problem"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,12 @@ class ComparisonTask:
 
 
 def check_settings(
-    *, n_splits: int, criterion: str, random_state: int, time_limit: float | None
+    *,
+    n_splits: int,
+    criterion: str,
+    random_state: int,
+    time_limit: float | None,
+    metrics: Sequence[str] = METRICS,
 ) -> None:
     """Raise a DataError where a setting cannot be used."""
     check_number("n_splits", n_splits, 2, "20 is the default", whole=True)
@@ -40,7 +48,36 @@ def check_settings(
     if time_limit is not None:
         check_number("time_limit", time_limit, 0.1, "give seconds, for example 60")
     remedy = "use log_loss unless costs are equal and only decisions count"
-    check_choice("criterion", criterion, METRICS, remedy)
+    check_choice("criterion", criterion, metrics, remedy)
+
+
+def read_costs(cost: Any, classes: Sequence[Any]) -> Floats:
+    """Return what decisions cost, (n_classes, n_classes), of the true class and the decided one.
+
+    Takes cost: that, or for two classes what a false positive and a false negative cost.
+    """
+    k = len(classes)
+    try:
+        costs = np.array(cost, dtype=np.float64)
+    except (TypeError, ValueError):
+        costs = np.empty(0)
+    if k == 2 and costs.shape == (2,):
+        costs = np.array([[0.0, costs[0]], [costs[1], 0.0]])
+    names = ", ".join(show(one) for one in classes[:5]) + (", …" if k > 5 else "")
+    if costs.shape != (k, k) or not np.isfinite(costs).all():
+        pair = "the costs of a false positive and a false negative, or " if k == 2 else ""
+        raise DataError(
+            f"cost: expected {pair}a matrix of finite costs of shape ({k}, {k}), cost[true, "
+            f"decided] with the classes in the order {names}, got {cost!r}; give one row and one "
+            "column per class"
+        )
+    extra = costs - np.diagonal(costs)[:, None]
+    if (extra < 0.0).any() or (extra.sum(axis=1) <= 0.0).any():
+        raise DataError(
+            f"cost: expected that a wrong decision costs more than the right one in every class "
+            f"({names}), got {cost!r}; the right decision's cost is on the diagonal, 0 as a rule"
+        )
+    return costs
 
 
 def left_out(n_rows: int, what: str) -> tuple[str, ...]:
@@ -52,12 +89,15 @@ def left_out(n_rows: int, what: str) -> tuple[str, ...]:
     return (f"{rows} no {what} and {were} left out.",)
 
 
-def read_problem(X: Any, y: Any) -> ComparisonTask:
+def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
     """Check a table and its labels, and leave out the rows that have no label.
 
     Shapes: X (n_rows, n_columns); y (n_rows,).
     """
     table = read_table(X, y)
+    if cost is not None:
+        classes = table.evaluator.classes.tolist()
+        table = replace(table, evaluator=replace(table.evaluator, costs=read_costs(cost, classes)))
     n_dropped = table.n_dropped
     classes, schema = table.evaluator.classes, table.schema
     names, kinds = schema.names, schema.kinds

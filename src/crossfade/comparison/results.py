@@ -8,7 +8,7 @@ from typing import Any
 
 from crossfade._optional import import_optional
 from crossfade.errors import MissingExtraError
-from crossfade.evaluation.scores import METRIC_LABELS, METRICS
+from crossfade.evaluation.scores import METRIC_LABELS
 from crossfade.evidence.comparison import Comparison, ModelResult
 from crossfade.evidence.numbers import figure
 
@@ -25,7 +25,7 @@ class ComparisonResult(Comparison):
         In the order given, failed ones included.
     best : str
         Name of the model with the lowest mean of `criterion`.
-    criterion : {"log_loss", "brier", "error"}
+    criterion : {"log_loss", "brier", "error", "cost"}
         What "best" means.
     data : DataSummary
         The data.
@@ -53,6 +53,8 @@ class ComparisonResult(Comparison):
     pool : PoolResult or None
         The pool of these models: its weights, scores, and what it gains over its best member. None
         where fewer than two have a weight, or posteriors were not kept (over 20,000 rows).
+    costs : ndarray of shape (n_classes, n_classes) or None
+        What decisions cost, ``costs[true, decided]``, where that was given.
 
     Examples
     --------
@@ -96,7 +98,7 @@ class ComparisonResult(Comparison):
             splits), splits; log_loss, brier, error, each followed by its standard error with the
             ending ``_se``; fit_seconds (median); log_loss_difference (to the best model, paired),
             with the ends of its 95 % interval under ``_low`` and ``_high``, likewise for brier and
-            error; failure.
+            error; failure. Where costs were given, cost stands beside these scores.
 
         Raises
         ------
@@ -118,12 +120,12 @@ class ComparisonResult(Comparison):
             "tradeoff_chosen": model.chosen.median if model.chosen else None,
             "splits": model.n_splits,
         }
-        for metric in METRICS:
+        for metric in self.metrics:
             value = model.estimates.get(metric)
             row[metric] = value.mean if value else None
             row[f"{metric}_se"] = value.standard_error if value else None
         row["fit_seconds"] = model.fit_seconds
-        for metric in METRICS:
+        for metric in self.metrics:
             gap = model.differences.get(metric)
             row[f"{metric}_difference"] = gap.mean if gap else None
             row[f"{metric}_difference_low"] = gap.low if gap else None
@@ -139,8 +141,8 @@ class ComparisonResult(Comparison):
             "differences" (each model against the best), "learning" (curves against training
             rows), "log_loss", "brier" and "error" (along λ), "view" (the posterior over a plane,
             with a slider for λ), "weights" (of the columns, with the same slider), "ends" (weights
-            of the generative and the discriminative fit), "reliability", "roc" or
-            "precision_recall".
+            of the generative and the discriminative fit), "reliability", "roc",
+            "precision_recall" or "thresholds" (what decisions cost).
 
         Returns
         -------

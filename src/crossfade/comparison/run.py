@@ -30,7 +30,6 @@ from crossfade.evaluation.crossing import SLOPE_SIZES
 from crossfade.evaluation.evaluation import Counts, Evaluation, Evaluator, Failure
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.run import CurveRun
-from crossfade.evaluation.scores import METRICS
 from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, LastSizes, row_tracers
 from crossfade.evidence.details import Details
@@ -276,7 +275,7 @@ class Run(Standings):
         for name in tracers:
             if name in self._fitted():
                 scores = self._scores(name)
-                at_end = np.column_stack([scores[metric] for metric in METRICS])
+                at_end = np.column_stack([scores[metric] for metric in self.evaluator.metrics])
                 tracers[name] = KnownEnd(tracers[name], at_end)
         before = self.done
         run = CurveRun(

@@ -22,7 +22,7 @@ from crossfade.errors import DataError
 from crossfade.evaluation.crossing import find_crossing, gain_per_doubling
 from crossfade.evaluation.evaluation import Evaluation, Evaluator
 from crossfade.evaluation.result import LearningCurve
-from crossfade.evaluation.scores import METRICS, Estimate, difference, estimate
+from crossfade.evaluation.scores import Estimate, difference, estimate
 from crossfade.evaluation.splits import Split
 from crossfade.evidence.comparison import (
     ColumnDensity,
@@ -90,7 +90,7 @@ class Standings:
         """Return the model's scores by metric, one value per finished split."""
         return {
             metric: np.array([one.scores[metric] for one in self.results[name]])
-            for metric in METRICS
+            for metric in self.evaluator.metrics
         }
 
     def _common(self, name: str, other: str, metric: str) -> tuple[Floats, Floats]:
@@ -156,6 +156,7 @@ class Standings:
             models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
             best=best,
             criterion=self.criterion,
+            costs=self.evaluator.costs,
             data=replace(self.problem.data, densities=densities),
             n_splits=len(self.results[best]),
             n_splits_asked=len(self.splits),
@@ -182,7 +183,7 @@ class Standings:
         if name in self.failures or not fits:
             return ModelResult(name, family, asked, failure=self.failures.get(name))
         scores, reference = self._scores(name), self._scores(best)
-        has = [metric for metric in METRICS if np.isfinite(scores[metric]).all()]
+        has = [metric for metric in self.evaluator.metrics if np.isfinite(scores[metric]).all()]
         differences: dict[str, Estimate] = {}
         if name != best and min(len(fits), len(self.results[best])) > 1:
             differences = {m: difference(*self._common(name, best, m), self.ratio) for m in has}
@@ -222,13 +223,14 @@ class Standings:
         }
         posteriors = {name: found for name, found in posteriors.items() if found}
         codes = self.evaluator.codes
-        found = pool_over_splits(posteriors, self.splits, codes, self.criterion)
+        costs = self.evaluator.costs
+        found = pool_over_splits(posteriors, self.splits, codes, self.criterion, costs)
         if found is None:
             return None
         n_splits, ratio = len(found.losses[self.criterion]), self.ratio
         own = {name: self._scores(name)[self.criterion][:n_splits] for name in found.weights}
         rival = min(own, key=lambda name: float(np.mean(own[name])))
-        scores = {metric: found.losses[metric] for metric in METRICS}
+        scores = {metric: found.losses[metric] for metric in self.evaluator.metrics}
         reference, member = self._scores(best), self._scores(rival)
         both = min(n_splits, len(self.results[best]))
         differences = {
@@ -292,7 +294,7 @@ class Standings:
         generative, discriminative = self._ends(family)
         gaps: dict[str, Estimate] = {}
         crossings = {}
-        for metric in METRICS:
+        for metric in self.evaluator.metrics:
             sizes, (first, second) = curve.usable([generative, discriminative], metric)
             if not sizes or sizes[-1] != curve.sizes[-1]:
                 continue
@@ -308,7 +310,7 @@ class Standings:
 
     def _doubling(self, best: str, curve: LearningCurve) -> dict[str, Estimate]:
         gains = {}
-        for metric in METRICS:
+        for metric in self.evaluator.metrics:
             sizes, (scores,) = curve.usable([best], metric)
             gain = gain_per_doubling(scores, sizes, self.ratio)
             if gain is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError, TradeoffWarning
-from crossfade.evaluation.scores import score_predictions
+from crossfade.evaluation.scores import EVERY_METRIC, METRICS, score_predictions
 from crossfade.processes import apart
 
 __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
@@ -29,7 +29,7 @@ __all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
 class Evaluation:
     """What one fit came to.
 
-    `scores`: ``log_loss``, ``brier``, ``error`` on the test rows (NaN without probabilities).
+    `scores`: By metric, on the test rows (NaN of what needs probabilities, without any).
     `tradeoff`: None for a model without one.
     `posterior` (n_test, n_classes): None without probabilities, and where it was not kept.
     """
@@ -86,7 +86,7 @@ class Evaluator:
     """Fits models on some rows of a table and scores them on others.
 
     Shapes: X (n_rows, n_columns), in the form that models are to see; y, codes (n_rows,); classes
-    (n_classes,), sorted.
+    (n_classes,), sorted; costs (n_classes, n_classes), of the true class and the decided one.
     """
 
     X: Any
@@ -94,10 +94,16 @@ class Evaluator:
     classes: NDArray[Any]
     codes: Integers
     counts: Counts = field(default_factory=Counts)
+    costs: Floats | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What predictions are scored by."""
+        return METRICS if self.costs is None else EVERY_METRIC
 
     def afresh(self) -> Evaluator:
         """Return an evaluator of the same rows that has seen no warnings."""
-        return Evaluator(self.X, self.y, self.classes, self.codes)
+        return replace(self, counts=Counts())
 
     def rows(self, index: Integers) -> Any:
         """Return some rows of the table, in its own type."""
@@ -137,7 +143,7 @@ class Evaluator:
             fresh.fit(X_train, y_train)
             seconds = perf_counter() - start
             predicted, posterior = self.predict(fresh, X_test)
-            scores = score_predictions(predicted, posterior, truth)
+            scores = score_predictions(predicted, posterior, truth, self.costs)
             return Evaluation(scores, seconds, fitted_tradeoff(fresh), posterior)
 
         return {name: self.guarded(name, partial(run, model)) for name, model in models.items()}

@@ -20,9 +20,9 @@ from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate, estima
 __all__ = ["LearningCurve", "check_metric"]
 
 
-def check_metric(metric: str) -> None:
+def check_metric(metric: str, known: Sequence[str] = METRICS) -> None:
     """Refuse the name of a score that there is not."""
-    check_choice("metric", metric, METRICS, "error is the share of wrong decisions")
+    check_choice("metric", metric, known, "error is the share of wrong decisions")
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +145,7 @@ class LearningCurve(Finding):
         ----------
         metric : {"error", "log_loss", "brier"}, default="error"
         """
-        check_metric(metric)
+        check_metric(metric, self._metrics)
         return {
             name: [estimate(column, self.ratio) for column in self.scores[name][metric].T]
             for name in self.models
@@ -160,7 +160,7 @@ class LearningCurve(Finding):
             Names of models.
         metric : {"error", "log_loss", "brier"}, default="error"
         """
-        check_metric(metric)
+        check_metric(metric, self._metrics)
         gap = self._named(first)[metric] - self._named(second)[metric]
         return [estimate(column, self.ratio) for column in gap.T]
 
@@ -173,6 +173,10 @@ class LearningCurve(Finding):
         return self.scores[name]
 
     @property
+    def _metrics(self) -> tuple[str, ...]:
+        return tuple(next(iter(self.scores.values()), METRICS))
+
+    @property
     def _means(self) -> dict[str, dict[str, Floats]]:
         return {
             name: {metric: values.mean(axis=0) for metric, values in scores.items()}
@@ -181,9 +185,9 @@ class LearningCurve(Finding):
 
     @property
     def _intervals(self) -> dict[str, dict[str, list[tuple[float, float]]]]:
-        bands = {metric: self.summary(metric) for metric in METRICS}
+        bands = {metric: self.summary(metric) for metric in self._metrics}
         return {
-            name: {m: [(at.low, at.high) for at in bands[m][name]] for m in METRICS}
+            name: {m: [(at.low, at.high) for at in bands[m][name]] for m in bands}
             for name in self.models
         }
 
@@ -252,7 +256,7 @@ class LearningCurve(Finding):
             Pairs in which the first is better (or as good) at the smallest size: the one that may
             be overtaken. Pairs without a size at which both ran are left out.
         """
-        check_metric(metric)
+        check_metric(metric, self._metrics)
         found = {}
         for i, one in enumerate(self.models):
             for other in self.models[i + 1 :]:
@@ -282,7 +286,7 @@ class LearningCurve(Finding):
         -------
         dict of str to Extrapolation
         """
-        check_metric(metric)
+        check_metric(metric, self._metrics)
         whole = isinstance(m, (int, np.integer)) and not isinstance(m, bool)
         if not whole or m <= self.sizes[-1]:
             raise DataError(

@@ -16,7 +16,6 @@ from crossfade.blocks import MANY_ROWS, for_each_block, n_threads, single_thread
 from crossfade.evaluation.checkpoint import Checkpoint, SplitRecord
 from crossfade.evaluation.evaluation import Counts, Evaluator
 from crossfade.evaluation.result import LearningCurve
-from crossfade.evaluation.scores import METRICS
 from crossfade.evaluation.splits import Split
 from crossfade.evaluation.tracing import Tracer
 from crossfade.processes import apart, map_in_order
@@ -69,7 +68,7 @@ class CurveRun:
         scores = {
             name: {
                 metric: np.array([record.scores[name][:, i] for record in self._records])
-                for i, metric in enumerate(METRICS)
+                for i, metric in enumerate(self._evaluator.metrics)
             }
             for name in names
         }

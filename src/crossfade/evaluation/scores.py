@@ -11,27 +11,54 @@ from scipy import stats
 from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 
-__all__ = ["METRICS", "METRIC_LABELS", "Estimate", "difference", "estimate", "score_predictions"]
+__all__ = [
+    "EVERY_METRIC",
+    "METRICS",
+    "METRIC_LABELS",
+    "Estimate",
+    "difference",
+    "estimate",
+    "score_predictions",
+]
 
 #: Scores of a prediction; lower is better for all of them.
 METRICS: Final = ("log_loss", "brier", "error")
 
-METRIC_LABELS: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "test error"}
+#: With what decisions cost, where costs are given.
+EVERY_METRIC: Final = (*METRICS, "cost")
+
+METRIC_LABELS: Final = {
+    "log_loss": "log-loss",
+    "brier": "Brier score",
+    "error": "test error",
+    "cost": "expected cost",
+}
 
 #: A probability of zero given to what happened counts as this, as scikit-learn's log_loss has it.
 _SMALLEST: Final = float(np.finfo(np.float64).eps)
 
 
 def score_predictions(
-    predicted: Integers, posterior: Floats | None, truth: Integers
+    predicted: Integers,
+    posterior: Floats | None,
+    truth: Integers,
+    costs: Floats | None = None,
 ) -> dict[str, float]:
     """Return the scores of a model on test rows.
 
-    Shapes: predicted (n_rows,); posterior (n_rows, n_classes); truth (n_rows,).
+    With costs, `cost` is that of the decisions of least expected cost; of the predicted labels
+    where there are no probabilities.
+
+    Shapes: predicted (n_rows,); posterior (n_rows, n_classes); truth (n_rows,); costs (n_classes,
+    n_classes), of the true class and the decided one.
     """
     error = float(np.mean(predicted != truth))
+    cost = {}
+    if costs is not None:
+        decided = predicted if posterior is None else (posterior @ costs).argmin(axis=1)
+        cost["cost"] = float(np.mean(costs[truth, decided]))
     if posterior is None:
-        return {"log_loss": np.nan, "brier": np.nan, "error": error}
+        return {"log_loss": np.nan, "brier": np.nan, "error": error, **cost}
     of_truth = posterior[np.arange(len(truth)), truth]
     # Σ_k (p_k - 1[y=k])² = Σ_k p_k² - 2 p_y + 1
     brier = np.einsum("nk,nk->n", posterior, posterior) - 2 * of_truth + 1
@@ -39,6 +66,7 @@ def score_predictions(
         "log_loss": float(-np.mean(np.log(np.clip(of_truth, _SMALLEST, 1.0)))),
         "brier": float(np.mean(brier)),
         "error": error,
+        **cost,
     }
 
 

@@ -17,7 +17,7 @@ from crossfade.classifiers.checks import refuse_cells
 from crossfade.evaluation.compiled import compiled_curve
 from crossfade.evaluation.evaluation import Evaluation, Evaluator, Failure
 from crossfade.evaluation.inputs import LabelledTable
-from crossfade.evaluation.scores import METRICS, score_predictions
+from crossfade.evaluation.scores import score_predictions
 from crossfade.evaluation.splits import Split
 from crossfade.table import check_weights
 from crossfade.tradeoff.criteria import decisions
@@ -68,7 +68,9 @@ def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Trace
         return FittedCurve(name, model, evaluator, seed)
     what = model.specify(table.columns, table.schema, evaluator.classes)
     matrix = what.schema.encode(table.columns)
-    fast = compiled_curve(model, what, matrix, evaluator.codes, evaluator.classes.size)
+    fast = None
+    if evaluator.costs is None:  # compiled curves know no costs
+        fast = compiled_curve(model, what, matrix, evaluator.codes, evaluator.classes.size)
     return fast or NestedCurve(name, model, what, matrix, evaluator)
 
 
@@ -91,7 +93,7 @@ class FittedCurve:
         )
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
-        scores = np.full((sizes.size, len(METRICS)), np.nan)
+        scores = np.full((sizes.size, len(self._evaluator.metrics)), np.nan)
         for s, size in enumerate(sizes):
             model = self._model
             if self._open:
@@ -103,7 +105,7 @@ class FittedCurve:
             result = self._evaluator.evaluate({self._name: model}, split.train[:size], split.test)
             found = result[self._name]
             if isinstance(found, Evaluation):
-                scores[s] = [found.scores[metric] for metric in METRICS]
+                scores[s] = [found.scores[metric] for metric in self._evaluator.metrics]
         return scores
 
 
@@ -130,7 +132,7 @@ class NestedCurve:
         self._sums = what.tradeoff == 1.0 and what.options.n_components == 1 and not balanced
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
-        scores = np.full((sizes.size, len(METRICS)), np.nan)
+        scores = np.full((sizes.size, len(self._evaluator.metrics)), np.nan)
         before: Fitted | None = None
         done = 0
         for s, size in enumerate(sizes):
@@ -157,8 +159,9 @@ class NestedCurve:
         if np.isnan(posterior).any():
             refuse_cells(posterior, X, self._what.schema.names)
         truth = self._evaluator.codes[test]
-        found = score_predictions(decisions(posterior, self._selection), posterior, truth)
-        return fitted, [found[metric] for metric in METRICS]
+        decided = decisions(posterior, self._selection)
+        found = score_predictions(decided, posterior, truth, self._evaluator.costs)
+        return fitted, [found[metric] for metric in self._evaluator.metrics]
 
     def _fit(self, rows: LabelledRows, before: Fitted | None) -> Fitted:
         density, options = self._what.density, self._what.options
@@ -193,7 +196,7 @@ class LastSizes:
 
 
 class KnownEnd:
-    """A curve with known scores at its end: `at_end` (n_splits, 3), log-loss, Brier, error."""
+    """A curve with known scores at its end: `at_end` (n_splits, n_metrics)."""
 
     def __init__(self, tracer: Tracer, at_end: Floats) -> None:
         self._tracer, self._at_end = tracer, at_end
@@ -203,5 +206,7 @@ class KnownEnd:
         return self._tracer.compiled
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
-        before = self._tracer.trace(split, sizes[:-1]) if sizes.size > 1 else np.empty((0, 3))
-        return np.vstack([before, self._at_end[split.number]])
+        end = self._at_end[split.number][None]
+        if sizes.size == 1:
+            return end
+        return np.vstack([self._tracer.trace(split, sizes[:-1]), end])

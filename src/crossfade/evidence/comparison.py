@@ -11,7 +11,7 @@ from crossfade._optional import versions
 from crossfade._typing import Floats
 from crossfade.evaluation.crossing import Crossing
 from crossfade.evaluation.result import LearningCurve
-from crossfade.evaluation.scores import METRICS, Estimate
+from crossfade.evaluation.scores import EVERY_METRIC, METRICS, Estimate
 from crossfade.evidence.details import Details
 from crossfade.evidence.verdict import verdict
 
@@ -159,7 +159,8 @@ class ModelResult(Finding):
     n_splits : int
         Splits that it was fitted on, the first ones.
     scores : mapping of str to ndarray of shape (n_splits,)
-        ``log_loss``, ``brier`` and ``error`` by split; empty if the model failed.
+        ``log_loss``, ``brier`` and ``error`` by split, and ``cost`` where costs are given; empty if
+        the model failed.
     estimates : mapping of str to Estimate
         Their means with standard errors; a metric that the model does not have is left out. Where
         the best model has other splits, the mean is that one's plus the paired difference, so that
@@ -181,9 +182,9 @@ class ModelResult(Finding):
         "family": "family",
         "tradeoff": "tradeoff",
         "splits": "n_splits",
-        **{metric: f"estimates.{metric}" for metric in METRICS},
+        **{metric: f"estimates.{metric}" for metric in EVERY_METRIC},
         "fit_seconds": "fit_seconds",
-        "difference_to_best": {metric: f"differences.{metric}" for metric in METRICS},
+        "difference_to_best": {metric: f"differences.{metric}" for metric in EVERY_METRIC},
         "chosen_tradeoff": "chosen",
         "failure": "failure",
     }
@@ -223,7 +224,7 @@ class PoolResult(ModelResult):
         **ModelResult._KEYS,
         "weights": "weights",
         "best_member": "rival",
-        "difference_to_best_member": {metric: f"gain.{metric}" for metric in METRICS},
+        "difference_to_best_member": {metric: f"gain.{metric}" for metric in EVERY_METRIC},
     }
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -270,6 +271,7 @@ class Comparison(Finding):
             "complete": "complete",
         },
         "criterion": "criterion",
+        "costs": "costs",
         "best": "best",
         "models": "models",
         "pool": "pool",
@@ -300,6 +302,12 @@ class Comparison(Finding):
     notes: tuple[str, ...]
     seconds: float
     pool: PoolResult | None = None
+    costs: Floats | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """What models are scored by."""
+        return METRICS if self.costs is None else EVERY_METRIC
 
     @property
     def rows(self) -> tuple[ModelResult, ...]:

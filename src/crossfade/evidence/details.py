@@ -18,6 +18,7 @@ __all__ = [
     "Calibration",
     "Details",
     "Ranking",
+    "Thresholds",
     "View",
     "WeightInterval",
     "Weights",
@@ -77,6 +78,26 @@ class Ranking(Finding):
     area: Estimate
     average_precision: Estimate
     prevalence: float
+
+
+@dataclass(frozen=True)
+class Thresholds(Finding):
+    """What decisions cost by the probability from which the second class is decided for.
+
+    `threshold` (n_thresholds,).
+    `mean`, `low`, `high` (n_thresholds,): Mean cost of test rows over splits, with a 95 % interval.
+    `right`: The threshold of least expected cost, for probabilities that are true.
+    `cost`: What decisions by it cost.
+    `least`: The threshold of least mean cost among all, which these rows chose.
+    """
+
+    threshold: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+    right: float
+    cost: Estimate
+    least: float
 
 
 @dataclass(frozen=True)
@@ -183,7 +204,7 @@ class Details(Finding):
     `method`: Where its losses came from.
     `words`: By class, the words that say most for it in all rows together, in falling order, of the
         family's member that chose λ; empty without text.
-    `calibration`, `ranking`: By model; the second for two classes only.
+    `calibration`, `ranking`, `thresholds`: By model; but for the first, for two classes only.
     `notes`: What could not be computed, and why.
     """
 
@@ -200,4 +221,5 @@ class Details(Finding):
     words: tuple[WordWeight, ...]
     calibration: Mapping[str, Calibration]
     ranking: Mapping[str, Ranking]
+    thresholds: Mapping[str, Thresholds]
     notes: tuple[str, ...]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.charts.learning_curves import learning_curves
-from crossfade.charts.probabilities import rate_curves, reliability
+from crossfade.charts.probabilities import rate_curves, reliability, threshold_costs
 from crossfade.charts.scores import model_differences, path_losses
 from crossfade.charts.theme import LIGHT, Colours, labels, shown
 from crossfade.charts.tradeoff import posterior_view, weight_ends, weight_path
@@ -20,10 +20,11 @@ from crossfade.evidence.comparison import Comparison, DataSummary
 from crossfade.evidence.details import Weights
 from crossfade.report.surfaces import boundary_lines, posterior_cells
 
-__all__ = ["CHARTS", "METRICS", "Figures", "bar_names"]
+__all__ = ["CHARTS", "LABELS", "METRICS", "Figures", "bar_names"]
 
 #: Names of the scores, as headings.
 METRICS: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "error"}
+LABELS: Final = {**METRICS, "cost": "expected cost"}
 
 #: Weights that are drawn: those that are largest anywhere on the path.
 _MOST_BARS: Final = 15
@@ -55,7 +56,7 @@ class Figures:
     @property
     def label(self) -> str:
         """Name of the criterion."""
-        return METRICS[self.result.criterion]
+        return LABELS[self.result.criterion]
 
     @cached_property
     def roles(self) -> dict[str, str]:
@@ -308,6 +309,27 @@ class Figures:
         """Precision against recall."""
         return self._rates("precision", "Precision and recall", ("recall", "precision"), None)
 
+    def thresholds(self) -> Any:
+        """What decisions cost, by the probability from which the second class is decided for."""
+        found = self.result.details and self.result.details.thresholds
+        if not found:
+            return None
+        names = self._in_order(found)
+        keys = ("threshold", "mean", "low", "high")
+        rows = [
+            {"model": self.models[name]} | dict(zip(keys, numbers, strict=True))
+            for name in names
+            for numbers in zip(*(getattr(found[name], key) for key in keys), strict=True)
+        ]
+        return threshold_costs(
+            rows,
+            *self._legend(names),
+            self.classes[1],
+            found[names[0]].right,
+            "error" if self.result.costs is None else LABELS["cost"],
+            self.colours,
+        )
+
     def _rates(
         self, key: str, title: str, titles: tuple[str, str], guessing: tuple[float, float] | None
     ) -> Any:
@@ -344,6 +366,7 @@ CHARTS: Final[dict[str, Callable[[Figures], Any]]] = {
     "reliability": Figures.reliability,
     "roc": Figures.roc,
     "precision_recall": Figures.precision_recall,
+    "thresholds": Figures.thresholds,
     "ends": Figures.weights_at_ends,
 }
 

@@ -13,7 +13,7 @@ def to_markdown(result: Comparison) -> str:
     models = model_table(result)
     said = enumerate(result.verdict_sentences, start=1)
     lines = [f"{number}. {escaped(text)}" for number, text in said]
-    headings = ["model", "λ", "log-loss ↓", "Brier score ↓", "error % ↓"]
+    headings = ["model", "λ", *(f"{heading} ↓" for heading in models.headings.values())]
     headings += [f"{models.label} above the best, 95 % interval", "splits"]
     headings.append(f"fit, {models.unit} ↓")
     lines += ["", _row(headings), _row(["---"] + ["---:"] * (len(headings) - 1))]

@@ -14,7 +14,7 @@ from crossfade.evaluation.scores import Estimate
 from crossfade.evidence.comparison import Comparison, DataSummary, ModelResult, TableOrigin
 from crossfade.evidence.details import WeightInterval
 from crossfade.evidence.numbers import decimals
-from crossfade.report.figures import METRICS, bar_names
+from crossfade.report.figures import LABELS, bar_names
 
 __all__ = ["FILTERS", "Around", "Number", "model_table", "sections"]
 
@@ -54,11 +54,15 @@ class ModelRow(NamedTuple):
 
 
 class ModelTable(NamedTuple):
-    """The table of models; `unit` is that of fit times, `label` names the criterion."""
+    """The table of models; `unit` is that of fit times, `label` names the criterion.
+
+    `headings`: Of the scores, by metric.
+    """
 
     rows: list[ModelRow]
     unit: str
     label: str
+    headings: dict[str, str]
 
 
 class Move(NamedTuple):
@@ -105,6 +109,9 @@ _DENSITIES: Final = {
     "bernoulli": "Bernoulli",
 }
 
+#: Headings of scores that are not shown as they are.
+_HEADINGS: Final = {"error": "error %"}
+
 #: Columns and classes that are listed.
 _MOST_COLUMNS: Final = 100
 _MOST_CLASSES: Final = 30
@@ -126,7 +133,7 @@ def sections(
         "table": table,
         "command": command,
         "title": shown(source or "Comparison of models", 80),
-        "criterion": METRICS[result.criterion],
+        "criterion": LABELS[result.criterion],
         "classes": [shown(name) for name in data.classes],
         "crossing": result.ends and result.ends.crossing[result.criterion],
         "models": model_table(result),
@@ -186,7 +193,7 @@ def model_table(result: Comparison) -> ModelTable:
     fits = [model.fit_seconds for model in result.rows if model.fit_seconds]
     unit, scale, pattern = ("ms", 1e3, ".1f") if max(fits, default=0.0) < 1 else ("s", 1.0, ".2f")
     means = [{m: found.mean for m, found in model.estimates.items()} for model in result.rows]
-    lowest = {metric: min(found.get(metric, inf) for found in means) for metric in METRICS}
+    lowest = {metric: min(found.get(metric, inf) for found in means) for metric in result.metrics}
     rows, family = [], None
     for model in result.rows:
         gap, seconds = model.differences.get(result.criterion), model.fit_seconds
@@ -203,7 +210,8 @@ def model_table(result: Comparison) -> ModelTable:
                 best=model.name == result.best,
                 tied=gap is not None and not gap.excludes_zero,
                 scores={
-                    metric: _score(model.estimates.get(metric), metric, 3) for metric in METRICS
+                    metric: _score(model.estimates.get(metric), metric, 3)
+                    for metric in result.metrics
                 },
                 lowest={metric for metric in found if found[metric].mean == lowest[metric]},
                 gap=_score(gap, result.criterion, None),
@@ -212,7 +220,8 @@ def model_table(result: Comparison) -> ModelTable:
                 failure=model.failure,
             )
         )
-    return ModelTable(rows, unit, METRICS[result.criterion])
+    headings = {metric: _HEADINGS.get(metric, LABELS[metric]) for metric in result.metrics}
+    return ModelTable(rows, unit, LABELS[result.criterion], headings)
 
 
 def _score(found: Estimate | None, metric: str, places: int | None) -> Around | None:
