@@ -154,10 +154,10 @@ def test_json_is_strict_and_holds_what_frame_holds(result):
 
 def test_json_keeps_the_names_that_others_read(result):
     content = result.to_dict()
-    scores = ["log_loss", "brier", "error"]
+    scores = ["log_loss", "brier", "error", "cost"]
     estimate = ["mean", "standard_error", "low", "high"]
     assert " ".join(content) == (
-        "data splits criterion best models pool ends curve doubling_the_rows details notes verdict "
+        "data splits criterion costs best models pool ends curve doubling_the_rows details notes verdict "
         "seconds versions"
     )
     assert " ".join(content["data"]) == (
@@ -169,7 +169,7 @@ def test_json_keeps_the_names_that_others_read(result):
     )
     for model in content["models"]:
         assert " ".join(model) == (
-            "name family tradeoff splits log_loss brier error fit_seconds difference_to_best "
+            "name family tradeoff splits log_loss brier error cost fit_seconds difference_to_best "
             "chosen_tradeoff failure"
         )
         assert list(model["brier"]) == estimate
@@ -180,7 +180,7 @@ def test_json_keeps_the_names_that_others_read(result):
     assert " ".join(content["curve"]) == "sizes mean splits interval"
     assert " ".join(content["details"]) == (
         "rows splits family assumption tradeoffs path chosen method view weights words "
-        "calibration ranking notes"
+        "calibration ranking thresholds notes"
     )
     assert " ".join(content["details"]["view"]) == "points codes low high surfaces agreement"
     weights = content["details"]["weights"]
