@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import MANY_ROWS
+from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.comparison.calibration import calibrate, costs_by_threshold, rank
 from crossfade.comparison.effects import Probes, jackknife, make_probes, weights, word_weights
 from crossfade.comparison.models import ModelFamily
@@ -26,7 +27,7 @@ from crossfade.comparison.plane import (
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator, Failure, fitted_tradeoff
 from crossfade.evaluation.splits import Split, repeated_splits
-from crossfade.evidence.details import Details, View, Weights, WordWeight
+from crossfade.evidence.details import DensityFit, Details, View, Weights, WordWeight
 from crossfade.processes import map_in_order
 from crossfade.table.preparation import WithWords
 from crossfade.table.schema import Schema
@@ -134,6 +135,7 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
         }
         if len(evaluator.classes) == 2
         else {},
+        densities=_density_fits(subject, rows),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -214,6 +216,36 @@ def _words(evaluator: Evaluator, fitted: Any, rows: Integers) -> tuple[WordWeigh
     if fitted is None or isinstance(fitted, Failure):
         return ()
     return word_weights(fitted, evaluator.rows(rows), [str(name) for name in fitted.classes_])
+
+
+def _density_fits(subject: Subject, rows: Integers) -> tuple[DensityFit, ...]:
+    """Return how columns fit at the family's generative end."""
+    for name, model in list(subject.ends.items())[:1]:
+        fitted = subject.evaluator.fit(name, model, rows)
+        if isinstance(fitted, TradeoffClassifier):
+            report = {
+                one["column"]: one["density"] for one in getattr(fitted, "density_report_", ())
+            }
+            names = [str(one) for one in fitted.schema_.names]
+            found = subject.evaluator.guarded(name, fitted.density_fits)
+            return (
+                ()
+                if isinstance(found, Failure)
+                else tuple(
+                    DensityFit(
+                        names[one.column],
+                        str(fitted.classes_[one.code]),
+                        report.get(fitted.schema_.names[one.column], "gaussian"),
+                        one.n_rows,
+                        one.shares,
+                        one.statistic,
+                        one.p_value,
+                        one.complaint,
+                    )
+                    for one in found
+                )
+            )
+    return ()
 
 
 def _numbers(X: Any) -> Floats:

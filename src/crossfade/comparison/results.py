@@ -142,7 +142,8 @@ class ComparisonResult(Comparison):
             rows), "log_loss", "brier" and "error" (along λ), "view" (the posterior over a plane,
             with a slider for λ), "weights" (of the columns, with the same slider), "ends" (weights
             of the generative and the discriminative fit), "reliability", "roc",
-            "precision_recall" or "thresholds" (what decisions cost).
+            "precision_recall", "thresholds" (what decisions cost) or "densities" (where numbers lie
+            in theirs).
 
         Returns
         -------

@@ -189,10 +189,8 @@ class LastSizes:
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
         number = min(self._number, sizes.size)
-        scores = np.full((sizes.size, len(METRICS)), np.nan)
-        if number:
-            scores[-number:] = self._tracer.trace(split, sizes[-number:])
-        return scores
+        known = self._tracer.trace(split, sizes[sizes.size - number :])
+        return np.vstack([np.full((sizes.size - number, known.shape[1]), np.nan), known])
 
 
 class KnownEnd:

@@ -16,6 +16,7 @@ from crossfade.evaluation.scores import Estimate
 __all__ = [
     "Bar",
     "Calibration",
+    "DensityFit",
     "Details",
     "Ranking",
     "Thresholds",
@@ -98,6 +99,34 @@ class Thresholds(Finding):
     right: float
     cost: Estimate
     least: float
+
+
+@dataclass(frozen=True)
+class DensityFit(Finding):
+    """How a column's numbers in a class lie in the density of the generative end.
+
+    `column`, `label`: The column and the class, as text.
+    `density`: Its name.
+    `n_rows`: Cells that were looked at.
+    `shares` (10,): Of their probability integral transforms out of fold, in ten equal bins.
+    `statistic`, `p_value`: Anderson and Darling's A², and the p-value with all columns and classes
+        counted.
+    `complaint`: How they differ most clearly, in words, if they differ.
+    """
+
+    column: str
+    label: str
+    density: str
+    n_rows: int = field(metadata={"key": "rows"})
+    shares: Floats
+    statistic: float
+    p_value: float
+    complaint: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the numbers differ from the density by more than chance explains."""
+        return self.p_value <= 0.05
 
 
 @dataclass(frozen=True)
@@ -205,6 +234,7 @@ class Details(Finding):
     `words`: By class, the words that say most for it in all rows together, in falling order, of the
         family's member that chose λ; empty without text.
     `calibration`, `ranking`, `thresholds`: By model; but for the first, for two classes only.
+    `densities`: How columns of numbers fit in each class at the family's generative end.
     `notes`: What could not be computed, and why.
     """
 
@@ -222,4 +252,5 @@ class Details(Finding):
     calibration: Mapping[str, Calibration]
     ranking: Mapping[str, Ranking]
     thresholds: Mapping[str, Thresholds]
+    densities: tuple[DensityFit, ...]
     notes: tuple[str, ...]

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from crossfade.charts.densities import transform_histograms
 from crossfade.charts.learning_curves import learning_curves
 from crossfade.charts.probabilities import rate_curves, reliability, threshold_costs
 from crossfade.charts.scores import model_differences, path_losses
@@ -28,6 +29,9 @@ LABELS: Final = {**METRICS, "cost": "expected cost"}
 
 #: Weights that are drawn: those that are largest anywhere on the path.
 _MOST_BARS: Final = 15
+
+#: Histograms of transforms that are drawn.
+_MOST_DENSITIES: Final = 12
 
 
 @dataclass(frozen=True)
@@ -330,6 +334,26 @@ class Figures:
             self.colours,
         )
 
+    def densities(self) -> Any:
+        """Where numbers lie in the densities of their columns, those that fit worst first."""
+        found = self.result.details.densities if self.result.details else ()
+        if not found:
+            return None
+        worst = sorted(found, key=lambda one: (one.p_value, -one.statistic))[:_MOST_DENSITIES]
+        pairs = [f"{shown(one.column, 24)}, {shown(one.label, 24)}" for one in worst]
+        names = labels(pairs, 48)
+        rows = [
+            {
+                "name": name,
+                "place": (number + 0.5) / len(one.shares),
+                "share": share,
+                "wrong": "wrong" if one.is_wrong else "no clear difference",
+            }
+            for name, one in zip(names, worst, strict=True)
+            for number, share in enumerate(one.shares.tolist())
+        ]
+        return transform_histograms(rows, names, self.colours)
+
     def _rates(
         self, key: str, title: str, titles: tuple[str, str], guessing: tuple[float, float] | None
     ) -> Any:
@@ -367,6 +391,7 @@ CHARTS: Final[dict[str, Callable[[Figures], Any]]] = {
     "roc": Figures.roc,
     "precision_recall": Figures.precision_recall,
     "thresholds": Figures.thresholds,
+    "densities": Figures.densities,
     "ends": Figures.weights_at_ends,
 }
 

@@ -87,7 +87,8 @@ def draw(result: Comparison, name: str, colours: Colours = LIGHT) -> Any:
             f"chart: expected one that this comparison has data for, got {name!r}; "
             f"there are {possible or 'none'}"
         )
-    return themed(chart.properties(width=560), colours)
+    several = isinstance(chart, altair().FacetChart)  # each of them has a width of its own
+    return themed(chart if several else chart.properties(width=560), colours)
 
 
 def _drawn(figures: Figures) -> list[tuple[str, Any]]:

@@ -116,6 +116,9 @@ _HEADINGS: Final = {"error": "error %"}
 _MOST_COLUMNS: Final = 100
 _MOST_CLASSES: Final = 30
 
+#: Densities that are told to be wrong.
+_MOST_WRONG: Final = 10
+
 #: Weights that are named in words.
 _MOST_MOVES: Final = 3
 
@@ -138,6 +141,7 @@ def sections(
         "crossing": result.ends and result.ends.crossing[result.criterion],
         "models": model_table(result),
         "moves": _moves(result),
+        "wrong_densities": _wrong_densities(result),
         "words": _words(result),
         # The evidence on a table of many rows is that of a sample.
         "sample": details.n_rows if details and details.n_rows < data.n_rows else None,
@@ -298,6 +302,25 @@ def _words(result: Comparison) -> list[ClassWords]:
             ],
         )
         for label in dict.fromkeys(one.label for one in found)
+    ]
+
+
+# -- densities -----------------------------------------------------------------------------------
+
+
+def _wrong_densities(result: Comparison) -> list[tuple[str, str, str, str, Number]]:
+    """Return column, density, class, complaint and p-value of those that are wrong."""
+    found = result.details.densities if result.details else ()
+    wrong = sorted((one for one in found if one.is_wrong), key=lambda one: -one.statistic)
+    return [
+        (
+            shown(one.column, 60),
+            _DENSITIES.get(one.density, one.density),
+            shown(one.label, 60),
+            one.complaint,
+            _rounded(one.p_value, ".2g"),
+        )
+        for one in wrong[:_MOST_WRONG]
     ]
 
 

@@ -20,7 +20,7 @@ from crossfade.inference.strangers import Usual, total_surprise
 from crossfade.optim.newton import sample_rows
 from crossfade.table.documents import MixedRows, block_of
 from crossfade.table.read import has_missing_cells
-from crossfade.tradeoff.fitting import FitOptions, Fitted, fit_tradeoff
+from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows, fit_tradeoff
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -122,26 +122,41 @@ class JointRows:
         return cls(some, densities, options, learnt, own_groups)
 
     @cached_property
-    def described(self) -> JointDensity:
-        """The joint density of these rows."""
+    def _folds(self) -> Integers:
         n_folds = _N_FOLDS_WORDS if self.densities[0].reads_words else _N_FOLDS
         n_folds = _N_FOLDS_SLOW if self.options.n_components > 1 else n_folds
-        fold = folds(self.rows, n_folds, self.groups)
-        held = np.flatnonzero(fold >= 0)
+        return folds(self.rows, n_folds, self.groups)
+
+    @cached_property
+    def _held(self) -> Integers:
+        """Rows whose surprise is kept."""
+        held = np.flatnonzero(self._folds >= 0)
         most = max(_FEWEST_KEPT, min(_MOST_KEPT, _MOST_CELLS // max(self.rows.X.shape[1], 1)))
-        held = held[np.linspace(0, held.size - 1, min(held.size, most)).astype(np.int64)]
-        density = self.densities[0]
-        if len(self.densities) > 1 and held.size:
-            some = held[fold[held] == fold[held[0]]]
-            losses = [self._surprise_of(one, fold, some) for one in self.densities]
-            density = self.densities[int(np.argmin(losses))]
-        fitted = self._fit(density, self.rows)
-        if not held.size:
+        return held[np.linspace(0, held.size - 1, min(held.size, most)).astype(np.int64)]
+
+    @cached_property
+    def density(self) -> Density:
+        """The density that is chosen."""
+        fold, held = self._folds, self._held
+        if len(self.densities) == 1 or not held.size:
+            return self.densities[0]
+        some = held[fold[held] == fold[held[0]]]
+        losses = [self._surprise_of(one, fold, some) for one in self.densities]
+        return self.densities[int(np.argmin(losses))]
+
+    @cached_property
+    def described(self) -> JointDensity:
+        """The joint density of these rows."""
+        fitted = self._fit(self.density, self.rows)
+        if not self._held.size:
             return JointDensity(fitted, None)
-        return JointDensity(fitted, self._usual(density, fitted, fold, held))
+        return JointDensity(fitted, self._usual(self.density, fitted, self._folds, self._held))
 
     def _fit(self, density: Density, rows: LabelledRows) -> Fitted:
-        fitted = fit_tradeoff(rows, density, 1.0, self.options)
+        if self.options.n_components == 1:
+            fitted = add_rows(rows, density, self.options)
+        else:
+            fitted = fit_tradeoff(rows, density, 1.0, self.options)
         return replace(fitted, sums=None, warnings=(), evidence=None)
 
     def _without(
