@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from functools import partial
 from itertools import pairwise
@@ -159,7 +160,8 @@ def test_the_page_names_the_columns_and_shows_where_their_numbers_lie():
     page = result.to_html()
     assert "The Gaussian of <b>income</b> is wrong in class <b>yes</b>: heavy right tail" in page
     chart = result.plot("densities").to_dict()
-    shares = [row["share"] for row in next(iter(chart["datasets"].values()))]
+    (drawn,) = chart["datasets"].values()
+    shares = [row["share"] for row in json.loads(drawn)]
     assert len(shares) == 40
     assert sum(shares) == pytest.approx(4.0)
     assert result.to_dict()["details"]["densities"][0]["column"] == "fine"
