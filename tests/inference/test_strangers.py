@@ -137,6 +137,29 @@ def test_so_it_is_for_rows_that_lack_cells_however_many(make):
     assert_allclose(np.mean(shares, axis=0), 0.05, rtol=0, atol=0.02)
 
 
+def test_of_wide_tables_fewer_pieces_are_kept_and_rows_that_lack_cells_stay_comparable():
+    rng = np.random.default_rng(19)
+    shares = []
+    for _ in range(4):
+        X, y = rng.normal(size=(500, 400)), rng.integers(2, size=500)
+        model = NaiveBayes(tradeoff=1).fit(X, y)
+        new = without_cells(rng.normal(size=(400, 400)), np.full(400, 100), rng)
+        shares.append(np.mean(model.outlier_p_value(new) <= 0.1))
+    kept = model._joint.described.usual
+    assert kept.surprise.shape == (500, 2)
+    assert kept.pieces.shape == (250, 400)
+    # 250 rows put a deviation of .02 on each.
+    assert abs(np.mean(shares) - 0.1) < 0.04
+
+
+def test_a_row_of_fit_however_far_out_leaves_the_others_comparable():
+    rng = np.random.default_rng(20)
+    X, y = rng.normal(size=(100, 2)), rng.integers(2, size=100)
+    X[3, 0] = 1e60
+    found = NaiveBayes(tradeoff=1).fit(X, y).outlier_p_value(np.array([[np.nan, 0.0], [0.0, 0.0]]))
+    assert (found > 0.2).all()
+
+
 def test_documents_are_not_strange_for_their_length():
     rng = np.random.default_rng(7)
     topics = rng.dirichlet(np.full(60, 0.3), 2)

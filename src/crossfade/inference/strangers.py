@@ -19,13 +19,20 @@ from crossfade._typing import Floats, Integers
 
 __all__ = ["Usual", "total_surprise"]
 
+#: Cells whose surprise is kept with a model at most, and rows of them in any case.
+_MOST_CELLS, _FEWEST = 100_000, 200
+
+#: What a piece counts as at most, for single precision.
+_FAR = 1e30
+
 
 @dataclass(frozen=True)
 class Usual:
     """The surprise of rows by densities that did not see them.
 
     `surprise` (n_rows, n_classes): -log f_k of each class, of the cells that are there.
-    `pieces` (n_rows, n_pieces): What each piece of a row comes to, whatever the row's class; of a
+    `some` (n_some,): Rows whose pieces are kept.
+    `pieces` (n_some, n_pieces): What each piece of these comes to, whatever their class; of a
         document, with a usual number of words; another row's where it is missing.
     `added` (n_rows,): What these pieces are more than those of the surprise.
     `codes`, `weights` (n_rows,).
@@ -34,7 +41,8 @@ class Usual:
     """
 
     surprise: Floats
-    pieces: Floats
+    some: Integers
+    pieces: NDArray[np.float32]
     added: Floats
     codes: Integers
     weights: Floats
@@ -64,7 +72,10 @@ class Usual:
             if not gone.all():
                 drawn = rng.choice(pieces[~gone, piece], np.count_nonzero(gone))
                 pieces[gone, piece] = added[gone, piece] = drawn
-        return cls(surprise, pieces, added.sum(axis=1), codes, weights, of_words, mean, length)
+        n, most = len(pieces), max(_FEWEST, _MOST_CELLS // max(pieces.shape[1], 1))
+        some = np.linspace(0, n - 1, min(n, most)).astype(np.int64)
+        kept = np.clip(pieces[some], -_FAR, _FAR).astype(np.float32)
+        return cls(surprise, some, kept, added.sum(axis=1), codes, weights, of_words, mean, length)
 
     def least(self, ratio: Floats) -> float:
         """Return the p-value of the strangest row there can be."""
@@ -95,8 +106,8 @@ class Usual:
         starts = np.searchsorted(which.ravel()[order], np.arange(len(patterns) + 1))
         for start, end in pairwise(starts.tolist()):
             rows = some[order[start:end]]
-            without = own - self.pieces[:, gone[rows[0]]].sum(axis=1)
-            found[rows] = _shares_above(without, weights, score[rows])
+            without = own[self.some] - self.pieces[:, gone[rows[0]]].sum(axis=1, dtype=np.float64)
+            found[rows] = _shares_above(without, weights[self.some], score[rows])
         return found
 
 

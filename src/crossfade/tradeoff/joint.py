@@ -29,8 +29,8 @@ __all__ = ["JointDensity", "JointRows"]
 #: Most rows that are described, and fewest of each class among them.
 _MOST_ROWS, _FEWEST_OF_A_CLASS = 5_000, 50
 
-#: Most rows whose surprise is kept, most cells of them, and the rows that are kept in any case.
-_MOST_KEPT, _MOST_CELLS, _FEWEST_KEPT = 1_000, 500_000, 200
+#: Most rows whose surprise is kept.
+_MOST_KEPT = 1_000
 
 #: Folds, folds of documents (each of which has words of its own), and folds of slow fits.
 _N_FOLDS, _N_FOLDS_WORDS, _N_FOLDS_SLOW = 10, 20, 5
@@ -131,8 +131,7 @@ class JointRows:
     def _held(self) -> Integers:
         """Rows whose surprise is kept."""
         held = np.flatnonzero(self._folds >= 0)
-        most = max(_FEWEST_KEPT, min(_MOST_KEPT, _MOST_CELLS // max(self.rows.X.shape[1], 1)))
-        return held[np.linspace(0, held.size - 1, min(held.size, most)).astype(np.int64)]
+        return held[np.linspace(0, held.size - 1, min(held.size, _MOST_KEPT)).astype(np.int64)]
 
     @cached_property
     def density(self) -> Density:
