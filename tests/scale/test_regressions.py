@@ -283,7 +283,8 @@ def test_the_sample_stands_for_all_rows_of_each_kind(known, sort):
         assert len(np.unique(weights[labels == label])) == 1
         mean = frame["x"].to_numpy()[own_rows].mean()
         assert some.X[labels == label, 0].mean() == pytest.approx(mean, abs=0.03)
-    assert (labels == 1).sum() >= 1_000
+    # Where the kind is rare in its parts it is drawn more often than the other.
+    assert (labels == 1).sum() >= (150 if sort and known else 1_000)
     assert 19_000 < (labels == 0).sum() < 42_000
     if known:  # hardly more rows than the sample has leave their parts
         assert sum(moved) < 26_000

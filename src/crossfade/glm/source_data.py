@@ -32,7 +32,7 @@ from crossfade.table.survey import SAMPLE_ROWS, row_keys, share_of
 
 __all__ = ["Reading", "SourceData"]
 
-#: Rows of each kind of response that the sample holds, if there are as many.
+#: Rows of each kind of response that the sample holds where the kind is rare, if there are as many.
 _OF_A_KIND = 1000
 
 #: The largest key of a row, and the last double below 1 that keeps a product with it in range.
@@ -123,7 +123,10 @@ class _FewRows(NamedTuple):
         return whole.below(np.partition(keys, SAMPLE_ROWS - 1)[SAMPLE_ROWS - 1], every=True)
 
     def below(self, limit: Any, *, every: bool = False) -> _FewRows:
-        """Return the rows with keys up to a limit, and the first of each kind, or of rare kinds."""
+        """Return the rows with keys up to a limit, and the first of rare kinds, or of every kind.
+
+        Which kind is rare among all rows no part knows: one that is rare in the part may be.
+        """
         bounds, chosen = self.bounds.copy(), np.zeros(len(self.keys), dtype=bool)
         for kind in range(3):
             own = np.flatnonzero(self.kinds == kind)
