@@ -10,9 +10,10 @@ from crossfade.glm.data import Data
 from crossfade.glm.design import measure
 from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.firth import FirthProblem
-from crossfade.glm.irls import GlmProblem, Restricted
+from crossfade.glm.irls import GlmProblem
 from crossfade.glm.links import LINKS, get_link
 from crossfade.glm.multinomial import MultinomialProblem
+from crossfade.glm.restricted import Restricted
 from tests.glm.designs import BINOMIAL, MODELS, POISSON, design, respond, truth
 
 ETA = np.array([-4.0, -1.3, -0.2, 0.0, 0.4, 1.1, 2.3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -14,28 +13,23 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.glm.checks import (
-    Successes,
     check_counts,
     check_exposure,
     check_labels,
     check_offset,
     check_successes,
     check_trials,
-    check_two,
     ignore_rows,
     numbers,
-    successes_meant,
-    whole_trials,
 )
 from crossfade.glm.data import Data
 from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.fit import null_value
 from crossfade.glm.links import Link, ProbabilityLink, get_link, times
 from crossfade.glm.single import SingleResponse, normalisers, subset
-from crossfade.table import check_weights, encode_labels
+from crossfade.glm.source_data import counts_of, successes_of
+from crossfade.table import check_weights
 from crossfade.table.cluster import as_source, part_by_part
-from crossfade.table.source import Part, RowSource, no_rows
-from crossfade.table.survey import survey
 
 __all__ = ["BinomialRegression", "PoissonRegression"]
 
@@ -132,7 +126,9 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         Parameters
         ----------
         X : data frame or array-like of shape (n_rows, n_features)
-            Numbers, none missing. Not changed.
+            Numbers, none missing. Not changed. Rows may also come in parts: files opened by
+            :func:`crossfade.io.scan`, or a Dask data frame or array; what is given by row is then
+            the name of a column, and ``n_passes_`` says how often the rows were read.
         y : array-like of shape (n_rows,)
             Without `trials`, labels of two kinds, of any type. With `trials`, the successes of
             each row: whole numbers, or proportions of the trials.
@@ -165,7 +161,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         source = as_source(X, y, sample_weight=sample_weight, size=trials, offset=offset)
         if source is not None:
             self._grouped = trials is not None
-            self.classes_, responses = self._labels_of(source)
+            self.classes_, responses = successes_of(source, grouped=self._grouped)
             return self._fit_source(source, family, responses, grouped=self._grouped)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
@@ -193,17 +189,6 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
         data = Data(matrix, successes, size, weights, shift)
         self.classes_, self._grouped = classes, trials is not None
         return self._fit_data(data, family, used, n_given)
-
-    def _labels_of(self, source: RowSource) -> tuple[NDArray[Any], Any]:
-        """Return the labels of a source, and what makes successes of them: one pass over these."""
-        if self._grouped:
-            meant = source.reduce_parts(_meant, Successes.joined, ())
-            if meant is None:
-                raise no_rows()
-            return np.array([0, 1]), partial(check_successes, meant=meant)
-        classes = survey(source, columns=()).classes()
-        check_two(classes)
-        return classes, partial(_second, classes)
 
     @part_by_part
     def decision_function(self, X: Any, *, offset: ArrayLike | None = None) -> Floats:
@@ -382,7 +367,8 @@ history_, link_
         Parameters
         ----------
         X : data frame or array-like of shape (n_rows, n_features)
-            Numbers, none missing. Not changed.
+            Numbers, none missing. Not changed. Rows in parts as for
+            :class:`BinomialRegression`.
         y : array-like of shape (n_rows,)
             Counts: whole numbers of at least 0.
         sample_weight : array-like of shape (n_rows,), optional
@@ -412,7 +398,7 @@ history_, link_
         source = as_source(X, y, sample_weight=sample_weight, size=exposure, offset=offset)
         if source is not None:
             self._sized = {"exposure": exposure is not None, "offset": offset is not None}
-            return self._fit_source(source, family, _counts)
+            return self._fit_source(source, family, counts_of)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
         if y is None:
@@ -509,16 +495,3 @@ history_, link_
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
-
-
-def _meant(part: Part) -> Successes:
-    return successes_meant(part.labels, whole_trials(part.beside["size"], len(part.labels)))
-
-
-def _second(classes: NDArray[Any], labels: Any, size: Floats) -> Floats:
-    """Return for each row whether it has the second label."""
-    return encode_labels(labels, classes, minimum=1, n_samples=len(size))[1].astype(np.float64)
-
-
-def _counts(labels: Any, size: Floats) -> Floats:
-    return check_counts(labels, len(size))

@@ -17,7 +17,6 @@ from crossfade.glm.irls import (
     GlmProblem,
     Iteration,
     Likelihood,
-    Restricted,
     Solved,
     invert,
     relative_change,
@@ -26,6 +25,7 @@ from crossfade.glm.irls import (
     solve,
 )
 from crossfade.glm.multinomial import MultinomialProblem
+from crossfade.glm.restricted import Restricted
 from crossfade.glm.separation import (
     certainly_finite,
     decide,

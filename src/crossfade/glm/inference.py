@@ -23,7 +23,8 @@ from crossfade.errors import DataError
 from crossfade.glm.data import Data
 from crossfade.glm.design import measure
 from crossfade.glm.fit import Fit
-from crossfade.glm.irls import GlmProblem, Likelihood, Restricted
+from crossfade.glm.irls import GlmProblem, Likelihood
+from crossfade.glm.restricted import Restricted
 from crossfade.glm.separation import positive_predictors
 from crossfade.optim.newton import Dense, sample_rows
 from crossfade.optim.solver import descend

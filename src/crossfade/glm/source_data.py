@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats
 from crossfade.blocks import Together, add_sums, block_sum
 from crossfade.errors import DataError
-from crossfade.glm.checks import check_exposure, check_offset, whole_trials
+from crossfade.glm.checks import (
+    Successes,
+    check_counts,
+    check_exposure,
+    check_offset,
+    check_successes,
+    check_two,
+    successes_meant,
+    whole_trials,
+)
 from crossfade.glm.data import Data, no_rows_at_hand
 from crossfade.glm.design import (
     DOUBTFUL,
@@ -25,12 +34,12 @@ from crossfade.glm.design import (
     stacked_triangle,
 )
 from crossfade.glm.families import Family
-from crossfade.table import check_cells
+from crossfade.table import check_cells, encode_labels
 from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
-from crossfade.table.survey import SAMPLE_ROWS, row_keys, share_of
+from crossfade.table.survey import SAMPLE_ROWS, row_keys, share_of, survey
 
-__all__ = ["Reading", "SourceData"]
+__all__ = ["Reading", "SourceData", "counts_of", "successes_of"]
 
 #: Rows of each kind of response that the sample holds where the kind is rare, if there are as many.
 _OF_A_KIND = 1000
@@ -53,6 +62,34 @@ class _Elsewhere:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise no_rows_at_hand("this step")
+
+
+def successes_of(
+    source: RowSource, *, grouped: bool
+) -> tuple[NDArray[Any], Callable[[Any, Floats], Floats]]:
+    """Return the labels of a source, and what makes successes of them: one pass over these."""
+    if grouped:
+        meant = source.reduce_parts(_meant, Successes.joined, ())
+        if meant is None:
+            raise no_rows()
+        return np.array([0, 1]), partial(check_successes, meant=meant)
+    classes = survey(source, columns=()).classes()
+    check_two(classes)
+    return classes, partial(_second, classes)
+
+
+def _meant(part: Part) -> Successes:
+    return successes_meant(part.labels, whole_trials(part.beside["size"], len(part.labels)))
+
+
+def _second(classes: NDArray[Any], labels: Any, size: Floats) -> Floats:
+    """Return for each row whether it has the second label."""
+    return encode_labels(labels, classes, minimum=1, n_samples=len(size))[1].astype(np.float64)
+
+
+def counts_of(labels: Any, size: Floats) -> Floats:
+    """Return a part's counts."""
+    return check_counts(labels, len(size))
 
 
 @dataclass(frozen=True)
