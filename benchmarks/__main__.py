@@ -84,6 +84,13 @@ def main(arguments: list[str] | None = None) -> int:
         say(text.TITLE)
         n_splits = max(1, round(10 * min(options.scale, 1.0)))
         parts.append(text.table(n_splits, options.sets or text.SETS, say))
+    for title, part in (
+        (text.MIXED_TITLE, text.mixed_table),
+        (text.PATTERNS_TITLE, text.patterns_table),
+    ):
+        if options.only.lower() in title:
+            say(title)
+            parts.append(part(max(1, round(10 * share)), say=say))
     if options.only.lower() in scale.TITLE:
         say(scale.TITLE)
         parts.append(scale.table(options.scale, say))

@@ -143,7 +143,7 @@ def test_model_files_keep_the_vocabulary(tmp_path, tradeoff):
 def test_cells_that_nobody_expects():
     X, y = reviews()
     model = NaiveBayes(tradeoff=0.5).fit(X[["review"]], y)
-    odd = ["", None, "never seen", "😀", "سعيد جدا", "great " * 100_000, "\u200b\n\t", "NULL"]
+    odd = ["", None, "never seen", "😀", "سعيد جدا", "great " * 1_000_000, "\u200b\n\t", "NULL"]
     found = model.predict_proba(pd.DataFrame({"review": pd.Series(odd, dtype=object)}))
     assert np.isfinite(found).all()
     for nothing in (0, 1, 2, 6, 7):
@@ -288,3 +288,55 @@ def test_a_fit_cuts_cells_into_words_once(model, monkeypatch):
     X = pd.DataFrame({"said": [*cells[:19], None], "n": y + np.arange(20) / 9})
     (getattr(model, "fit_transform", None) or model.fit)(X, y)
     assert sorted(cut) == sorted(cells[:19])
+
+
+HOSTILE = {
+    "every second document is empty": lambda texts, y: ["" if i % 4 < 2 else t for i, t in texts],
+    "a class without words": lambda texts, y: [t if y[i] else "" for i, t in texts],
+    "a word of a million letters": lambda texts, y: [t + "x" * 10**6 * (i == 3) for i, t in texts],
+    "punctuation alone": lambda texts, y: ["!! ? ." if y[i] else "... - ." for i, _ in texts],
+    "control characters": lambda texts, y: [f"\x00{t}\x1f\r\n\u2028\ufeff" for i, t in texts],
+    "half a character": lambda texts, y: [t + "\ud83d" * (i % 3) for i, t in texts],
+    "letters on letters": lambda texts, y: ["e\u0301" * 9 + f" {t} \u202e" for i, t in texts],
+    "numbers as text": lambda texts, y: [f"{i} {i % 7} {y[i]}" for i, _ in texts],
+    "missing of every kind": lambda texts, y: [(None, np.nan, t, pd.NA)[i % 4] for i, t in texts],
+}
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize("case", HOSTILE)
+def test_documents_that_nobody_expects(case, tradeoff):
+    X, y = reviews()
+    cells = pd.Series(HOSTILE[case](list(enumerate(X.review)), y), dtype=object)
+    table = pd.DataFrame({"review": cells})
+    model = NaiveBayes({"review": "text"}, tradeoff=tradeoff).fit(table, y)
+    posterior = model.predict_proba(table)
+    assert np.isfinite(posterior).all()
+    assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+    # What a document says is its words alone, whatever stands beside it.
+    order = np.random.default_rng(0).permutation(len(y))
+    again = model.predict_proba(table.iloc[order].reset_index(drop=True))
+    assert_allclose(again, posterior[order], rtol=1e-12)
+    assert_allclose(
+        NaiveBayes({"review": "text"}, tradeoff=tradeoff)
+        .fit(table.iloc[order].reset_index(drop=True), y[order])
+        .predict_proba(table),
+        posterior,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+def test_words_that_all_documents_have_say_nothing(tradeoff):
+    _, y = reviews()
+    y = np.where(np.arange(len(y)) % 4, 0, 1)
+    table = pd.DataFrame({"review": ["the very same words"] * len(y)})
+    model = NaiveBayes({"review": "text"}, tradeoff=tradeoff).fit(table, y)
+    assert_allclose(model.predict_proba(table)[0], [0.75, 0.25], atol=0.03)
+
+
+@pytest.mark.parametrize("cells", [[None] * 8, [""] * 8, [" \n"] * 8])
+def test_a_column_without_any_word_is_refused(cells):
+    table = pd.DataFrame({"review": pd.Series(cells, dtype=object), "n": np.arange(8.0)})
+    with pytest.raises(DataError, match="'review': expected"):
+        NaiveBayes({"review": "text"}).fit(table, [0, 1] * 4)

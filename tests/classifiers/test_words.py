@@ -323,3 +323,41 @@ def test_a_reference_says_nothing_of_classes_smaller_than_its_folds():
         warnings.simplefilter("error")
         model = references()["logistic regression"].fit(scipy.sparse.csr_array(X), y)
     assert model.predict_proba(scipy.sparse.csr_array(X)).shape == (120, 2)
+
+
+def test_entries_that_cancel_are_no_entries():
+    X, y = counts()
+    S = scipy.sparse.coo_array(X.astype(float))
+    twice = scipy.sparse.coo_array(
+        (
+            np.concatenate([S.data, [5.0, -5.0]]),
+            (np.append(S.row, [0, 0]), np.append(S.col, [1, 1])),
+        ),
+        shape=S.shape,
+    )
+    expected = MultinomialNB().fit(X, y).predict_proba(X)
+    model = NaiveBayes(tradeoff=1).fit(twice, y)
+    assert_allclose(model.predict_proba(twice), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize(
+    ("case", "make"),
+    [
+        ("one column", lambda X: X[:, :1]),
+        ("a column that nobody uses", lambda X: np.column_stack([X, np.zeros(len(X))])),
+        ("fractions", lambda X: X / 7),
+        ("large counts", lambda X: np.column_stack([X, 1e9 * (np.arange(len(X)) == 3)])),
+        ("half of the documents empty", lambda X: X * (np.arange(len(X)) % 2)[:, None]),
+        ("equal columns", lambda X: np.column_stack([X, X])),
+    ],
+)
+def test_tables_that_nobody_expects(case, make, tradeoff):
+    X, y = counts()
+    S = scipy.sparse.csr_array(make(X.astype(float)))
+    for part in (S.data, S.indices, S.indptr):
+        part.setflags(write=False)
+    posterior = NaiveBayes(tradeoff=tradeoff).fit(S, y).predict_proba(S)
+    assert np.isfinite(posterior).all()
+    if tradeoff == 1:
+        assert_allclose(posterior, MultinomialNB().fit(S, y).predict_proba(S), atol=1e-9)
