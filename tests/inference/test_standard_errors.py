@@ -411,6 +411,21 @@ def test_rows_in_parts_have_intervals_part_by_part(tmp_path):
     assert_allclose(whole, parts, rtol=1e-12)
 
 
+@pytest.mark.parametrize("tradeoff", [1, 0.5])
+def test_rows_in_parts_have_errors_by_a_table_of_them(tradeoff, tmp_path):
+    X, y = drawn(300)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    table.assign(y=y).to_parquet(tmp_path / "t.parquet")
+    model = gaussian(tradeoff).fit(scan(tmp_path / "t.parquet"), "y")
+    with pytest.raises(DataError, match=r"few rows, in memory.*summary\(X, y\)"):
+        model.summary()
+    expected = gaussian(tradeoff).fit(table, y).summary()
+    assert_allclose(model.summary(table, y).covariance, expected.covariance, rtol=1e-6, atol=1e-9)
+    batches = gaussian(1).partial_fit(table, y)
+    with pytest.raises(DataError, match="fit it to all rows at once"):
+        batches.summary()
+
+
 def test_missing_cells_have_no_interval_where_densities_are_open():
     X, y = drawn(60)
     model = gaussian(0).fit(X, y)

@@ -149,13 +149,12 @@ class StandardErrors(ABC):
             )
         if fitted.evidence is None:
             return (
-                "standard errors: expected a model of rows that are at hand, got one from a file, "
-                "a pickle or batches that was written without them; fit it again to all rows, ask "
-                "for summary(), and save it then"
+                "standard errors: expected a model with its rows of fit, got one from a file or of "
+                "batches; fit it to all rows at once, and its files keep the errors from then on"
             )
         return (
-            f"standard errors: expected few rows and parameters, for which fit keeps what they "
-            f"need, got {fitted.class_weights.sum():,.0f} rows and "
+            f"standard errors: expected few rows, in memory, and few parameters, for which fit "
+            f"keeps what they need, got {fitted.class_weights.sum():,.0f} rows and "
             f"{fitted.evidence.n_influences} parameters; give the rows of fit: summary(X, y)"
         )
 
