@@ -23,7 +23,7 @@ CONTINUOUS = {
 
 #: A choice of the tradeoff is some hundred fits, and the same code whatever the model: where each
 #: tradeoff is tried with each model, it is tried with these.
-CHOOSING = ("naive bayes", "shared", "full")
+CHOOSING = ("naive bayes", "full")
 
 #: Models and tradeoffs, each with each but for choices.
 CONTINUOUS_AND_TRADEOFFS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -189,29 +189,32 @@ def test_a_class_prior_by_label_or_in_order(make):
             make(class_prior=wrong).fit(X, y)
 
 
+@cache
+def chosen(labels=None):
+    """Return a choice for twelve groups, named by number or by these labels."""
+    X, y = continuous(n=60)
+    names = np.arange(12) if labels is None else GROUPS[labels]
+    model = NaiveBayes("gaussian", shared_variance=True, tradeoff="best")
+    return model.fit(X, y, groups=names[np.repeat(np.arange(12), 5)])
+
+
 DAYS = np.arange("2020-01-01", "2020-01-13", dtype="datetime64[D]")
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        DAYS,
-        DAYS.astype(object),
-        DAYS - DAYS[0],
-        pl.Series(DAYS),
-        pd.Series(DAYS),
-        np.sqrt(range(12)),
-    ],
-    ids=["datetime64", "date", "timedelta64", "polars", "pandas", "fractions"],
-)
+GROUPS = {
+    "datetime64": DAYS,
+    "date": DAYS.astype(object),
+    "timedelta64": DAYS - DAYS[0],
+    "polars": pl.Series(DAYS),
+    "pandas": pd.Series(DAYS),
+    "fractions": np.sqrt(range(12)),
+}
+
+
+@pytest.mark.parametrize("labels", GROUPS)
 def test_groups_of_any_labels_are_the_same_groups(labels):
-    X, y = continuous(n=60)
-    rows = np.repeat(np.arange(12), 5)
-    make = partial(NaiveBayes, "gaussian", shared_variance=True, tradeoff="best")
-    by_number = make().fit(X, y, groups=rows)
-    model = make().fit(X, y, groups=labels[rows])
-    assert model.selection_ == by_number.selection_
-    assert "of 12 groups" in model.selection_
+    assert chosen(labels).selection_ == chosen().selection_
+    assert "of 12 groups" in chosen(labels).selection_
 
 
 def test_wrong_groups_are_named_so():

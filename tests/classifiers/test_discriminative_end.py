@@ -253,11 +253,11 @@ def test_the_limit_has_the_largest_joint_likelihood_of_that_posterior():
 def test_fewer_rows_than_columns_or_one_row_in_a_class(covariance: str, tradeoff: float):
     """Singular covariances: the fit between the ends still converges, in a few steps."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 40)), np.repeat([0, 1], 15)
+    X, y = rng.normal(size=(20, 26)), np.repeat([0, 1], 10)
     X[y == 1] += 0.5
     model = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(X, y)
     assert model.solution_.converged
     assert model.solution_.n_iter < 30
-    X, y = rng.normal(size=(60, 10)), np.r_[np.zeros(30), np.ones(29), 2.0]
+    X, y = rng.normal(size=(50, 7)), np.r_[np.zeros(25), np.ones(24), 2.0]
     model = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(X, y)
     assert model.solution_.converged

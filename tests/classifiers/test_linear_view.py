@@ -18,8 +18,15 @@ from tests.classifiers.models import (
 )
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize(("name", "tradeoff"), CONTINUOUS_AND_TRADEOFFS)
+@pytest.mark.parametrize(
+    ("name", "tradeoff", "k"),
+    [
+        (name, tradeoff, k)
+        for name, tradeoff in CONTINUOUS_AND_TRADEOFFS
+        for k in (2, 3)
+        if tradeoff != "auto" or (k == 2) is (name == "full")
+    ],
+)
 def test_coefficients_make_the_decision(name, tradeoff, k):
     X, y = continuous(k=k)
     X = X * [1e-3, 1.0, 50.0] + [0.0, 7.0, -300.0]

@@ -211,8 +211,9 @@ def test_streams_of_hashed_words_are_fitted_exactly():
 def test_compare_and_learning_curves_take_text_and_sparse_tables():
     X, y = reviews()
     counts = CountVectorizer().fit_transform(X.review)
+    models = ["nb:generative", "logistic", "majority"]
     for table in (X, X[["review"]], counts):
-        result = compare(table, y, n_splits=2, models=["nb:generative", "logistic", "majority"])
+        result = compare(table, y, n_splits=2, models=models, evidence=table is X)
         for name in ("naive Bayes generative", "logistic regression"):
             assert result[name].scores["error"].mean() <= 0.2
     curve = learning_curve(counts, y, models={"nb": NaiveBayes(tradeoff=1)}, n_splits=2)
