@@ -169,7 +169,8 @@ def test_a_column_without_cells_changes_nothing_in_any_density(density, options)
     X, y = continuous(n=60, k=3, d=2)
     wide = np.column_stack([X[:, 0], np.full(60, np.nan), X[:, 1]])
     weights = np.linspace(0.5, 2.0, 60)
-    for tradeoff in TRADEOFFS:
+    # Which fits there are to choose from is the same for every density.
+    for tradeoff in TRADEOFFS if density == "categorical" else (1, 0.5, 0):
         whole = fitted_once(tradeoff, **options)
         model = NaiveBayes({1: density}, tradeoff=tradeoff, **options)
         model.fit(wide, y, sample_weight=weights)

@@ -14,6 +14,7 @@ from crossfade.blocks import threads
 from tests.classifiers.models import (
     CHOOSING,
     CONTINUOUS,
+    CONTINUOUS_AND_TRADEOFFS,
     DENSITIES,
     TRADEOFFS,
     continuous,
@@ -24,8 +25,7 @@ UNITS = np.array([1e-9, 1e9, 1.0])
 ORIGIN = np.array([3e-9, -2e9, 40.0])
 
 
-@pytest.mark.parametrize("tradeoff", TRADEOFFS)
-@pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.parametrize(("name", "tradeoff"), CONTINUOUS_AND_TRADEOFFS)
 def test_units_do_not_matter(name, tradeoff):
     """Columns of standard deviation 1e-9 next to 1e9, with origins elsewhere."""
     X, y = continuous()

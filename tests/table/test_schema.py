@@ -520,12 +520,12 @@ def test_schemas_are_values(schema: Schema) -> None:
     assert schema.where(0) == "X: column 'city'"
 
 
-def test_a_million_categories() -> None:
-    frame = pl.DataFrame({"id": pl.Series(range(1_000_000)).cast(pl.String).reverse()})
+def test_very_many_categories() -> None:
+    frame = pl.DataFrame({"id": pl.Series(range(300_000)).cast(pl.String).reverse()})
     assert Schema.learn(frame).kinds == ("identifier",)
     schema = Schema.learn(frame, {"id": "categorical"})
     assert schema.categories[0] is not None
-    assert len(schema.categories[0]) == 1_000_000
+    assert len(schema.categories[0]) == 300_000
     one = schema.encode(pl.DataFrame({"id": ["0", "10", "nobody"]}))
     assert_array_equal(one, [[0], [2], [NAN]])
 
