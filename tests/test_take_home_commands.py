@@ -101,7 +101,7 @@ def test_a_named_model_is_fitted_to_all_rows(
     assert saved.about["model"] == label
     warned, said = said.split("\n", 1) if fitted == 1e-4 else ("", said)  # some cells are missing
     assert ("expected at least 0.0001 where cells are missing, got 0" in warned) == bool(warned)
-    assert said.startswith(f"{label}, λ={saved.about['training']['tradeoff']:.3g}, fitted to 200 ro")
+    assert said.startswith(f"{label}, λ={saved.about['training']['tradeoff']:.3g}, fitted to 200 r")
     assert fitted is None or saved.about["training"]["tradeoff"] == fitted
     assert saved.about["target"] == "default"
     assert saved.about["training"]["rows"] == 200
