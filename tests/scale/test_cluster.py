@@ -23,10 +23,13 @@ from crossfade import (
     NaiveBayes,
     PoissonRegression,
 )
+from crossfade.classifiers import base as base_module
+from crossfade.glm import source_data as source_data_module
 from crossfade.io import scan
 from crossfade.io.reading import read_table
 from crossfade.table import cluster as cluster_module
 from crossfade.table.source import MemorySource
+from crossfade.tradeoff import source_rows as source_rows_module
 from tests.scale.tables import mixed_table
 
 dd = pytest.importorskip("dask.dataframe")
@@ -49,16 +52,25 @@ def client():
         yield client
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_in_the_sample():
+    """A sample of few rows, so that few are more than it has."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (base_module, source_rows_module, source_data_module):
+            patch.setattr(module, "SAMPLE_ROWS", 2_000)
+        yield
+
+
 @pytest.fixture(scope="module")
 def frame():
-    return mixed_table(21_000).to_pandas()
+    return mixed_table(3_000).to_pandas()
 
 
 @pytest.fixture(scope="module")
 def collection(client, frame):
     """Unknown divisions, and an empty partition among the others."""
-    parts = [dd.from_pandas(frame[a:b], npartitions=1) for a, b in ((0, 9_000), (9_000, 9_000))]
-    parts.append(dd.from_pandas(frame[9_000:], npartitions=3, sort=False))
+    parts = [dd.from_pandas(frame[a:b], npartitions=1) for a, b in ((0, 1_200), (1_200, 1_200))]
+    parts.append(dd.from_pandas(frame[1_200:], npartitions=3, sort=False))
     return dd.concat(parts).clear_divisions()
 
 
@@ -242,17 +254,17 @@ def test_a_pass_is_a_few_tasks_that_fetch_no_rows(client, frame):
     source = cluster_module.DaskSource(lazy, "y").mapped(lambda part: part._replace(labels=None))
     source.reduce_parts(lambda part: len(part.table), operator.add)
 
-    def counted(dask_scheduler):
+    def summed(dask_scheduler):
         events = dask_scheduler.transition_log
-        return len([1 for key, _, to, *_ in events if to == "memory" and "_sums" in str(key)])
+        return {str(key) for key, _, to, *_ in events if to == "memory" and "_sums" in str(key)}
 
     def moved(dask_worker):
         return [e["total"] for e in dask_worker.transfer_incoming_log]
 
-    tasks, bytes_before = client.run_on_scheduler(counted), client.run(moved)
+    tasks, bytes_before = client.run_on_scheduler(summed), client.run(moved)
     assert source.reduce_parts(lambda part: len(part.table), operator.add) == len(frame)
     # Two groups for each of two threads, whatever the number of partitions.
-    assert client.run_on_scheduler(counted) - tasks == 4
+    assert len(client.run_on_scheduler(summed) - tasks) == 4
     for address, after in client.run(moved).items():
         assert sum(after[len(bytes_before[address]) :]) < 10_000
 
