@@ -63,7 +63,7 @@ def _many(scale: float) -> Documents:
 
 @lru_cache(maxsize=2)
 def _some(scale: float) -> Documents:
-    return documents(_rows(50_000, scale), 50_000, 10, 58.0)
+    return documents(_rows(20_000, scale), 20_000, 5, 58.0)
 
 
 # -- contenders, and what was achieved ---------------------------------------------------------
@@ -94,8 +94,8 @@ def gradient(given: Documents, model: Any) -> float:
     return float(max(np.abs(slopes).max(), np.abs(residual.sum(axis=0)).max()) / given.y.size)
 
 
-def _regression(solver: str) -> Callable[[], Any]:
-    return lambda: LogisticRegression(solver=solver, tol=1e-8, max_iter=5_000)
+def _regression() -> Any:
+    return LogisticRegression(solver="newton-cg", tol=1e-8, max_iter=1_000)
 
 
 CASES = [
@@ -110,13 +110,11 @@ CASES = [
         memory_goal=100.0,
     ),
     Case(
-        "words, tradeoff=0, 5e4 documents, 5e4 words, 2.4e6 non-zeros, K=10",
+        "words, tradeoff=0, 2e4 documents, 2e4 words, 9e5 non-zeros, K=5",
         _some,
         fit(lambda: NaiveBayes(tradeoff=0.0)),
-        {
-            "newton-cg": fit(_regression("newton-cg")),
-            "lbfgs": fit(_regression("lbfgs")),
-        },
+        # After 1,000 iterations lbfgs takes longer still, and is not at this gradient.
+        {"newton-cg": fit(_regression)},
         goal=3.0,
         accuracy=gradient,
         accuracy_name="gradient / n",
