@@ -124,6 +124,7 @@ def test_excess_error_is_that_of_many_rows():
     assert regimes.excess_error(-np.ones(3), 0.0) > 0.4
 
 
+@pytest.mark.slow
 def test_rows_needed_grow_as_the_paper_says(monkeypatch):
     monkeypatch.setattr(regimes, "N_FEATURES", (4, 16, 64))
     with threads(1):
