@@ -333,7 +333,7 @@ class TradeoffClassifier(FittedViews, ABC):
 
         def coded(by: Schema) -> SourceRows:
             parts = source.mapped(Encoder(by, self.classes_))
-            return SourceRows.of(parts, counts, by_class, weights, draws=self.tradeoff != 1)
+            return SourceRows.of(parts, counts, by_class, weights)
 
         rows = coded(schema)
         numbers = encode_groups(rows.beside("groups"), rows.at_hand.n_samples) if grouped else None

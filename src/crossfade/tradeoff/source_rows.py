@@ -25,8 +25,8 @@ Result = TypeVar("Result")
 class _Passes:
     """Passes over the parts of a source; the first one also draws the sample."""
 
-    def __init__(self, parts: RowSource, counts: Integers, view: _View, draws: bool) -> None:
-        self.parts, self.view, self._draws = parts, view, draws
+    def __init__(self, parts: RowSource, counts: Integers, view: _View) -> None:
+        self.parts, self.view = parts, view
         self._drawing = Drawing.of(counts, SAMPLE_ROWS)
         self._sample: LabelledRows | None = None
         self.beside: dict[str, Any] = {}  # of the sample's rows
@@ -46,7 +46,7 @@ class _Passes:
 
     def _take(self, functions: list[Callable[[LabelledRows], Any]]) -> tuple[Any, ...]:
         view = self.view
-        drawing = self._drawing if self._sample is None and self._draws else None
+        drawing = self._drawing if self._sample is None else None
 
         def of_part(part: Part) -> Any:
             rows = view(part)
@@ -102,16 +102,11 @@ class SourceRows(LabelledRows):
         counts: Integers,
         by_class: Floats | None = None,
         weighed: Floats | None = None,
-        *,
-        draws: bool = True,
     ) -> SourceRows:
-        """Return the rows of a source of matrices and codes.
-
-        `draws` says that a sample will be asked for: the first pass then draws it.
-        """
+        """Return the rows of a source of matrices and codes."""
         view = _View(counts.size, by_class)
         head = view(parts.head())
-        passes = _Passes(parts, counts, view, draws)
+        passes = _Passes(parts, counts, view)
         return cls(
             head.X,
             head.codes,
