@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def pytest_collection_finish() -> None:
-    """Leave what all tests share out of every later search for garbage: a tenth of the time."""
+    """Leave what all tests share out of every later search for garbage."""
     gc.collect()
     gc.freeze()
 
