@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,14 +15,6 @@ from crossfade.datasets import data_directory
 from tests.support import same
 
 ROOT = Path(__file__).parents[1]
-
-
-def pytest_collection_finish() -> None:
-    """Leave what all tests share out of every later search for garbage."""
-    gc.collect()
-    gc.freeze()
-
-
 if (_beside := ROOT.parent / "shared" / "data").is_dir():
     os.environ.setdefault("CROSSFADE_DATA", str(_beside))
 
