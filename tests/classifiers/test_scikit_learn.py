@@ -46,7 +46,6 @@ BEFORE_A_CHOICE = {
     "check_dtype_object",
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
-    "check_estimator_sparse_tag",
     "check_fit2d_predict1d",
     "check_sample_weight_equivalence_on_sparse_data",
     "check_sample_weights_shape",

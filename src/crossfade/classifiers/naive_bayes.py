@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -221,7 +221,6 @@ default="auto"
         self.class_weight = class_weight
         self.interactions = interactions
 
-    _takes_sparse = True
     _search: Search
     interactions_: list[str]
     interaction_tests_: list[dict[str, Any]]
@@ -314,12 +313,17 @@ default="auto"
             standing_for=rows.n_samples,
         )
 
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether the density is one of counts or words, or chosen for the table."""
+        return _is_auto(self.density) or _is_of_words(self.density)
+
     def _word_choice(self, schema: Schema) -> ColumnChoice:
         """Return the one density of a sparse table's columns."""
         chosen, columns = self.density, "all columns"
         if _is_auto(chosen):
             return ColumnChoice(columns, "multinomial", Reason.TYPE)
-        if isinstance(chosen, (Multinomial, BinaryWords)) or chosen in ("multinomial", "bernoulli"):
+        if _is_of_words(chosen):
             return ColumnChoice(columns, chosen, Reason.GIVEN)
         raise DataError(
             "density: expected 'multinomial', 'bernoulli', or an object of Multinomial or "
@@ -465,6 +469,12 @@ def _own_variances(product: Product) -> int:
     """Return how many parts have a variance of each class."""
     parts = [part for part, _ in product.parts if isinstance(part, Gaussian)]
     return sum(not part.shared_variance for part in parts)
+
+
+def _is_of_words(density: Any) -> TypeGuard[Multinomial | BinaryWords | str]:
+    return isinstance(density, (Multinomial, BinaryWords)) or (
+        isinstance(density, str) and density in ("multinomial", "bernoulli")
+    )
 
 
 def _is_auto(density: Any) -> bool:
