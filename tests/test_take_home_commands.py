@@ -631,11 +631,13 @@ def test_without_rows_the_coefficients_are_shown(model, table, tmp_path, capsys)
         (["--row", "201"], "--row: expected a row from 1 to 200 of"),
         (["--row", "1", "--against", "maybe"], "--against: expected a class other than the predi"),
         (["--row", "x"], "Invalid value for '--row'"),
-        ([], "Missing option '--row'"),
+        ([], "--row: expected which row of"),
+        (None, "--row: expected a table of rows to choose from, got only a model; give DATA"),
     ],
 )
 def test_what_cannot_be_explained_is_told_in_one_line(model, table, capsys, options, message):
-    assert run("explain", model, table, *options) == 2
+    of_rows = ["--row", "1"] if options is None else [table, *options]
+    assert run("explain", model, *of_rows) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert message in err

@@ -93,6 +93,13 @@ def test_wrong_tables_and_labels(make, tradeoff):
         assert isinstance(error.value, (ValueError, TypeError))
 
 
+@pytest.mark.parametrize("make", BOTH)
+def test_two_columns_of_one_name(make):
+    X, y = continuous()
+    with pytest.raises(DataError, match="X: expected column names that differ, got 'a' 2 times"):
+        make(tradeoff=1).fit(pd.DataFrame(X[:, :2], columns=["a", "a"]), y)
+
+
 def test_text_in_a_column_of_numbers_at_prediction():
     table = pl.DataFrame({"x": [1.0, 2.0, 3.0, 5.0], "z": [1.5, 0.2, 0.3, 0.1]})
     model = NaiveBayes(tradeoff=1).fit(table, [0, 0, 1, 1])

@@ -122,6 +122,7 @@ def test_equal_costs_rank_as_errors_do():
         ((1, 2, 3), r"cost: expected the costs of a false positive .* in the order 0, 1, got"),
         ([[0, 1], [np.nan, 0]], "finite costs"),
         ("cheap", "cost: expected the costs"),
+        ((1e308, 1e308), "cost: expected the costs"),
         ((1, -1), "a wrong decision costs more than the right one"),
         ((0, 1), "a wrong decision costs more than the right one"),
     ],
@@ -132,7 +133,7 @@ def test_what_is_no_cost_is_refused(cost, message):
 
 
 def test_cost_is_no_criterion_where_there_is_none():
-    with pytest.raises(DataError, match="criterion"):
+    with pytest.raises(DataError, match=r"criterion: .*got 'cost'; say what decisions cost"):
         compare(*table(60), models={"nb": GaussianNB()}, criterion="cost")
 
 

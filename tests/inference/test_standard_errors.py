@@ -401,6 +401,25 @@ def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
     )
 
 
+def test_other_rows_than_those_of_fit_are_refused_and_change_nothing():
+    X, y = drawn(60)
+    model = gaussian(0.5).fit(X, y)
+    expected = model.summary().covariance
+    for rows, weights in ((slice(0, 20), None), (slice(None), np.full(60, 2.0))):
+        with pytest.raises(DataError, match="X: expected the rows of fit, whose weights sum to 60"):
+            model.summary(X[rows], y[rows], weights)
+    assert_allclose(model.summary().covariance, expected, rtol=0)
+
+
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+@pytest.mark.parametrize("tradeoff", [0, 0.5])
+def test_rows_too_far_for_limits_are_refused_without_a_warning(make, tradeoff):
+    X, y = drawn(60)
+    model = make(tradeoff=tradeoff).fit(X, y)
+    with pytest.raises(DataError, match="expected numbers near enough to those of fit"):
+        model.predict_proba(np.full((2, 2), 1e200), interval=0.95)
+
+
 def test_rows_in_parts_have_intervals_part_by_part(tmp_path):
     X, y = drawn(300)
     names = ["a", "b"]
@@ -453,8 +472,12 @@ def test_models_without_coefficients_refuse(make, message):
 def test_wrong_arguments_are_refused():
     X, y = drawn(60)
     model = gaussian(1).fit(X, y)
-    with pytest.raises(DataError, match="reference: expected one of the classes 0, 1, got 5"):
-        model.summary(reference=5)
+    for reference in (5, [0, 1], np.array([0, 1]), float("nan")):
+        with pytest.raises(DataError, match="reference: expected one of the classes 0, 1, got"):
+            model.summary(reference=reference)
+    for given in ({"y": y}, {"sample_weight": np.ones(60)}, {"groups": y}):
+        with pytest.raises(DataError, match="X: expected the rows of fit with y"):
+            model.summary(**given)
     with pytest.raises(DataError, match="level"):
         model.summary(level=1.5)
     with pytest.raises(DataError, match="interval"):

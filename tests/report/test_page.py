@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -73,6 +74,14 @@ def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, reques
             continue
         scales = (1.0, 100.0, 1000.0)  # as it is, in per cent, in milliseconds
         assert any(abs(float(digits) - s * number) <= 0.5001 * 10.0**-places for s in scales)
+
+
+@pytest.mark.parametrize("which", ["result", "hostile_result", "text_result"])
+def test_every_section_but_the_first_is_one_of_the_links(which, request):
+    page = render_page(request.getfixturevalue(which))
+    links = page.partition("<nav")[2].partition("</nav>")[0]
+    found = re.findall(r'<section id="(\w+)"', page)
+    assert ["verdict", *re.findall(r'href="#(\w+)"', links)] == found
 
 
 def test_words_are_told_by_class_with_their_column_and_are_text_whatever_they_hold(text_result):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -20,7 +21,6 @@ from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.columns import Columns
-from crossfade.table.decoding import table_library
 from crossfade.tradeoff.fitting import FitOptions
 from crossfade.tradeoff.path import SHRINKAGE_ROWS
 
@@ -176,7 +176,8 @@ feature_names_in_
         # An array of numbers is as its author wrote it; a table has columns of several kinds.
         if isinstance(X, Columns):
             return "continuous" if X.matrix is not None else None
-        return "continuous" if table_library(X) is None and _is_numeric(X) else None
+        is_table = nw.dependencies.is_into_dataframe(X)
+        return "continuous" if not is_table and _is_numeric(X) else None
 
     def _density(self, schema: Schema, choices: Sequence[ColumnChoice] = ()) -> Density:
         return self._product(schema, self.covariance, 0.0)

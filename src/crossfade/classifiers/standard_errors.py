@@ -77,9 +77,9 @@ class StandardErrors(ABC):
         Parameters
         ----------
         X, y, sample_weight, groups
-            Rows of fit, only where the model does not have them any more: after
-            :meth:`partial_fit`, or of a table with many cells or parameters. The errors are then
-            kept.
+            Rows of fit, only where the model does not have them any more: of a table with many
+            cells or parameters. The errors are then kept. Of a sample of the rows, the weights
+            must sum to the number of all.
         level : float, default=0.95
             Coverage of the intervals.
         reference : label, optional
@@ -117,13 +117,19 @@ class StandardErrors(ABC):
         check_is_fitted(self)
         level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
         labels = self.classes_.tolist()
-        if reference is not None and reference not in labels:
+        if reference is not None and not (np.isscalar(reference) and reference in labels):
             raise DataError(
-                f"reference: expected one of the classes {listed(labels)}, got {show(reference)}"
+                f"reference: expected one of the classes {listed(labels)}, got {show(reference)}; "
+                "give a label of y"
             )
         against = 0 if reference is None else int(labels.index(reference))
         if X is not None:
             self._learn_errors(X, y, sample_weight, groups)
+        elif not (y is None and sample_weight is None and groups is None):
+            raise DataError(
+                "X: expected the rows of fit with y, sample_weight or groups, got None; give all "
+                "of them, or none where the model has its rows"
+            )
         return self._summarised(self._errors(), against, level)
 
     # -- where they come from --------------------------------------------------------------------
@@ -174,6 +180,14 @@ class StandardErrors(ABC):
         _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
         given = None if sample_weight is None else check_weights(sample_weight, n)
         weights = check_weights(given, n, self.class_weight, codes, self.classes_)
+        total = float(n if weights is None else weights.sum())
+        of_fit = float(self._fitted.class_weights.sum())
+        if not np.isclose(total, of_fit, rtol=1e-6, atol=0.0):
+            raise DataError(
+                f"X: expected the rows of fit, whose weights sum to {of_fit:g}, got rows whose "
+                f"weights sum to {total:g}; give all rows of fit, or a sample of them with "
+                "sample_weight that sums to their number"
+            )
         factors = class_factors(self.class_weight, weights, given, codes)
         numbers = None if groups is None else encode_groups(groups, n)
         rows = LabelledRows(
@@ -296,6 +310,10 @@ class StandardErrors(ABC):
     def _log_posterior(self, matrix: NDArray[Any]) -> Floats:
         """Return log-posteriors of encoded rows."""
 
+    @abstractmethod
+    def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:
+        """Refuse cells that cannot be used; they show as NaN in what was computed from them."""
+
     def _limits(self, matrix: NDArray[Any], interval: float) -> Floats:
         """Return posteriors, lower and upper limits, (n_rows, 3, n_classes)."""
         errors, fitted = self._errors(), self._fitted
@@ -309,9 +327,9 @@ class StandardErrors(ABC):
             X = block_of(matrix, rows)
             own = log_posterior[rows]
             found[rows, 0] = np.exp(own)
-            found[rows, 1], found[rows, 2] = posterior_interval(
-                own, gradients(X), errors.covariance, interval
-            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                limits = posterior_interval(own, gradients(X), errors.covariance, interval)
+            found[rows, 1:] = self._finite(np.stack(limits, axis=1), X)
             if not self._knows_missing:
                 found[rows, 1:][np.isnan(X).any(axis=1)] = np.nan
         return found

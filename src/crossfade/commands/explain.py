@@ -50,15 +50,22 @@ def explain(
     from crossfade.classifiers.explanation import explain as explained
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_outputs, console, say, write_json
+    from crossfade.errors import DataError
     from crossfade.io import load_model
 
     check_outputs({"--json": json}, *(one for one in (model, data) if one is not None))
     saved = load_model(model)
     if data is None:
+        for option, value in (("--row", row), ("--against", against), ("--separator", separator)):
+            if value is not None:
+                raise DataError(
+                    f"{option}: expected a table of rows to choose from, got only a model; give "
+                    "DATA after it"
+                )
         _print_summary(saved.estimator, json)
         return
     if row is None:
-        raise typer.BadParameter("Missing option '--row'")
+        raise DataError(f"--row: expected which row of {data} to explain, got none; give --row 1")
     rows = NewRows(saved, data, separator=separator)
     table = rows.row(row)
     posterior = saved.estimator.predict_proba(table)[0]  # refuses what cannot be explained

@@ -19,6 +19,9 @@ from crossfade.table.text import are_dates
 
 __all__ = ["ComparisonTask", "check_settings", "left_out", "read_costs", "read_problem"]
 
+#: Of it, sums over rows are finite too.
+_MOST_COST = 1e100
+
 
 @dataclass(frozen=True)
 class ComparisonTask:
@@ -48,6 +51,8 @@ def check_settings(
     if time_limit is not None:
         check_number("time_limit", time_limit, 0.1, "give seconds, for example 60")
     remedy = "use log_loss unless costs are equal and only decisions count"
+    if criterion == "cost" and "cost" not in metrics:
+        remedy = "say what decisions cost: cost=(1, 5), or --cost 1,5"
     check_choice("criterion", criterion, metrics, remedy)
 
 
@@ -64,7 +69,7 @@ def read_costs(cost: Any, classes: Sequence[Any]) -> Floats:
     if k == 2 and costs.shape == (2,):
         costs = np.array([[0.0, costs[0]], [costs[1], 0.0]])
     names = ", ".join(show(one) for one in classes[:5]) + (", …" if k > 5 else "")
-    if costs.shape != (k, k) or not np.isfinite(costs).all():
+    if costs.shape != (k, k) or not (np.abs(costs) <= _MOST_COST).all():
         pair = "the costs of a false positive and a false negative, or " if k == 2 else ""
         raise DataError(
             f"cost: expected {pair}a matrix of finite costs of shape ({k}, {k}), cost[true, "

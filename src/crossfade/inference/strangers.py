@@ -140,4 +140,4 @@ def total_surprise(surprise: Floats, shares: Floats) -> Floats:
     """Return -log Σ_k p_k f_k(x), (n_rows,), from -log f_k, (n_rows, n_classes)."""
     used = shares > 0.0
     found: Floats = -np.logaddexp.reduce(np.log(shares[used]) - surprise[:, used], axis=1)
-    return found
+    return found + 0.0  # no -0.0
