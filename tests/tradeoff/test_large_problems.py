@@ -62,6 +62,20 @@ def test_a_shared_covariance_of_sixty_columns(wide, tradeoff):
     assert solution.gradient_norm < 1e-8
 
 
+def test_a_shared_covariance_of_more_columns_than_rows():
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(50, 150)), np.arange(50) % 2
+    tracemalloc.start()
+    try:
+        model = GaussianDiscriminant("shared", tradeoff=0.5).fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.solution_.converged
+    # The density's Hessian would be 2.1 GB.
+    assert peak < 100e6
+
+
 def test_the_estimator_fits_it_at_tradeoff_one_and_tells_classes_apart(wide):
     X, y = wide
     model = GaussianDiscriminant("full", tradeoff=1).fit(X, y)

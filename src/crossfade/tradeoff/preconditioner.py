@@ -258,17 +258,24 @@ class _Tied:
         self.eta = passes.natural(theta)
         self.scale = objective.bound.statistic_scale
         self.weight = objective.partition_weight(theta)[:, objective.density.factors]
-        hessian = objective.density.hessian(self.eta)
-        hessian *= (self.weight / self.scale)[:, :, None] / self.scale
-        self._across = np.ascontiguousarray(hessian[:, passes.free][:, :, passes.tied])
+        self._share = self.weight / self.scale
+        self._free, self._tied = passes.free, passes.tied
+
+    # By products: the Hessian of a covariance of d columns has d⁴/4 entries.
 
     def to_tied(self, weights: Floats) -> Floats:
         """Return what changes of the classes' weights add to the tied gradient."""
-        return weights.ravel() @ self._across.reshape(weights.size, -1)
+        change = np.zeros(self.eta.shape)
+        change[:, self._free] = weights
+        moved = self.objective.density.hessian_product(self.eta, self._share * change) / self.scale
+        return moved.sum(axis=0)[self._tied]
 
     def to_classes(self, tied: Floats) -> Floats:
         """Return what a change of the tied weights adds to the classes' gradients."""
-        return self._across @ tied
+        change = np.zeros(self.eta.shape)
+        change[:, self._tied] = tied
+        moved = self.objective.density.hessian_product(self.eta, change / self.scale) * self._share
+        return moved[:, self._free]
 
     def solve(self, tied: Floats) -> Floats:
         """Return the tied weights that answer a gradient, the classes' own eliminated.
