@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade.errors import SeparationWarning
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
 from crossfade.tradeoff.influence import row_gradients
@@ -543,3 +544,19 @@ def test_a_summary_is_shown_as_text_as_a_frame_and_in_notebooks():
     assert sum(term.startswith("b = ") for term in found.terms) == 2
     assert found.tests_frame()["column"].to_list() == ["a", "b", "k"]
     assert [one.df for one in found.tests] == [2, 2, 0]
+
+
+def test_classes_that_are_separated_have_no_standard_errors(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = NaiveBayes("gaussian", tradeoff=0, l2=0)
+    with pytest.warns(SeparationWarning):
+        model.fit(X, y)
+    summary = model.summary()
+    assert np.isnan(summary.frame()["standard_error"].to_numpy()).all()
+    assert "the columns separate the classes" in str(summary)
+    _, low, high = model.predict_proba(X, interval=0.9)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+    assert np.isfinite(NaiveBayes(tradeoff=0).fit(X, y).summary().frame()["standard_error"]).all()

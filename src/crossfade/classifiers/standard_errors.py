@@ -280,6 +280,11 @@ class StandardErrors(ABC):
         return tuple(facts)
 
     def _notes(self, errors: PosteriorCovariance) -> tuple[str, ...]:
+        if np.isnan(errors.covariance).all():
+            return (
+                "No standard errors: the columns separate the classes and l2=0, so that no finite "
+                "optimum exists; set l2 > 0.",
+            )
         kind = "Standard errors: sandwich"
         if errors.weighed is not None:
             kind += " of the stacked equations of the pool's fits"

@@ -21,6 +21,7 @@ from crossfade.optim.newton import factorise
 from crossfade.tradeoff.bound_rows import KEPT_DOUBLES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import is_separated
 from crossfade.tradeoff.pooling import LogarithmicLoss
 
 __all__ = [
@@ -137,6 +138,8 @@ class StackedFits:
             self.groups,
             block_rows=max(16, min(passes.block_rows, _BLOCK_DOUBLES // width)),
         )
+        if any(is_separated(one.objective, one.theta) for one in self.members):
+            found = np.full_like(found, np.nan)  # the larger the parameters, the better
         n_groups = None if self.groups is None else int(np.unique(self.groups).size)
         pooled = len(self.members) > 1 or self.weighing is not None
         return PosteriorCovariance(
