@@ -143,7 +143,7 @@ def test_differences_are_paired():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda c: c.crossings("auc"), "metric: expected 'log_loss'"),
+        (lambda c: c.crossings("auc"), "metric: expected 'error', 'log_loss' or 'brier'"),
         (lambda c: c.extrapolate(640), "m: expected a whole number above"),
         (lambda c: c.extrapolate(1000.5), "m: expected a whole number above"),
         (lambda c: c.difference("slow", "other"), "model: expected one of 'slow', 'fast'"),

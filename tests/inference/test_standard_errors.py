@@ -559,4 +559,15 @@ def test_classes_that_are_separated_have_no_standard_errors(tmp_path):
     _, low, high = model.predict_proba(X, interval=0.9)
     assert np.isnan(low).all()
     assert np.isnan(high).all()
-    assert np.isfinite(NaiveBayes(tradeoff=0).fit(X, y).summary().frame()["standard_error"]).all()
+    penalised = NaiveBayes(tradeoff=0).fit(X, y).summary()
+    assert np.isfinite(penalised.standard_errors).all()
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0])
+def test_rows_that_are_written_over_after_fit_change_nothing(tradeoff):
+    X, y = drawn(80)
+    weights = np.ones(80)
+    expected = gaussian(tradeoff).fit(X.copy(), y, weights.copy()).summary().standard_errors
+    model = gaussian(tradeoff).fit(X, y, weights)
+    X[:], weights[:] = 7.0, 3.0
+    assert_allclose(model.summary().standard_errors, expected, rtol=1e-12)

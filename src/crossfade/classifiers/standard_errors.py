@@ -111,8 +111,8 @@ class StandardErrors(ABC):
         >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
         >>> X = X[["mean texture", "mean smoothness"]]
         >>> model = NaiveBayes(tradeoff=0, l2=0, shared_variance=True).fit(X, y)
-        >>> model.summary().frame()["term", "estimate", "standard_error"].to_numpy()[:, 1].round(2)
-        array([ 19.  ,  -0.37, -108.61])
+        >>> model.summary().frame()["estimate"].to_numpy().round(2)
+        array([ 13.8 ,  -0.29, -78.2 ])
         """
         check_is_fitted(self)
         level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
@@ -324,7 +324,7 @@ class StandardErrors(ABC):
         errors, fitted = self._errors(), self._fitted
         log_posterior = self._log_posterior(matrix)
         gradients = fitted.score_gradients()
-        k = self.classes_.size
+        k, known = self.classes_.size, not np.isnan(errors.covariance).any()
         found = np.empty((len(matrix), 3, k))
         size = max(1, _BLOCK_DOUBLES // (k * len(errors.covariance)))
         for first in range(0, len(matrix), size):
@@ -334,9 +334,12 @@ class StandardErrors(ABC):
             found[rows, 0] = np.exp(own)
             with np.errstate(over="ignore", invalid="ignore"):
                 limits = posterior_interval(own, gradients(X), errors.covariance, interval)
-            found[rows, 1:] = self._finite(np.stack(limits, axis=1), X)
+            found[rows, 1:] = np.stack(limits, axis=1)
+            missing = np.isnan(X).any(axis=1)
+            if known:
+                self._finite(found[rows, 1:][~missing], X[~missing])
             if not self._knows_missing:
-                found[rows, 1:][np.isnan(X).any(axis=1)] = np.nan
+                found[rows, 1:][missing] = np.nan
         return found
 
     @property

@@ -84,7 +84,10 @@ def _complaint(u: Floats) -> str:
     mean, spread = float(z.mean()), max(float(z.std()), 1e-9)
     skew = float(((z - mean) ** 3).mean()) / spread**3 / np.sqrt(6.0 / n)
     peak = (float(((z - mean) ** 4).mean()) / spread**4 - 3.0) / np.sqrt(24.0 / n)
-    if abs(skew) > max(_CLEAR, 0.5 * abs(peak)):
+    left, right = (np.count_nonzero(side > 2.0) for side in (np.median(z) - z, z - np.median(z)))
+    if abs(skew) > max(_CLEAR, 0.5 * abs(peak)) or (
+        abs(skew) > _CLEAR and max(left, right) > 3 * min(left, right)
+    ):
         return f"heavy {'right' if skew > 0 else 'left'} tail"
     if abs(peak) > _CLEAR:
         return "heavy tails" if peak > 0 else "light tails, or several groups of values"

@@ -18,7 +18,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Density
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
-from crossfade.tradeoff.bound_rows import KEPT_DOUBLES
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import is_separated
@@ -37,6 +36,9 @@ __all__ = [
 #: squared parameters up to which they are computed unasked: a second or so.
 _MOST_PARAMETERS = 300
 _MOST_WORK = 4_000_000_000
+
+#: Cells that are copied for them: 16 MB.
+_MOST_CELLS = 2_097_152
 
 #: Doubles of a block's gradients: 4 MB.
 _BLOCK_DOUBLES = 524_288
@@ -220,7 +222,7 @@ def stacked_fits(
     groups: Integers | None = None,
     weighing: WeightEquations | None = None,
 ) -> StackedFits | None:
-    """Return what standard errors need: by reference, without the rows where those are many.
+    """Return what standard errors need: a copy of the rows, none where those are many.
 
     None where there are no standard errors: of words, of mixtures, of cells that were filled in.
     """
@@ -233,9 +235,12 @@ def stacked_fits(
         cells += weighing.loss.scores.size
     work = rows.n_samples * found.n_influences**2 * len(members)
     few = found.n_influences <= _MOST_PARAMETERS and work <= _MOST_WORK
-    if rows.at_hand is rows and cells <= KEPT_DOUBLES and few:
-        # Their statistics are formed anew when asked for: here they would only take memory.
-        return replace(found.over(rows, groups), weighing=weighing)
+    if rows.at_hand is rows and cells <= _MOST_CELLS and few:
+        # The user may write into what fit was given. Statistics are formed anew when asked for:
+        # here they would only take memory.
+        weights = None if rows.weights is None else rows.weights.copy()
+        own = replace(rows, X=rows.X.copy(), weights=weights)
+        return replace(found.over(own, groups), weighing=weighing)
     none = LabelledRows(np.zeros((0, rows.X.shape[1])), np.zeros(0, np.int64), None, rows.n_classes)
     return found.over(none)
 
