@@ -47,7 +47,6 @@ BEFORE_A_CHOICE = {
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
     "check_fit2d_predict1d",
-    "check_sample_weight_equivalence_on_sparse_data",
     "check_sample_weights_shape",
     "check_supervised_y_2d",
 }

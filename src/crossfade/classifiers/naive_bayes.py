@@ -221,6 +221,7 @@ default="auto"
         self.class_weight = class_weight
         self.interactions = interactions
 
+    _takes_sparse = True
     _search: Search
     interactions_: list[str]
     interaction_tests_: list[dict[str, Any]]
@@ -313,10 +314,10 @@ default="auto"
             standing_for=rows.n_samples,
         )
 
-    @property
-    def _takes_sparse(self) -> bool:
-        """Whether the density is one of counts or words, or chosen for the table."""
-        return _is_auto(self.density) or _is_of_words(self.density)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = _is_auto(self.density) or _is_of_words(self.density)
+        return tags
 
     def _word_choice(self, schema: Schema) -> ColumnChoice:
         """Return the one density of a sparse table's columns."""
