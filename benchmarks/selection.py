@@ -13,7 +13,6 @@ there; others are read from the folder that ``CROSSFADE_DATA`` names, ``../share
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -37,6 +36,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.store import Store
 from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.pools.members import MEMBERS, boosting, default_names, random_forest
 from crossfade.table import Schema
@@ -195,7 +195,7 @@ def run(
     seed: int = 0,
 ) -> None:
     """Score what the store lacks, one split of all cells after the other."""
-    found = _read(store)
+    found = Store(store)
     chosen = [(name, data_set(name)) for name in sets]
     for split in range(n_splits):
         for n in sizes:
@@ -204,21 +204,12 @@ def run(
                     continue
                 X, y = data
                 train, test = list(_splits(y, n, split + 1, seed))[split]
-                missing = [m for m in models if (name, n, split, m) not in found]
-                with store.open("a", encoding="utf-8") as file:
-                    for model in missing:
-                        with warnings.catch_warnings():
-                            warnings.simplefilter("ignore")
-                            values = scores(MODELS[model](), X, y, train, test)
-                        file.write(json.dumps([name, n, split, model, values]) + "\n")
+                for model in [m for m in models if (name, n, split, m) not in found]:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        values = scores(MODELS[model](), X, y, train, test)
+                    found.add((name, n, split, model), values)
                 print(name, n, split, file=sys.stderr, flush=True)
-
-
-def _read(store: Path) -> dict[tuple[str, int, int, str], list[float]]:
-    if not store.exists():
-        return {}
-    lines = store.read_text(encoding="utf-8").splitlines()
-    return {(s, n, i, m): values for s, n, i, m, values in map(json.loads, lines)}
 
 
 def report(store: Path) -> str:
@@ -226,7 +217,7 @@ def report(store: Path) -> str:
     splits: dict[tuple[str, int], dict[int, dict[str, list[float]]]] = defaultdict(
         lambda: defaultdict(dict)
     )
-    for (name, n, split, model), values in _read(store).items():
+    for (name, n, split, model), values in Store(store).items():
         splits[name, n][split][model] = values
     if not splits:
         return f"nothing is in {store} yet"
