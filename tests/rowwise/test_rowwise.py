@@ -257,8 +257,22 @@ def test_sparse_rows_add_up_by_class(sparse_rows: tuple, weighted: bool):
     weights = np.linspace(1.0, 2.0, 60) if weighted else np.zeros(0)
     weighed = dense * (weights[:, None] if weighted else 1.0)
     expected = np.stack([1.0 + weighed[codes == k].sum(axis=0) for k in (1, 2, 3)])
-    for found in of_both(entries.add_by_class, *parts, codes, weights, 1, np.ones((3, 37))):
-        assert_allclose(found, expected, rtol=1e-13)
+    for found in of_both(entries.add_by_class, *parts, codes, weights, 1, np.ones((37, 3))):
+        assert_allclose(found.T, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 5, 20])
+@pytest.mark.parametrize("sized", [False, True])
+def test_logarithms_of_sums_by_class(n_classes: int, sized: bool):
+    v = np.random.default_rng(3).normal(scale=300.0, size=(50, n_classes))
+    v[3], v[:, -1] = -np.inf, np.where(np.arange(50) == 7, 800.0, -np.inf)
+    sizes = np.linspace(1.0, 3.0, 50) if sized else np.zeros(0)
+    expected = scipy.special.logsumexp(v, axis=0, b=sizes[:, None] if sized else 1.0)
+    for found in of_both(rowwise.log_sums, v, sizes, np.empty(n_classes)):
+        assert_allclose(found, expected, rtol=1e-14)
+    v[0, 0] = np.nan
+    for found in of_both(rowwise.log_sums, v, sizes, np.empty(n_classes)):
+        assert np.isnan(found[0]) and not np.isnan(found[1:]).any()
 
 
 @pytest.mark.parametrize("n_columns", [1, 6, 8, 20])

@@ -235,8 +235,8 @@ class TradeoffClassifier(FittedViews, ABC):
         densities = [generative._density(self.schema_, choices)]
         if isinstance(self.tradeoff, str) and not densities[0].reads_words:
             densities = generative._densities(self.schema_, choices)
-        learnt = () if self.schema_.sparse else ("categorical", "identifier", "text")
-        columns = [j for j, kind in enumerate(self.schema_.kinds) if kind in learnt]
+        learnt, kinds = ("categorical", "identifier", "text"), self.schema_.kinds
+        columns = [] if self.schema_.sparse else [j for j, k in enumerate(kinds) if k in learnt]
         return JointRows.of(rows, densities, options, columns, groups)
 
     def specify(self, columns: Columns, schema: Schema, classes: NDArray[Any]) -> Specification:

@@ -365,22 +365,28 @@ class Product(Density):
                 found[:, factors] = own
         return found
 
-    def scores(self, X: Floats, eta: Floats) -> Floats:
-        values = np.zeros((X.shape[0], eta.shape[0]))
-        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
-            values += part.scores(self._columns_of(X, columns), eta[:, s])
+    def _added(self, function: Callable[[Density, Integers, slice, slice], Floats]) -> Floats:
+        """Add up the fresh arrays that `function(part, columns, statistics, factors)` returns."""
+        places = zip(self.parts, self._statistics, self._factors, strict=True)
+        found = (function(part, columns, s, f) for (part, columns), s, f in places)
+        values = next(found)
+        for one in found:
+            values += one
         return values
+
+    def scores(self, X: Floats, eta: Floats) -> Floats:
+        return self._added(lambda part, c, s, f: part.scores(self._columns_of(X, c), eta[:, s]))
 
     def relative_log_density(
         self, X: Floats, eta: Floats, partition: Floats | None = None
     ) -> Floats:
-        values = np.zeros((X.shape[0], eta.shape[0]))
-        first = 0
-        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
-            own = None if partition is None else partition[:, first : first + part.n_factors]
-            values += part.relative_log_density(self._columns_of(X, columns), eta[:, s], own)
-            first += part.n_factors
-        return values
+        return self._added(
+            lambda part, columns, s, f: part.relative_log_density(
+                self._columns_of(X, columns),
+                eta[:, s],
+                None if partition is None else partition[:, f],
+            )
+        )
 
     def amounts(self, X: Floats) -> Floats:
         return np.hstack([p.amounts(self._columns_of(X, c)) for p, c in self.parts])

@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln
 
 from crossfade._typing import Floats, Integers
-from crossfade.blocks import for_each_block
+from crossfade.blocks import for_each_block, n_threads
 from crossfade.densities.base import Bound, Density
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.errors import NotADensityError
-from crossfade.rowwise import add_by_class, add_entry_sums, entry_scores, many_entries
+from crossfade.rowwise import (
+    add_by_class,
+    add_entry_sums,
+    entry_scores,
+    log_sums,
+    many_entries,
+)
 
 __all__ = ["BinaryWords", "Multinomial", "Words"]
 
@@ -25,9 +31,6 @@ _EDGE = 1e-15
 
 #: Entries up to which words of the same rows are made one: a copy of 60 MB.
 _MOST_COMPACTED = 5_000_000
-
-#: Parts into which classes are cut where their sums are taken.
-_CLASS_PARTS = 4
 
 #: Least ratio, squared, by which a weight's penalty is divided, relative to the mean.
 _LEAST_RATIO = 1e-2
@@ -147,17 +150,21 @@ class Words(Density):
 
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
-        sums = np.zeros((n_classes, counts.shape[1]))
+        sums = np.zeros((counts.shape[1], n_classes))
         rows = counts.data, counts.indices, counts.indptr, codes
         given = np.zeros(0) if weights is None else weights
 
         def of_classes(some: slice) -> None:
-            add_by_class(*rows, given, some.start, sums[some])
+            whole = some == slice(0, n_classes)
+            own = sums if whole else np.zeros((len(sums), some.stop - some.start))
+            add_by_class(*rows, given, some.start, own)
+            if not whole:
+                sums[:, some] = own
 
-        # A few classes at a time: each entry is read once, and threads write apart.
-        for_each_block(of_classes, n_classes, block_rows=-(-n_classes // _CLASS_PARTS))
+        # Some classes on each thread: each entry is read once, and a class's sum is taken in order.
+        for_each_block(of_classes, n_classes, block_rows=-(-n_classes // n_threads()))
         mass = np.bincount(codes, weights, n_classes).astype(np.float64)
-        return self._factor_counts(mass, sums), sums
+        return self._factor_counts(mass, sums.T), sums.T
 
     def bind(self, summary: Any) -> Bound:
         counts, sums = summary
@@ -397,15 +404,11 @@ class Multinomial(Words):
         if self.complement:
             return np.full((*eta.shape[:-1], 1), np.inf)
         used = eta if self.used is None else eta[..., self.used]
-        if not used.shape[-1]:
-            return np.zeros((*eta.shape[:-1], 1))
-        top = used.max(axis=-1, keepdims=True)
-        with np.errstate(invalid="ignore", over="ignore"):
-            terms = used - top
-            np.exp(terms, out=terms)
-            terms *= self._sizes
-            found = top + np.log(terms.sum(axis=-1, keepdims=True))
-        return np.where(np.isnan(found), np.inf, found)
+        found = np.zeros(eta.shape[:-1])
+        if used.shape[-1]:
+            sizes = self._sizes if isinstance(self._sizes, np.ndarray) else np.zeros(0)
+            log_sums(used.reshape(-1, used.shape[-1]).T, sizes, found.reshape(-1))
+        return np.where(np.isnan(found), np.inf, found)[..., None]
 
     def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
         partition = self.log_partition(eta)

@@ -18,7 +18,7 @@ from crossfade.rowwise.losses import (
     logistic_pass,
     poisson_pass,
 )
-from crossfade.rowwise.posteriors import softmax, two_classes
+from crossfade.rowwise.posteriors import log_sums, softmax, two_classes
 from crossfade.rowwise.rows import (
     add_products,
     add_rows,
@@ -35,6 +35,7 @@ __all__ = [
     "add_rows",
     "entry_scores",
     "group_rows",
+    "log_sums",
     "logistic_information",
     "logistic_loss",
     "logistic_pass",

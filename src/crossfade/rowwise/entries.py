@@ -43,8 +43,8 @@ def add_by_class_numpy(
     sizes = np.diff(indptr)
     place = np.repeat(codes - first, sizes)
     values = data * np.repeat(weights, sizes) if weights.size else data
-    own = np.flatnonzero((place >= 0) & (place < out.shape[0]))
-    place = place[own] * out.shape[1] + indices[own]
+    own = np.flatnonzero((place >= 0) & (place < out.shape[1]))
+    place = indices[own].astype(np.int64) * out.shape[1] + place[own]
     out += np.bincount(place, values[own], minlength=out.size).reshape(out.shape)
 
 
@@ -63,17 +63,20 @@ def add_by_class(
     first: int,
     out: Floats,
 ) -> None:
-    """Add each row of a CSR matrix, times its weight, to its class's row of `out`.
+    """Add each row of a CSR matrix, times its weight, to its class's column of `out`.
 
-    Shapes: codes (n_rows,); weights (n_rows,) or none; out (some classes from `first` on,
-    n_columns).
+    Shapes: codes (n_rows,); weights (n_rows,) or none; out (n_columns, some classes from `first`
+    on).
     """
+    n_classes = out.shape[1]
+    flat, last = out.reshape(-1), indices.size - 1
     for i in range(codes.size):
         k = codes[i] - first
-        if 0 <= k < out.shape[0]:
+        if 0 <= k < n_classes:
             weight = weights[i] if weights.size else 1.0
             for e in range(indptr[i], indptr[i + 1]):
-                out[k, indices[e]] += weight * data[e]
+                prefetch(flat, np.int64(indices[min(e + _AHEAD, last)]) * n_classes + k)
+                out[indices[e], k] += weight * data[e]
 
 
 def entry_scores_numpy(

@@ -11,10 +11,14 @@ from crossfade._compiled import FUSED, kernel
 from crossfade._typing import Floats
 from crossfade.rowwise.functions import exp, log1p
 
-__all__ = ["softmax", "two_classes"]
+__all__ = ["log_sums", "softmax", "two_classes"]
 
 #: Rows below which NumPy is used: loading the compiler takes longer than they do.
 FEW_ROWS = 512
+
+
+#: Exponentials below which NumPy is used, of which the columns are few.
+FEW_CELLS = 1 << 18
 
 
 def many_rows(*arrays: NDArray[Any]) -> bool:
@@ -83,3 +87,38 @@ def softmax(scores: Floats, log_sum: Floats, reference: bool) -> None:
         for k in range(n_classes):
             scores[i, k] *= inverse
         log_sum[i] += np.log(total)
+
+
+def log_sums_numpy(values: Floats, sizes: Floats, out: Floats) -> None:
+    """Specification of :func:`log_sums`."""
+    top = values.max(axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = np.exp(values - top)
+        terms *= sizes[:, None] if sizes.size else 1.0
+        out[:] = top + np.log(terms.sum(axis=0))
+
+
+@kernel(
+    "M V V!",
+    twin=log_sums_numpy,
+    when=lambda values, *_: values.size >= FEW_CELLS,
+    fastmath=FUSED,
+)
+def log_sums(values: Floats, sizes: Floats, out: Floats) -> None:
+    """Write log Σ_j sizes_j exp v_jk to `out`; no entry in `sizes` stands for all one.
+
+    Shapes: values (n_rows, n_classes); sizes (n_rows,) or none; out (n_classes,).
+    """
+    n_rows, n_classes = values.shape
+    top, total = np.empty(n_classes), np.zeros(n_classes)
+    for k in range(n_classes):
+        top[k] = values[0, k]
+    for j in range(n_rows):
+        for k in range(n_classes):
+            top[k] = values[j, k] if values[j, k] > top[k] else top[k]
+    for j in range(n_rows):
+        size = sizes[j] if sizes.size else 1.0
+        for k in range(n_classes):
+            total[k] += size * exp(values[j, k] - top[k])
+    for k in range(n_classes):
+        out[k] = top[k] + np.log(total[k])
