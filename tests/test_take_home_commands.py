@@ -785,6 +785,13 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys):
     assert why["log_odds"] == pytest.approx(odds, abs=1e-9)
     assert set(why["members"]) <= {"nb", "forest"}
     capsys.readouterr()
+    assert run("explain", path, "--json", tmp_path / "weights.json") == 0
+    summary = saved.estimator.summary()
+    assert capsys.readouterr().out == f"{summary}\n"
+    content = json.loads((tmp_path / "weights.json").read_text())
+    assert content == {"coefficients": summary.frame().fill_nan(None).to_dicts()}
+    assert run("predict", path, table, "--interval", 0.9, "-o", out) == 2
+    assert "interval: expected a pool with its rows of fit" in capsys.readouterr().err
     assert run("fit", table, "-t", "default", "-m", "pool", "--tradeoff", 1, "-o", path) == 2
     assert "--tradeoff: expected none with --model pool" in capsys.readouterr().err
 

@@ -119,9 +119,11 @@ def _print_summary(estimator: Any, json: Path | None) -> None:
     found = estimator.summary()
     say(str(found))
     if json is not None:
-        write_json(json, {
-            "coefficients": found.frame().to_dicts(), "tests": found.tests_frame().to_dicts()
-        })  # fmt: skip
+        frames = {"coefficients": found.frame()}
+        if hasattr(found, "tests_frame"):  # weights of a pool are of no columns
+            frames["tests"] = found.tests_frame()
+        # JSON knows no NaN, which an error that does not exist is.
+        write_json(json, {name: frame.fill_nan(None).to_dicts() for name, frame in frames.items()})
 
 
 def _limits(estimator: Any, table: Any) -> Any:

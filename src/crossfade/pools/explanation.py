@@ -55,7 +55,8 @@ def explain_pool(pool: PooledClassifier, X: Any) -> Explanation:
     names, weights = pool.member_names_, pool._weighing.weights
     for name, model, w, own in zip(names, pool.estimators_, weights, scores, strict=True):
         members[name] = w * (own - log_prior)
-        found = _additive(model, X, pool.classes_)
+        # Weights by class: what is common to the classes is no longer, and it is no sum.
+        found = _additive(model, X, pool.classes_) if np.ndim(w) == 0 else None
         if found is None:
             columns = w * _shapley(pool, X, _scores_of(pool, model))
         else:

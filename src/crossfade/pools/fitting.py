@@ -96,10 +96,11 @@ def out_of_fold(
             return _in_words(error)
 
 
-def whole_fit(name: str, estimator: Any, data: PoolRows) -> Any:
-    """Return a member fitted to all rows, or in words why there is none."""
+def whole_fit(name: str, estimator: Any, data: PoolRows, index: Integers | None = None) -> Any:
+    """Return a member fitted to these rows (all if None), or in words why there is none."""
+    weights, groups = data.rows.weights, data.groups
     try:
-        return fit_member(name, estimator, data.X, data.labels, data.rows.weights, data.groups)
+        return fit_member(name, estimator, data.X, data.labels, weights, groups, index)
     except Warning:  # an error by the user's own wish
         raise
     except Exception as error:  # whatever a member makes of all rows

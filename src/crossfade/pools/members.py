@@ -99,7 +99,8 @@ def checked_pairs(given: Any, random_state: int) -> list[tuple[str, Any]]:
 
 #: Names that set_params would take for the pool's own.
 _RESERVED: Final = frozenset(
-    {"estimators", "pooling", "selection", "cv", "pseudo_count", "n_jobs", "random_state"}
+    {"estimators", "pooling", "weights", "selection", "cv", "pseudo_count", "n_jobs"}
+    | {"random_state"}
 )
 
 

@@ -4,69 +4,51 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable, Sequence
-from html import escape
-from typing import Any, Final, Self
+from collections.abc import Sequence
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade._checks import check_choice, check_number
+from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
-from crossfade._typing import Floats, Integers
+from crossfade._typing import Floats
 from crossfade.classifiers.explanation import Explanation
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.views import FittedViews
 from crossfade.errors import DataError, LeftOutWarning
 from crossfade.inference import HeldOut
+from crossfade.inference.summary import Summary
 from crossfade.pools.explanation import explain_pool, shuffled_cells
-from crossfade.pools.fitting import (
-    PoolRows,
-    fold_of,
-    on_own_folds,
-    out_of_fold,
-    splits_of,
-    whole_fit,
-)
+from crossfade.pools.fitting import PoolRows, splits_of
+from crossfade.pools.jackknife import kept_rows
 from crossfade.pools.members import (
     checked_pairs,
-    chooses_on_folds,
     default_names,
     fit_argument,
     is_fitted_already,
     probabilities,
     with_probabilities,
 )
-from crossfade.pools.weights import (
-    POOLINGS,
-    Evidence,
-    Weighing,
-    cross_fitted,
-    drawn_in,
-    pooled,
-    weigh,
-)
+from crossfade.pools.parameters import PoolParameters
+from crossfade.pools.shown import pool_table, weights_summary
+from crossfade.pools.training import MemberFits, Weighed
+from crossfade.pools.weights import drawn_in, pooled
+from crossfade.pools.worth import worth
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
 from crossfade.table.columns import refuse_parts
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
-from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 
 __all__ = ["PooledClassifier"]
 
-#: Folds over which weights are cross-fitted where the members need none.
-_FOLDS: Final = 5
 
-_SELECTIONS: Final = ("log_loss", "brier")
-
-
-class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
+class PooledClassifier(InUse, ClassifierMixin, PoolParameters):
     """One posterior from several classifiers, weighted by their out-of-fold probabilities.
 
     With π the class shares and P_g the members' posteriors, a logarithmic pool (Genest & Zidek
@@ -85,6 +67,9 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         as it is. ("name", "drop") is left out.
     pooling : {"logarithmic", "linear", "best"}, default="logarithmic"
         "best" takes the one of less cross-fitted loss.
+    weights : {"shared", "by_class"}, default="shared"
+        Whether a member of a logarithmic pool has one weight, or one for each class, w_gy: it may
+        be surer of some classes than of others. "by_class" needs many rows of each class.
     selection : {"log_loss", "brier"}, default="log_loss"
         The loss that the weights minimise.
     cv : int, "prefit", splitter or iterable of (train, test), default=5
@@ -109,7 +94,9 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         Estimated shares and their intervals, after ``adapt``.
     weights_ : dict of str to float
         By member's name. Of a logarithmic pool they need not sum to one: more than one is surer
-        than the members, less is less sure.
+        than the members, less is less sure. By class: the mean over classes.
+    weights_by_class_ : dict of str to ndarray of shape (n_classes,), or None
+        Where weights are by class.
     pooling_ : str
         The pooling that was used.
     member_losses_ : dict of str to dict
@@ -149,6 +136,10 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
     ----------
     Genest, C. and Zidek, J. V. (1986). Combining probability distributions. Statistical Science 1.
 
+    Kull, M., Silva Filho, T. M. and Flach, P. (2017). Beyond sigmoids: how to obtain
+    well-calibrated probabilities from binary classifiers with beta calibration. Electronic Journal
+    of Statistics 11: weights by class.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -167,6 +158,7 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         estimators: str | Sequence[Any] = "default",
         *,
         pooling: str = "logarithmic",
+        weights: str = "shared",
         selection: str = "log_loss",
         cv: Any = 5,
         pseudo_count: float = 1.0,
@@ -175,6 +167,7 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
     ) -> None:
         self.estimators = estimators
         self.pooling = pooling
+        self.weights = weights
         self.selection = selection
         self.cv = cv
         self.pseudo_count = pseudo_count
@@ -182,57 +175,6 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     _takes_sparse = True
-
-    # -- parameters ------------------------------------------------------------------------------
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, with `deep` those of members given in pairs as name__parameter."""
-        found: dict[str, Any] = super().get_params(deep=False)
-        if deep:
-            for name, one in self._given_pairs():
-                found[name] = one
-                if hasattr(one, "get_params"):
-                    own = one.get_params(deep=True)
-                    found |= {f"{name}__{key}": value for key, value in own.items()}
-        return found
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, members by their names, and members' own by name__parameter."""
-        if "estimators" in params:
-            self.estimators = params.pop("estimators")
-        new = {name: params.pop(name) for name, _ in self._given_pairs() if name in params}
-        if new:
-            # The list that was given stays the user's.
-            self.estimators = [
-                (one[0], new[one[0]]) if _is_pair(one) and one[0] in new else one
-                for one in self.estimators
-            ]
-        super().set_params(**params)
-        return self
-
-    def _given_pairs(self) -> list[tuple[str, Any]]:
-        if isinstance(self.estimators, str) or not isinstance(self.estimators, Iterable):
-            return []
-        return [(one[0], one[1]) for one in self.estimators if _is_pair(one)]
-
-    def _check_parameters(self) -> tuple[str, ...]:
-        """Refuse arguments that no data could make sense of; return the poolings to try."""
-        if self.pooling != "best" and self.pooling not in POOLINGS:
-            raise DataError(
-                f"pooling: expected 'best', {', '.join(map(repr, POOLINGS))}, got "
-                f"{self.pooling!r}; 'best' takes the better by cross-fitted loss"
-            )
-        remedy = "name a loss that weights can minimise"
-        check_choice("selection", self.selection, _SELECTIONS, remedy)
-        check_number("pseudo_count", self.pseudo_count, above=0.0, remedy="1 is the default")
-        if isinstance(self.cv, (int, float)):
-            check_number("cv", self.cv, 2, "5 folds are the default", whole=True)
-        elif isinstance(self.cv, str) and self.cv != "prefit":
-            raise DataError(
-                f"cv: expected a number of folds, 'prefit' or a splitter, got {self.cv!r}; 5 is "
-                "the default"
-            )
-        return tuple(POOLINGS) if self.pooling == "best" else (self.pooling,)
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -271,30 +213,15 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         LeftOutWarning
             If a member cannot be fitted.
         """
-        poolings = self._check_parameters()
+        settings = self._settings()
         data = self._read(X, y, sample_weight, groups)
-        pairs = self._members(data)
-        self.left_out_: dict[str, str] = {}
-        evidence = self._evidence(data, pairs)
-        while True:
-            pairs = [pair for pair in pairs if pair[0] not in self.left_out_]
-            if not pairs:
-                raise DataError(
-                    "estimators: expected at least one member that can be fitted, got none: "
-                    + "; ".join(f"{name}: {why}" for name, why in self.left_out_.items())
-                )
-            some = evidence([name for name, _ in pairs])
-            found = weigh(some.sample(), poolings)
-            kept = [pair for pair, w in zip(pairs, found.weights, strict=True) if w > 0.0]
-            fitted = self._refitted(data, kept)
-            if all(model is not None for model in fitted):
-                break
-        self.estimators_, self.member_names_ = fitted, [name for name, _ in kept]
-        del self._whole
-        self._weighing = Weighing(found.pooling, found.weights[found.weights > 0.0])
-        self.pooling_ = found.pooling
-        names = [name for name, _ in pairs]
-        self._describe(some.sample(), names, found, poolings)
+        fits = MemberFits(self._members(data), data, self.classes_, settings)
+        found = fits.weighed()
+        self.left_out_ = fits.failed
+        self.estimators_, self.member_names_ = found.models, found.kept
+        self._n_rows = data.n_rows(None)
+        self._weighing, self.pooling_ = found.of_kept, found.weighing.pooling
+        self._describe(fits, found)
         for name, why in self.left_out_.items():
             message = f"estimators: {name!r} was left out of the pool: {why}"
             warnings.warn(LeftOutWarning(message), stacklevel=3)
@@ -343,110 +270,29 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
             found.append((name, with_probabilities(name, one, frozen)))
         return found
 
-    def _splits(self, data: PoolRows) -> list[tuple[Integers | None, Integers, Integers]]:
-        """Return training rows (None where nothing is fitted), held-out rows and their folds."""
-        if isinstance(self.cv, str):
-            # Fitted members have seen none of these rows, so that all can be scored.
-            every = np.arange(data.rows.n_samples)
-            return [(None, every, np.maximum(folds(data.rows, _FOLDS, data.groups), 0))]
-        parts = data.splits
-        if parts is None:
-            fold = folds(data.rows, int(self.cv), data.groups)
-            numbers = np.unique(fold[fold >= 0])
-            parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
-        return [(train, held, np.full(held.size, k)) for k, (train, held) in enumerate(parts)]
-
-    def _evidence(self, data: PoolRows, pairs: Sequence[tuple[str, Any]]) -> Any:
-        """Fit every member to every fold; return what makes the evidence of some of them."""
-        splits = self._splits(data)
-        fold = fold_of(splits, data.rows.n_samples)
-        own = [pair for pair in pairs if fold is not None and chooses_on_folds(pair[1])]
-        once = self._parallel(on_own_folds, [(*pair, data, fold) for pair in own])
-        # Own members that choose a tradeoff: one fit to all rows, which scores these very folds.
-        self._whole = {name: found for (name, _), found in zip(own, once, strict=True) if found}
-        rest = [pair for pair in pairs if pair[0] not in self._whole]
-        tasks = [
-            (*pair, data, self.classes_, train, held) for pair in rest for train, held, _ in splits
-        ]
-        each = iter(self._parallel(out_of_fold, tasks))
-        parts: dict[str, list[Floats]] = {name: [] for name, _ in pairs}
-        for name, _ in pairs:
-            for train, held, _ in splits:
-                if name in self._whole:
-                    _, posterior = self._whole[name]
-                    posterior = posterior if isinstance(posterior, str) else posterior[held]
-                else:
-                    posterior = next(each)
-                if isinstance(posterior, str):
-                    self.left_out_.setdefault(name, posterior)
-                    continue
-                n_rows, shares = data.n_rows(train), self._row_shares
-                parts[name].append(drawn_in(posterior, n_rows, shares, self.pseudo_count))
-        empty = np.zeros(0, dtype=np.int64)
-        held = np.concatenate([empty, *(held for _, held, _ in splits)])
-        weights = data.rows.weights
-        none = np.zeros((0, self.classes_.size))
-
-        def of(names: Sequence[str]) -> Evidence:
-            return Evidence(
-                np.stack([np.concatenate([none, *parts[name]]) for name in names]),
-                data.rows.codes[held],
-                np.concatenate([empty, *(fold for _, _, fold in splits)]),
-                np.ones(held.size) if weights is None else weights[held],
-                np.log(self._row_shares),
-                self.selection,
-                held,
-            )
-
-        return of
-
-    def _parallel(self, function: Any, tasks: Sequence[tuple[Any, ...]]) -> list[Any]:
-        found: list[Any] = Parallel(n_jobs=self.n_jobs)(delayed(function)(*task) for task in tasks)
-        return found
-
-    def _refitted(self, data: PoolRows, pairs: Sequence[tuple[str, Any]]) -> list[Any]:
-        """Return members fitted to all rows, None (and a reason) where one cannot be."""
-        known = {name: model for name, (model, _) in self._whole.items()}
-        if isinstance(self.cv, str):
-            known = dict(pairs)
-        new = [(*pair, data) for pair in pairs if pair[0] not in known]
-        fits = self._parallel(whole_fit, new)
-        known |= {name: model for (name, *_), model in zip(new, fits, strict=True)}
-        found = [known[name] for name, _ in pairs]
-        self._n_rows = data.n_rows(None)
-        for (name, _), model in zip(pairs, found, strict=True):
-            if isinstance(model, str):
-                self.left_out_[name] = model
-        return [None if isinstance(model, str) else model for model in found]
-
-    def _describe(
-        self, evidence: Evidence, names: list[str], found: Weighing, poolings: Sequence[str]
-    ) -> None:
-        self.weights_ = dict(zip(names, found.weights.tolist(), strict=True))
+    def _describe(self, fits: MemberFits, found: Weighed) -> None:
+        names, weighing = found.names, found.weighing
+        self.weights_ = dict(zip(names, weighing.sizes.tolist(), strict=True))
         self.weights_ |= dict.fromkeys(self.left_out_, 0.0)
-        self.member_losses_: dict[str, dict[str, float]] = {}
-        self.pool_losses_: dict[str, float] = {}
-        self.gains_: dict[str, float] = {}
-        self._held_out: HeldOut | None = None
+        self.weights_by_class_ = None
+        if weighing.weights.ndim == 2:
+            self.weights_by_class_ = dict(zip(names, weighing.weights, strict=True))
+        told = worth(fits, found)
+        self.member_losses_, self.pool_losses_ = told.members, told.pool
+        self.gains_, self._held_out = told.gains, told.held_out
+        self._weights_errors = told.covariance
+        self._jackknife = kept_rows(fits, names)
         self.__dict__.pop("class_shares_", None)  # of rows that an earlier fit was adapted to
-        if not evidence.codes.size:
-            return
-        self.member_losses_ = {
-            name: evidence.losses(scores)
-            for name, scores in zip(names, evidence.scores, strict=True)
-        }
-        joint = cross_fitted(evidence, poolings)
-        self.pool_losses_ = evidence.losses(joint)
-        once = evidence.first_of_rows()
-        self._held_out = HeldOut.of(joint[once], evidence.codes[once], evidence.weights[once])
-        if len(names) == 1:
-            return
-        used, criterion = [found.pooling], self.selection
-        with_all = evidence.losses(cross_fitted(evidence, used))[criterion]
-        for g, name in enumerate(names):
-            others = evidence.members([k for k in range(len(names)) if k != g])
-            loss = others.losses(cross_fitted(others, used))[criterion]
-            self.gains_[name] = loss - with_all
+
+    def __getstate__(self) -> Any:
+        # Files and copies for other processes are without the rows.
+        state = super().__getstate__()
+        return state | {"_jackknife": None} if "_jackknife" in state else state
+
+    def __copy__(self) -> Self:
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        return found
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -525,9 +371,82 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         """
         return explain_pool(self, X)
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the pool's posterior, shape (n_samples, n_classes)."""
-        return log_normalise(self._scores(X))[1]
+    @overload
+    def predict_proba(self, X: Any, *, interval: None = None) -> Floats: ...
+
+    @overload
+    def predict_proba(self, X: Any, *, interval: float) -> tuple[Floats, Floats, Floats]: ...
+
+    def predict_proba(
+        self, X: Any, *, interval: float | None = None
+    ) -> Floats | tuple[Floats, Floats, Floats]:
+        """Return the pool's posterior.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        interval : float, optional
+            Coverage of an interval for each probability, such as .95: how much it could have
+            differed by chance in the rows of fit. By the jackknife over ten groups of rows (those
+            of fit's `groups` together), on the logit scale (Shao and Wu 1989): without each group,
+            members are fitted and weighed anew when the first interval is asked for, ten fits of
+            each. The interval is for what the pool tends to, not for what members get wrong
+            however many rows they have. Chance inside a member, as of a forest's trees, widens it.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``. With `interval` three of them: probabilities,
+            lower and upper limits.
+
+        Raises
+        ------
+        DataError
+            If intervals are asked for and the rows of fit were too many to be kept (2 million
+            cells), or the pool came from a file.
+        """
+        if interval is None:
+            return log_normalise(self._scores(X))[1]
+        check_number("interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
+        check_is_fitted(self)
+        if self._jackknife is None:
+            raise DataError(
+                "interval: expected a pool with its rows of fit, at most 2 million cells, got one "
+                "without them; fit it in this process, to a sample of the rows if they are many"
+            )
+        return self._jackknife.limits(self, X, interval)
+
+    def summary(self, *, level: float = 0.95) -> Summary:
+        """Return the members' weights with standard errors, intervals and tests.
+
+        The errors are those of the sandwich H⁻¹ J H⁻¹ (Huber 1967, White 1982) of the equations
+        that the weights solve, with the `groups` of fit cluster-robust. They take the members'
+        held-out probabilities as they are: what other rows would have made of the members is left
+        out. (It is in the intervals of :meth:`predict_proba`.) So is what the ridge on the weights
+        does: an interval is for the weights that the penalised equations tend to.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of the intervals.
+
+        Returns
+        -------
+        Summary
+            Prints as text; ``.frame()`` gives a data frame.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_wine
+        >>> from crossfade import PooledClassifier
+        >>> X, y = load_wine(return_X_y=True)
+        >>> pool = PooledClassifier(["nb", "forest"]).fit(X, y)
+        >>> pool.summary().frame()["term"].to_list()
+        ['nb', 'forest']
+        """
+        check_is_fitted(self)
+        level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
+        return weights_summary(self, level)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, shape (n_samples, n_classes)."""
@@ -553,31 +472,9 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
 
     def _repr_html_(self) -> str:
         """Return the members' weights, losses and gains as a table, once fitted."""
-        diagram = super()._repr_mimebundle_().get("text/html", "")
-        if not hasattr(self, "weights_"):
-            return str(diagram)
-        head = ("", "weight", *_SELECTIONS, "error", "loss without it")
-        rows = [[name, f"{w:.3f}", *self._cells(name)] for name, w in self.weights_.items()]
-        pool = [f"{self.pool_losses_.get(key, np.nan):.4f}" for key in (*_SELECTIONS, "error")]
-        rows.append([f"{self.pooling_} pool", "", *pool, ""])
-        shown = "".join(
-            f"<tr><th style='text-align:left'>{escape(row[0])}</th>"
-            + "".join(f"<td style='text-align:right'>{escape(cell)}</td>" for cell in row[1:])
-            + "</tr>"
-            for row in rows
-        )
-        titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-        return (
-            f"<div><table><thead><tr>{titles}</tr></thead><tbody>{shown}</tbody></table>"
-            f"{diagram}</div>"
-        )
-
-    def _cells(self, name: str) -> list[str]:
-        if name in self.left_out_:
-            return [f"left out: {self.left_out_[name]}", "", "", ""]
-        losses = self.member_losses_.get(name, {})
-        found = [f"{losses.get(key, np.nan):.4f}" for key in (*_SELECTIONS, "error")]
-        return [*found, f"{self.gains_[name]:+.4f}" if name in self.gains_ else ""]
+        diagram = str(super()._repr_mimebundle_().get("text/html", ""))
+        table = pool_table(self) if hasattr(self, "weights_") else ""
+        return f"<div>{table}{diagram}</div>" if table else diagram
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -589,7 +486,3 @@ class PooledClassifier(InUse, ClassifierMixin, BaseEstimator):
         tags.input_tags.string = True
         tags.input_tags.sparse = self._takes_sparse
         return tags
-
-
-def _is_pair(one: Any) -> bool:
-    return isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)

@@ -5,34 +5,53 @@ Two pools of P_g(y | x), both with weights w ≥ 0:
     logarithmic  P(y | x) ∝ π_y ∏_g (P_g(y | x) / π_y)^{w_g}
     linear       P(y | x) = Σ_g w_g P_g(y | x),  Σ_g w_g = 1
 
+A logarithmic pool can have a weight w_gy for each member and class: for one member and two classes
+that is beta calibration (Kull, Silva Filho & Flach 2017). The loss stays convex, and with weights
+that are equal over classes it is the same, ridge and all.
+
 The weights minimise the loss of the out-of-fold probabilities, with the ridge and the pseudo-rows
-of :mod:`crossfade.tradeoff.pooling`. What is said of the pool itself is cross-fitted: the weights
-that a row is scored with come from the other folds.
+of :mod:`crossfade.tradeoff.pooling`. Rows at the minimum give standard errors of the weights, for
+members taken as they are: the sandwich of the minimum's equations. What is said of the pool itself
+is cross-fitted: the weights that a row is scored with come from the other folds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
+from crossfade.inference.sandwich import covariance_of_total
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import LOSSES, row_losses
 from crossfade.tradeoff.pooling import (
+    LogarithmicLoss,
+    PoolLoss,
     Ridge,
     least_loss,
-    pool_weights,
     shares_of,
     spread_labels,
 )
 
-__all__ = ["POOLINGS", "Evidence", "Weighing", "cross_fitted", "drawn_in", "pooled", "weigh"]
+__all__ = [
+    "POOLINGS",
+    "Evidence",
+    "Weighing",
+    "cross_fitted",
+    "drawn_in",
+    "pooled",
+    "weigh",
+    "weights_covariance",
+]
 
 #: Most rows from which weights are found; a few numbers are certain long before.
 _MOST_ROWS: Final = 20_000
+
+#: Scores of members, rows and classes for each weight by class: 160 MB.
+_MOST_SCORES: Final = 20_000_000
 
 #: Mean square of a row's centred scores, in nats, that the ridge takes for ordinary.
 _ORDINARY: Final = 1.0
@@ -55,6 +74,7 @@ class Evidence:
 
     Shapes: scores (n_members, n_rows, n_classes), log-probabilities; log_prior (n_classes,); codes,
     fold, weights (n_rows,). `position` (n_rows,): Which of the table, where folds may share rows.
+    `by_class`: Whether a logarithmic pool has a weight for each member and class.
     """
 
     scores: Floats
@@ -64,6 +84,7 @@ class Evidence:
     log_prior: Floats
     selection: str
     position: Integers | None = None
+    by_class: bool = False
 
     @property
     def brier(self) -> bool:
@@ -80,6 +101,11 @@ class Evidence:
             weights=self.weights[index],
             position=None if self.position is None else self.position[index],
         )
+
+    def of_table(self, index: Integers) -> Evidence:
+        """Return what is said of these rows of the table."""
+        own = np.arange(self.codes.size) if self.position is None else self.position
+        return self.rows(np.flatnonzero(np.isin(own, index)))
 
     def apart(self, number: int) -> tuple[Integers, Integers]:
         """Return where the fold's rows are, and where all that are not of the fold."""
@@ -102,8 +128,11 @@ class Evidence:
 
     def sample(self) -> Evidence:
         """Return at most 20,000 of the rows, evenly spread."""
-        n = self.codes.size
-        return self if n <= _MOST_ROWS else self.rows(sample_rows(n, _MOST_ROWS / n))
+        n, most = self.codes.size, _MOST_ROWS
+        if self.by_class:
+            k = self.log_prior.size
+            most = min(most, _MOST_SCORES // (len(self.scores) * k * k))
+        return self if n <= most else self.rows(sample_rows(n, most / n))
 
     def row_losses(self, joint: Floats) -> dict[str, Floats]:
         """Return each row's loss by every criterion."""
@@ -117,10 +146,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Weighing:
-    """The kind of a pool and its members' weights, shape (n_members,)."""
+    """The kind of a pool and its members' weights, (n_members,) or (n_members, n_classes)."""
 
     pooling: str
     weights: Floats
+
+    @property
+    def sizes(self) -> Floats:
+        """Each member's weight, the mean over classes, (n_members,)."""
+        w = self.weights
+        return w if w.ndim == 1 else w.mean(axis=1)
 
 
 def pooled(weighing: Weighing, scores: Floats, log_prior: Floats) -> Floats:
@@ -131,6 +166,9 @@ def pooled(weighing: Weighing, scores: Floats, log_prior: Floats) -> Floats:
     if weighing.pooling == "linear":
         mixed: Floats = np.log(np.tensordot(weighing.weights, np.exp(scores), axes=1))
         return mixed
+    if weighing.weights.ndim == 2:
+        by_class: Floats = log_prior + np.einsum("gk,gnk->nk", weighing.weights, scores - log_prior)
+        return by_class
     return log_prior + np.tensordot(weighing.weights, scores - log_prior, axes=1)
 
 
@@ -159,11 +197,10 @@ class LinearLoss:
     def model(self, w: Floats, mixed: Floats) -> tuple[Floats, Floats]:
         """Return the gradient and the Hessian."""
         n_members, gap = len(w), float(w.sum()) - 1.0
+        slope, held = self._slope(mixed)
+        curve = self.labels / np.maximum(mixed, 1e-300) ** 2
         if self.brier:
-            slope, curve, held = 2.0 * (mixed - self.labels), np.full_like(mixed, 2.0), 0.0
-        else:
-            safe = np.maximum(mixed, 1e-300)
-            slope, curve, held = -self.labels / safe, self.labels / safe**2, 1.0
+            curve = np.full_like(mixed, 2.0)
         flat = self.posteriors.reshape(n_members, -1)
         gradient = flat @ (slope * self.weights[:, None]).ravel()
         spread = flat * np.sqrt(curve * self.weights[:, None]).ravel()
@@ -171,24 +208,48 @@ class LinearLoss:
         H[np.diag_indices(n_members)] += self.ridge.strength
         return gradient + self.total * (held + _HELD * gap) + self.ridge.gradient(w), H
 
+    def row_gradients(self, w: Floats, mixed: Floats) -> Floats:
+        """Return each row's part of the gradient, its weight left out, (n_rows, n_members)."""
+        slope, held = self._slope(mixed)
+        found: Floats = np.einsum("gnk,nk->ng", self.posteriors, slope) + held
+        return found
 
-def _logarithmic(evidence: Evidence) -> Floats:
+    def hessian(self, w: Floats, mixed: Floats) -> Floats:
+        """Return the exact Hessian."""
+        return self.model(w, mixed)[1]
+
+    def _slope(self, mixed: Floats) -> tuple[Floats, float]:
+        if self.brier:
+            return 2.0 * (mixed - self.labels), 0.0
+        return -self.labels / np.maximum(mixed, 1e-300), 1.0
+
+
+class RowsLoss(PoolLoss, Protocol):
+    """The loss of a pool whose rows' parts can be told apart."""
+
+    def row_gradients(self, w: Floats, seen: Any) -> Floats:
+        """Return each row's part of the gradient, its weight left out, (n_rows, n_weights)."""
+
+    def hessian(self, w: Floats, seen: Any) -> Floats:
+        """Return the exact Hessian."""
+
+
+def _logarithmic(evidence: Evidence) -> tuple[RowsLoss, Floats]:
     of = evidence
     # Members are of any kinds: one that says next to nothing is no measure of the others.
-    return pool_weights(
-        of.scores, of.codes, of.weights, of.log_prior, brier=of.brier, ordinary=_ORDINARY
-    )
+    loss = LogarithmicLoss(of.scores, of.codes, of.weights, of.log_prior, _ORDINARY)
+    if of.by_class:
+        loss = loss.by_class(of.scores - of.log_prior)
+    return loss, loss.least(brier=of.brier)
 
 
-def _linear(evidence: Evidence) -> Floats:
+def _linear(evidence: Evidence) -> tuple[RowsLoss, Floats]:
     loss, n_members = LinearLoss(evidence), len(evidence.scores)
-    found = least_loss(loss, np.full(n_members, 1.0 / n_members))
-    total: Floats = found / found.sum()
-    return total
+    return loss, least_loss(loss, np.full(n_members, 1.0 / n_members))
 
 
-#: The pools: from evidence to the weights of least loss.
-POOLINGS: Final[dict[str, Callable[[Evidence], Floats]]] = {
+#: The pools: from evidence to a loss and the weights that make it least.
+POOLINGS: Final[dict[str, Callable[[Evidence], tuple[RowsLoss, Floats]]]] = {
     "logarithmic": _logarithmic,
     "linear": _linear,
 }
@@ -204,10 +265,53 @@ def weigh(evidence: Evidence, poolings: Sequence[str]) -> Weighing:
             evidence.losses(cross_fitted(evidence, [one]))[evidence.selection] for one in poolings
         ]
         poolings = [poolings[int(np.argmin(losses))]]
-    found = POOLINGS[poolings[0]](evidence)
-    shares, scale = shares_of(found, 0)
+    found = Weighing(poolings[0], _weights_of(evidence, POOLINGS[poolings[0]](evidence)[1]))
+    if found.pooling == "linear":
+        found = replace(found, weights=found.weights / found.weights.sum())
+    shares, scale = shares_of(found.sizes, 0)
     # What is negligible is nothing; where all of it is, the pool is the class shares.
-    return Weighing(poolings[0], scale * shares if scale > 0.0 else np.zeros(found.size))
+    kept = scale * shares if scale > 0.0 else np.zeros(shares.size)
+    if found.weights.ndim == 1:
+        return replace(found, weights=kept)
+    ratio = np.divide(kept, found.sizes, out=np.zeros(kept.size), where=kept > 0.0)
+    return replace(found, weights=found.weights * ratio[:, None])
+
+
+def _weights_of(evidence: Evidence, flat: Floats) -> Floats:
+    """Return weights as (n_members,), or as (n_members, n_classes) where there are so many."""
+    n_members = len(evidence.scores)
+    return flat if flat.size == n_members else flat.reshape(n_members, -1)
+
+
+def weights_covariance(
+    evidence: Evidence, pooling: str, groups: Integers | None = None
+) -> tuple[Floats, float]:
+    """Return the covariance of a pool's weights, and the rows by weight.
+
+    The sandwich H⁻¹ J H⁻¹ of the equations of the weights that are above zero, members and ridge
+    taken as given; NaN for weights of zero, which are on the edge. Rows of a group are summed
+    first; so is what different folds say of one row.
+
+    Shapes: groups (n_samples,), of the table; → (n_weights, n_weights), by member, then class.
+    """
+    loss, w = POOLINGS[pooling](evidence)
+    free = np.flatnonzero(w > 0.0)
+    seen = loss.evaluate(w)[1]
+    H = loss.hessian(w, seen)[np.ix_(free, free)]
+    moved = loss.row_gradients(w, seen)[:, free] @ np.linalg.inv(H)
+    n = evidence.codes.size
+    position = np.arange(n) if evidence.position is None else evidence.position
+    together: Integers | None = position if groups is None else groups[position]
+    if groups is None and np.unique(position).size == n:
+        together = None
+
+    def influences(rows: slice) -> tuple[Floats, Floats]:
+        return moved[rows], evidence.weights[rows]
+
+    covariance, total = covariance_of_total(influences, n, together, block_rows=max(n, 1))
+    found = np.full((w.size, w.size), np.nan)
+    found[np.ix_(free, free)] = covariance
+    return found, total
 
 
 def cross_fitted(evidence: Evidence, poolings: Sequence[str]) -> Floats:

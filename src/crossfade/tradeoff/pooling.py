@@ -123,12 +123,7 @@ def pool_weights(
     Shapes: scores (n_models, n_rows, n_classes); codes (n_rows,); weights (n_rows,); log_prior
     (n_classes,); → (n_models,).
     """
-    loss = LogarithmicLoss(scores, codes, weights, log_prior, ordinary)
-    found = least_loss(loss, np.zeros(scores.shape[0]))
-    if brier:
-        loss.brier = True
-        found = least_loss(loss, found)
-    return found
+    return LogarithmicLoss(scores, codes, weights, log_prior, ordinary).least(brier=brier)
 
 
 class LogarithmicLoss:
@@ -160,6 +155,30 @@ class LogarithmicLoss:
         some.ridge.strength, some.ridge.middle = self.ridge.strength[kept], self.ridge.middle[kept]
         return some
 
+    def by_class(self, relative: Floats) -> LogarithmicLoss:
+        """Return the loss as a function of a weight for each model and class, in this order.
+
+        The ridge is such that weights that are equal over classes have the same loss as before.
+
+        Shapes: relative (n_models, n_rows, n_classes), scores relative to the class shares.
+        """
+        wide, k = copy.copy(self), relative.shape[2]
+        by_class = relative[:, None] * np.eye(k)[:, None, :]
+        wide.scores = by_class.reshape(-1, *relative.shape[1:])
+        wide.ridge = copy.copy(self.ridge)
+        wide.ridge.strength = np.repeat(self.ridge.strength / k, k)
+        wide.ridge.middle = np.repeat(self.ridge.middle, k)
+        return wide
+
+    def least(self, *, brier: bool = False) -> Floats:
+        """Return the weights of least loss, (n_weights,)."""
+        found = least_loss(self, np.zeros(self.scores.shape[0]))
+        if not brier:
+            return found
+        # Not convex: from where the log-loss is least.
+        self.brier = True
+        return least_loss(self, found)
+
     def evaluate(self, w: Floats) -> tuple[float, Floats]:
         """Return the value and the posteriors."""
         pooled = self.log_prior + np.tensordot(w, self.scores, axes=1)
@@ -188,6 +207,26 @@ class LogarithmicLoss:
         H = flat @ flat.T
         H[np.diag_indices(n_models)] += self.ridge.strength
         return gradient + self.ridge.gradient(w), H
+
+    def row_gradients(self, w: Floats, posterior: Floats) -> Floats:
+        """Return each row's part of the gradient, its weight left out, (n_rows, n_models)."""
+        gap, scores = posterior - self.labels, self.scores
+        if self.brier:
+            gap *= 2.0 * posterior
+            scores = scores - np.einsum("gnk,nk->gn", scores, posterior)[:, :, None]
+        found: Floats = np.einsum("gnk,nk->ng", scores, gap)
+        return found
+
+    def hessian(self, w: Floats, posterior: Floats) -> Floats:
+        """Return the exact Hessian, for the Brier score as well."""
+        H = self.model(w, posterior)[1]
+        if self.brier:
+            gap = posterior - self.labels
+            bent = gap - (posterior * gap).sum(axis=1, keepdims=True)
+            bent *= 2.0 * posterior * self.weights[:, None]
+            spread = self.scores - np.einsum("gnk,nk->gn", self.scores, posterior)[:, :, None]
+            H += np.einsum("gnk,hnk,nk->gh", spread, spread, bent, optimize=True)
+        return H
 
 
 def least_loss(loss: PoolLoss, start: Floats) -> Floats:

@@ -1,0 +1,116 @@
+"""Intervals of a pool's probabilities: the jackknife over groups of rows, weights and all.
+
+Rows are dealt to ten groups. Without each, members are fitted and weighed anew; how far these ten
+pools are apart tells how far the pool could be from what it tends to (Shao & Wu 1989), whatever its
+members are: (G - 1)/G Σ_g (ℓ_g - mean ℓ)² is the variance of a log-odds ℓ, of G - 1 degrees of
+freedom.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import t
+from sklearn.utils import _safe_indexing
+
+from crossfade._typing import Floats, Integers
+from crossfade.errors import DataError
+from crossfade.pools.training import MemberFits, Weighed
+from crossfade.table.documents import indexable
+from crossfade.tradeoff.folds import folds
+
+if TYPE_CHECKING:
+    from crossfade.pools.pooled import PooledClassifier
+
+__all__ = ["Jackknife", "kept_rows"]
+
+_GROUPS: Final = 10
+
+#: Cells and held-out scores that are kept for it: 16 MB.
+_MOST_CELLS: Final = 2_097_152
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A pool without one group of rows."""
+
+    weighed: Weighed
+    shares: Floats
+    n_rows: float
+
+
+class Jackknife:
+    """Pools without a group of rows each, fitted when first asked for."""
+
+    def __init__(self, fits: MemberFits) -> None:
+        self._fits: MemberFits | None = fits
+        self._replicas: list[Replica] = []
+
+    def replicas(self) -> list[Replica]:
+        """Return the pools."""
+        fits = self._fits
+        if fits is not None:
+            data = fits.data
+            group = folds(data.rows, _GROUPS, data.groups)
+            numbers = np.unique(group[group >= 0])
+            if numbers.size < 3:
+                raise DataError(
+                    f"interval: expected rows for three groups that can be left out, got "
+                    f"{data.rows.n_samples} rows; give more rows of each class, or more groups"
+                )
+            self._replicas = [_replica(fits, np.flatnonzero(group != g)) for g in numbers]
+            self._fits = None
+        return self._replicas
+
+    def limits(
+        self, pool: PooledClassifier, X: Any, interval: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return posteriors and their limits, each (n_rows, n_classes)."""
+        others = [_log_odds(_as_pool(pool, one).predict_log_proba(X)) for one in self.replicas()]
+        g = len(others)
+        spread = np.sqrt((g - 1.0) * np.var(others, axis=0))
+        log_posterior = pool.predict_log_proba(X)
+        half = t.ppf(0.5 + interval / 2.0, g - 1) * spread
+        own = _log_odds(log_posterior)
+        return np.exp(log_posterior), expit(own - half), expit(own + half)
+
+
+def kept_rows(fits: MemberFits, names: list[str]) -> Jackknife | None:
+    """Return what intervals need, with a copy of the rows; None where there are many."""
+    data = fits.data
+    cells = data.rows.n_samples * data.rows.X.shape[1] + fits.evidence(names).scores.size
+    if cells > _MOST_CELLS:
+        return None
+    # The user may write into what fit was given.
+    every = np.arange(data.rows.n_samples)
+    return Jackknife(fits.over(_safe_indexing(indexable(data.X), every)))
+
+
+def _replica(fits: MemberFits, index: Integers) -> Replica:
+    rows = fits.data.rows.take(index)
+    shares = rows.class_weights / rows.class_weights.sum()
+    return Replica(fits.weighed(index), shares, fits.data.n_rows(index))
+
+
+def _as_pool(pool: PooledClassifier, one: Replica) -> PooledClassifier:
+    """Return a pool's replica, for the class shares that the pool is used with."""
+    found = copy.copy(pool)
+    found.estimators_, found.member_names_ = one.weighed.models, one.weighed.kept
+    found._weighing, found._n_rows = one.weighed.of_kept, one.n_rows
+    found._row_shares = one.shares
+    if np.array_equal(pool.class_prior_, pool._row_shares):
+        found.class_prior_ = one.shares
+    return found
+
+
+def _log_odds(log_posterior: Floats) -> Floats:
+    """Return log-odds of each class against all others."""
+    found = np.empty_like(log_posterior)
+    for k in range(log_posterior.shape[1]):
+        others = np.logaddexp.reduce(np.delete(log_posterior, k, axis=1), axis=1)
+        found[:, k] = log_posterior[:, k] - others
+    return found

@@ -1,0 +1,83 @@
+"""What a fitted pool shows of itself: the table of its members, and their weights with errors."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.stats import norm
+
+from crossfade.inference.summary import Summary
+
+if TYPE_CHECKING:
+    from crossfade.pools.pooled import PooledClassifier
+
+__all__ = ["pool_table", "weights_summary"]
+
+_LOSSES: Final = ("log_loss", "brier", "error")
+
+
+def pool_table(pool: PooledClassifier) -> str:
+    """Return the members' weights, losses and gains as a table of HTML."""
+    head = ("", "weight", *_LOSSES, "loss without it")
+    rows = [[name, f"{w:.3f}", *_cells(pool, name)] for name, w in pool.weights_.items()]
+    own = [f"{pool.pool_losses_.get(key, np.nan):.4f}" for key in _LOSSES]
+    rows.append([f"{pool.pooling_} pool", "", *own, ""])
+    shown = "".join(
+        f"<tr><th style='text-align:left'>{escape(row[0])}</th>"
+        + "".join(f"<td style='text-align:right'>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in rows
+    )
+    titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+    return f"<table><thead><tr>{titles}</tr></thead><tbody>{shown}</tbody></table>"
+
+
+def _cells(pool: PooledClassifier, name: str) -> list[str]:
+    if name in pool.left_out_:
+        return [f"left out: {pool.left_out_[name]}", "", "", ""]
+    losses = pool.member_losses_.get(name, {})
+    found = [f"{losses.get(key, np.nan):.4f}" for key in _LOSSES]
+    return [*found, f"{pool.gains_[name]:+.4f}" if name in pool.gains_ else ""]
+
+
+def weights_summary(pool: PooledClassifier, level: float) -> Summary:
+    """Return the weights with the standard errors of their equations."""
+    names = [name for name in pool.weights_ if name not in pool.left_out_]
+    estimates = np.array([pool.weights_[name] for name in names])
+    covariance, n_rows = pool._weights_errors
+    if pool.weights_by_class_ is not None:
+        labels = pool.classes_.tolist()
+        estimates = np.concatenate([pool.weights_by_class_[name] for name in names])
+        names = [f"{name}: {label}" for name in names for label in labels]
+    spread = np.full(estimates.size, np.nan)
+    if covariance is not None:
+        # What is negligible in a pool is left out of it: no weight, no error.
+        spread = np.where(estimates > 0.0, np.sqrt(np.diagonal(covariance)), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        statistics = np.where(spread > 0.0, estimates / spread, np.nan)
+    width = norm.ppf(0.5 + level / 2.0) * spread
+    notes = [
+        "Standard errors: sandwich of the equations of the weights, for held-out probabilities "
+        "of members taken as they are.",
+    ]
+    if (estimates == 0.0).any():
+        notes.append("A weight of zero is on the edge of what weights can be: it has no error.")
+    return Summary(
+        title=f"{type(pool).__name__}: weights of a {pool.pooling_} pool",
+        facts=(
+            ("held-out rows", f"{n_rows:g}"),
+            ("log-loss of the pool", f"{pool.pool_losses_.get('log_loss', np.nan):.4f}"),
+        ),
+        names=tuple(names),
+        estimates=estimates,
+        standard_errors=spread,
+        statistics=statistics,
+        p_values=2.0 * norm.sf(np.abs(statistics)),
+        lower=estimates - width,
+        upper=estimates + width,
+        level=level,
+        statistic_name="z",
+        notes=tuple(notes),
+    )

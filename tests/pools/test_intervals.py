@@ -1,0 +1,225 @@
+"""Standard errors of a pool's weights, and intervals of its probabilities."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit, logit
+from scipy.stats import t
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+
+from crossfade import DataError, NaiveBayes, PooledClassifier
+from crossfade.pools.weights import Evidence, weigh, weights_covariance
+from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.labelled_rows import LabelledRows
+
+PAIR = [("nb", NaiveBayes(tradeoff=1)), ("lr", LogisticRegression(max_iter=2000, tol=1e-9))]
+
+
+class Known(ClassifierMixin, BaseEstimator):
+    """A posterior that no row moves: the log-odds `slope` times a column."""
+
+    def __init__(self, column=0, slope=1.0):
+        self.column = column
+        self.slope = slope
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        p = expit(self.slope * np.asarray(X)[:, self.column])
+        return np.column_stack([1 - p, p])
+
+
+def known(n, seed):
+    """Return rows whose log-odds are .8 x0 + .5 x1."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, (rng.random(n) < expit(0.8 * X[:, 0] + 0.5 * X[:, 1])).astype(int)
+
+
+def of_known(X, y, **more):
+    members = [("a", Known(0)), ("b", Known(1))]
+    return PooledClassifier(members, pseudo_count=1e-9).fit(X, y, **more)
+
+
+# -- weights ---------------------------------------------------------------------------------------
+
+
+def test_two_known_members_are_a_logistic_regression_with_robust_errors():
+    X, y = known(400, 0)
+    pool = of_known(X, y)
+    said = pool.summary()
+    w = said.estimates
+    share = y.mean()
+    # By hand, two classes: log-odds logit(π) + Σ w (x - logit π), ridge 2 and its pseudo-rows.
+    relative = X - logit(share)
+    p = expit(logit(share) + relative @ w)
+    label = 0.2 / 400.2 * share + 400 / 400.2 * y
+    excess = np.maximum(0.5 * (relative**2).sum(axis=0) / 400, 1.0)
+    H = (relative * (p * (1 - p))[:, None]).T @ relative + np.diag(2 * excess)
+    u = (relative * (p - label)[:, None]) @ np.linalg.inv(H)
+    V = u.T @ u - np.outer(u.sum(axis=0), u.sum(axis=0)) / 400
+    np.testing.assert_allclose(said.standard_errors, np.sqrt(np.diag(V)), rtol=1e-6)
+    np.testing.assert_allclose(said.upper - w, 1.959964 * said.standard_errors, rtol=1e-6)
+    assert said.names == ("a", "b")
+    assert "sandwich" in str(said)
+    assert said.frame()["estimate"].to_list() == w.tolist()
+
+
+def said_of(X, y, by_class=False, selection="log_loss"):
+    """Return what two known members say of rows."""
+    p = expit(1.2 * X.T)
+    scores = np.log(np.stack([1 - p, p], axis=2))
+    prior, ones = np.log(np.bincount(y) / len(y)), np.ones(len(y))
+    fold = np.arange(len(y)) % 5
+    return Evidence(scores, y, fold, ones, prior, selection, np.arange(len(y)), by_class)
+
+
+def test_intervals_of_weights_hold_what_they_are_to_hold():
+    goal = weigh(said_of(*known(100_000, 1)), ["logarithmic"]).weights
+    held = []
+    for draw in range(300):
+        given = said_of(*known(300, [2, draw]))
+        error = np.sqrt(np.diag(weights_covariance(given, "logarithmic")[0]))
+        held.append(np.abs(weigh(given, ["logarithmic"]).weights - goal) < 1.96 * error)
+    assert 0.92 <= np.mean(held) <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("pooling", "by_class"), [("linear", False), ("logarithmic", False), ("logarithmic", True)]
+)
+@pytest.mark.parametrize("selection", ["log_loss", "brier"])
+def test_errors_are_those_of_weights_without_some_rows(pooling, by_class, selection):
+    given = said_of(*known(1_000, 5), by_class, selection)
+    covariance, total = weights_covariance(given, pooling)
+    assert total == 1_000
+    group = np.random.default_rng(0).permutation(1_000) % 100
+    replicas = [
+        weigh(given.of_table(np.flatnonzero(group != g)), [pooling]).weights.ravel()
+        for g in range(100)
+    ]
+    expected = np.sqrt(99 * np.var(replicas, axis=0))
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), expected, rtol=0.25)
+
+
+def test_weights_of_rows_are_repetitions_and_groups_are_summed_first():
+    X, y = known(150, 3)
+    weights = np.tile([1.0, 2.0, 0.0], 50)
+    members = [("a", Known(0)), ("b", Known(1))]
+    fitted = [(name, FrozenEstimator(one.fit(X, y))) for name, one in members]
+    one = PooledClassifier(fitted).fit(X, y, sample_weight=weights)
+    index = np.repeat(np.arange(150), weights.astype(int))
+    other = PooledClassifier(fitted).fit(X[index], y[index])
+    errors = [pool.summary().standard_errors for pool in (one, other)]
+    np.testing.assert_allclose(errors[0], errors[1], rtol=1e-6)
+    # A group of equal rows is one row, but for the ridge, of which three rows feel a third.
+    X, y = known(3_000, 3)
+    groups = np.tile(np.arange(3_000), 3)
+    copied = of_known(np.tile(X, (3, 1)), np.tile(y, 3), groups=groups)
+    alone, together = of_known(X, y).summary(), copied.summary()
+    ratio = together.standard_errors / alone.standard_errors
+    np.testing.assert_allclose(ratio, 1.0, atol=0.01)
+
+
+def test_a_weight_of_zero_has_no_error():
+    X, y = known(300, 4)
+    wrong = [("a", Known(0)), ("b", Known(1)), ("turned", Known(0, slope=-1.0))]
+    said = PooledClassifier(wrong).fit(X, y).summary()
+    assert said.estimates[2] == 0.0
+    assert np.isnan([said.standard_errors[2], said.p_values[2], said.lower[2]]).all()
+    assert "on the edge" in said.notes[1]
+    assert np.isfinite(said.standard_errors[:2]).all()
+
+
+def test_weights_by_class_have_names_of_both():
+    said = PooledClassifier([("a", Known(0)), ("b", Known(1))], weights="by_class").fit(
+        *known(600, 5)
+    )
+    assert said.summary().names == ("a: 0", "a: 1", "b: 0", "b: 1")
+    assert np.isfinite(said.summary().standard_errors).all()
+
+
+# -- probabilities ---------------------------------------------------------------------------------
+
+
+def test_intervals_are_the_jackknife_s():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=200)
+    X = rng.normal(size=(200, 2)) + y[:, None]
+    pool = PooledClassifier(PAIR).fit(X, y)
+    p, low, high = pool.predict_proba(X[:5], interval=0.9)
+    np.testing.assert_allclose(p, pool.predict_proba(X[:5]), rtol=1e-12)
+    group = folds(LabelledRows(X, y, None, 3), 10)
+    others = []
+    for g in range(10):
+        rows = group != g
+        shares = np.bincount(y[rows]) / rows.sum()
+        scores = np.log(shares)
+        # Weights by the pool's own held-out probabilities of the rows that are left.
+        replica = pool._jackknife.replicas()[g].weighed
+        weights = dict(zip(replica.kept, replica.of_kept.weights, strict=True))
+        for name, model in PAIR:
+            fitted = clone(model).fit(X[rows], y[rows])
+            each = (rows.sum() * fitted.predict_proba(X[:5]) + shares) / (rows.sum() + 1)
+            scores = scores + weights.get(name, 0.0) * np.log(each / shares)
+        q = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        others.append(logit(q))
+    half = t.ppf(0.95, 9) * np.sqrt(9 * np.var(others, axis=0))
+    np.testing.assert_allclose(low, expit(logit(p) - half), rtol=1e-6)
+    np.testing.assert_allclose(high, expit(logit(p) + half), rtol=1e-6)
+
+
+def truth(X):
+    return expit(X @ [0.8, 0.5])
+
+
+def test_intervals_hold_the_truth_where_the_members_can_say_it():
+    rng = np.random.default_rng(6)
+    new = rng.normal(size=(30, 2))
+    members = [("lr", LogisticRegression(C=1e6)), ("nb", NaiveBayes(tradeoff=0.01, l2=1e-6))]
+    held = []
+    for draw in range(25):
+        X, y = known(300, [7, draw])
+        _, low, high = PooledClassifier(members, cv=3).fit(X, y).predict_proba(new, interval=0.95)
+        held.append((low[:, 1] <= truth(new)) & (truth(new) <= high[:, 1]))
+    assert 0.9 <= np.mean(held) <= 0.995
+
+
+def test_intervals_go_with_other_shares_tables_and_groups():
+    X, y = known(80, 8)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    groups = np.arange(80) // 2
+    pool = PooledClassifier(["nb", PAIR[1]]).fit(table, y, groups=groups)
+    given = table.copy()
+    table.loc[:, "a"] = 1e6  # what happens to a table after fit is nothing to the pool
+    p, low, high = pool.predict_proba(given[:4], interval=0.95)
+    assert ((low < p) & (p < high)).all()
+    np.testing.assert_allclose(low[:, 0], 1 - high[:, 1], rtol=1e-9)
+    shifted = pool.with_class_prior([0.9, 0.1])
+    q, below, above = shifted.predict_proba(given[:4], interval=0.95)
+    assert ((below < q) & (q < above) & (q[:, :1] > p[:, :1])[:, :1]).all()
+    assert shifted._jackknife is pool._jackknife  # ten fits, once
+
+
+def test_where_there_are_no_intervals_it_says_so():
+    X, y = known(60, 9)
+    pool = PooledClassifier(PAIR, cv=2).fit(X, y)
+    loaded = pickle.loads(pickle.dumps(pool))
+    with pytest.raises(DataError, match="interval: expected a pool with its rows of fit"):
+        loaded.predict_proba(X, interval=0.95)
+    np.testing.assert_array_equal(loaded.summary().estimates, pool.summary().estimates)
+    with pytest.raises(DataError, match="interval: expected a finite number in"):
+        pool.predict_proba(X, interval=95)
+    with pytest.raises(DataError, match="level: expected"):
+        pool.summary(level=1)
+    few = PooledClassifier([("a", Known())]).fit([[0.0, 1.0], [1.0, 2.0]], [0, 1])
+    with pytest.raises(DataError, match="interval: expected rows for three groups"):
+        few.predict_proba(X, interval=0.95)
+    assert np.isnan(few.summary().standard_errors).all()
