@@ -85,6 +85,7 @@ def test_a_data_frame_on_the_cluster(collection, frame, tradeoff):
     if tradeoff == 1.0:
         whole = NaiveBayes(tradeoff=1).fit(X, y)
         np.testing.assert_allclose(fitted.predict_proba(X), whole.predict_proba(X), atol=1e-10)
+        assert fitted.n_passes_ == 1
     # Its posteriors are lazy, and those of each partition on its own.
     lazy = fitted.predict_proba(collection[list(X.columns)])
     assert hasattr(lazy, "__dask_graph__")

@@ -66,7 +66,7 @@ def test_files_give_the_generative_fit_of_the_table(table, tmp_path, suffix):
     np.testing.assert_allclose(
         fitted.parameters_.natural, whole.parameters_.natural, rtol=1e-10, atol=1e-10
     )
-    assert fitted.n_passes_ == 2
+    assert fitted.n_passes_ == 1
 
 
 @pytest.mark.parametrize("tradeoff", [0.5, 0.0])
@@ -181,9 +181,8 @@ def test_later_batches_add_to_a_fit_from_files(table, folder):
 # -- the sample ------------------------------------------------------------------------------------
 
 
-def sample_of(codes, size, parts):
-    counts = np.bincount(codes)
-    drawing = Drawing.of(counts, size)
+def sample_of(codes, size, parts, *, counted=True):
+    drawing = Drawing(codes.size if counted else None, size)
     numbers = np.arange(codes.size, dtype=np.float64)[:, None]
     from crossfade.table.source import Part
 
@@ -202,7 +201,10 @@ def test_the_sample_is_even_and_does_not_depend_on_the_parts():
     sample = sample_of(codes, 5_000, 1)
     assert sample.size == 5_000
     assert (np.diff(sample) > 0).all()
-    np.testing.assert_array_equal(sample, sample_of(codes, 5_000, 37))
+    for counted in (True, False):
+        np.testing.assert_array_equal(sample, sample_of(codes, 5_000, 37, counted=counted))
+    smallest = np.argsort(row_keys(0, codes.size))[:5_000]
+    np.testing.assert_array_equal(sample, np.sort(smallest))
     # Each of 50 stretches holds 100 on average, with the spread of a draw.
     held = np.histogram(sample, 50, (0, 200_000))[0]
     assert 0.5 < held.var() / 100 < 1.6
@@ -214,10 +216,11 @@ def test_a_rare_class_has_rows_in_the_sample():
     codes = np.zeros(300_000, dtype=np.int64)
     codes[[5, 299_000]] = 1
     codes[1_000:1_040] = 2
-    sample = sample_of(codes, 2_000, 11)
-    assert sample.size == 2_000
-    assert {5, 299_000} <= set(sample.tolist())
-    assert (codes[sample] == 2).sum() >= 10
+    for counted in (True, False):
+        sample = sample_of(codes, 2_000, 11, counted=counted)
+        assert sample.size == 2_000
+        assert {5, 299_000} <= set(sample.tolist())
+        assert (codes[sample] == 2).sum() >= 10
 
 
 # -- what a part lacks, and what is refused --------------------------------------------------------
@@ -441,9 +444,72 @@ def test_a_generative_fit_decodes_each_cell_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(reader, "_batches", counting)
     fitted = NaiveBayes(tradeoff=1).fit(source, "y")
-    assert fitted.n_passes_ == 2
-    # Labels once more, to find the classes; the first rows, which say where columns lie, are not.
-    assert sum(decoded) == 300_000 * 16
+    assert fitted.n_passes_ == 1
+    # The first rows, which say what columns and labels there are, are not decoded again.
+    assert sum(decoded) == 300_000 * 15
+
+
+def spoiled(frame, what):
+    """Return a table whose first rows do not tell what a column of the last ones holds."""
+    last = pl.int_range(pl.len()) > frame.height - 9
+    changes = {
+        "nothing": [],
+        "a class": [pl.when(last).then(pl.lit("z")).otherwise("y").alias("y")],
+        "a category": [pl.when(last).then(pl.lit("t")).otherwise("region").alias("region")],
+        "a negative": [pl.when(last).then(-pl.col("count")).otherwise("count").alias("count")],
+        "large numbers": [pl.when(last).then(10**6).otherwise("grade").alias("grade")],
+        "all classes but one": [pl.when(last).then("y").otherwise(pl.lit("a")).alias("y")],
+        "cells": [pl.when(last).then("level").alias("level")],
+    }
+    return frame.with_columns(changes[what])
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("what", "passes"),
+    [
+        ("nothing", 1),
+        ("a class", 2),
+        ("a category", 2),
+        ("a negative", 2),
+        ("large numbers", 2),
+        ("all classes but one", 2),
+        ("cells", 2),  # a sample tells where a column without cells in the first rows lies
+    ],
+)
+def test_what_the_first_rows_do_not_tell_costs_one_pass(table, what, passes, tradeoff):
+    frame = spoiled(table[:6_000], what)
+    fitted, whole = NaiveBayes(tradeoff=tradeoff), NaiveBayes(tradeoff=tradeoff)
+    fitted.fit(MemorySource(frame, "y", size=1_000))
+    whole.fit(frame.drop("y"), frame["y"])
+    assert fitted.schema_ == whole.schema_
+    assert fitted.classes_.tolist() == whole.classes_.tolist()
+    np.testing.assert_array_equal(fitted.class_count_, whole.class_count_)
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    np.testing.assert_allclose(posterior(fitted, frame), posterior(whole, frame), atol=tolerance)
+    if tradeoff == 1.0:
+        assert fitted.n_passes_ == passes
+
+
+def test_faults_that_only_all_rows_show_are_named(table):
+    frame = table[:3_000]
+    worse = frame.with_columns(
+        tail=pl.when(pl.int_range(pl.len()) > 2_990).then(np.inf).otherwise("tail")
+    )
+    with pytest.raises(DataError, match=r"column 'tail'.*inf"):
+        NaiveBayes(tradeoff=1).fit(MemorySource(worse, "y", size=500))
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.0])
+def test_weights_take_no_pass_of_their_own(table, tradeoff):
+    rng = np.random.default_rng(0)
+    frame = table.drop("level", "region").with_columns(weight=rng.integers(0, 4, table.height))
+    passes = []
+    for weight in (None, "weight"):
+        own = frame if weight else frame.drop("weight")
+        source = MemorySource(own, "y", size=5_000)
+        passes.append(NaiveBayes(tradeoff=tradeoff).fit(source, sample_weight=weight).n_passes_)
+    assert passes[1] <= passes[0] + (tradeoff != 1.0)
 
 
 def test_pandas_frames_are_sources_too():
@@ -469,7 +535,7 @@ def test_the_commands_read_a_folder(table, folder, tmp_path, capsys):
     told = capsys.readouterr().out
     assert code == 0, told
     assert f"fitted to {table.height:,} rows of 6 columns" in told
-    assert "in 2 passes over the rows" in told
+    assert "in 1 pass over the rows" in told
     model, rows = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"]), table[:600]
     n_files = 3
     pl.DataFrame(schema=table.schema).write_parquet(tmp_path / "empty.parquet")

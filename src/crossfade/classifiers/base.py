@@ -39,7 +39,7 @@ from crossfade.table.groups import encode_groups
 from crossfade.table.read import check_same_columns, has_missing_cells
 from crossfade.table.schema import check_handle_unknown
 from crossfade.table.source import RowSource
-from crossfade.table.survey import SAMPLE_ROWS, Encoder, survey
+from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.joint import JointRows
@@ -190,7 +190,32 @@ class TradeoffClassifier(FittedViews, ABC):
         fold: Integers | None = None,
     ) -> Floats | None:
         self._check_parameters()
-        rows, schema, choices, numbers, by_fold = self._read(X, y, sample_weight, groups)
+        source = as_source(X, y, sample_weight=sample_weight, groups=groups)
+        if source is None:
+            return self._fit_rows(*self._read(X, y, sample_weight, groups), fold)
+        components = getattr(self, "components", 1)
+        if components > 1:
+            raise DataError(
+                f"components: expected 1 for rows that are read in parts, got {components}; "
+                "fit mixtures to a table in memory"
+            )
+        grouped = groups is not None and isinstance(self.tradeoff, str)
+        known: list[Unforeseen] = []
+        while True:
+            try:
+                return self._fit_rows(*self._read_source(source, known, grouped=grouped), fold)
+            except Unforeseen as found:
+                known.append(found)
+
+    def _fit_rows(
+        self,
+        rows: LabelledRows,
+        schema: Schema,
+        choices: Sequence[ColumnChoice],
+        numbers: Integers | None,
+        by_fold: ByFold | None,
+        fold: Integers | None,
+    ) -> Floats | None:
         options = self._fit_options(self.classes_)
         if isinstance(self.tradeoff, str):
             densities = self._densities(schema, choices)
@@ -253,16 +278,6 @@ class TradeoffClassifier(FittedViews, ABC):
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
-        source = as_source(X, y, sample_weight=sample_weight, groups=groups)
-        if source is not None:
-            components = getattr(self, "components", 1)
-            if components > 1:
-                raise DataError(
-                    f"components: expected 1 for rows that are read in parts, got {components}; "
-                    "fit mixtures to a table in memory"
-                )
-            grouped = groups is not None and isinstance(self.tradeoff, str)
-            return self._read_source(source, grouped=grouped)
         n = _num_samples(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
@@ -316,26 +331,15 @@ class TradeoffClassifier(FittedViews, ABC):
         return replace(rows, X=derived.appended(rows.X)), derived.schema(schema)
 
     def _read_source(
-        self, source: RowSource, *, grouped: bool
+        self, source: RowSource, known: Sequence[Unforeseen], *, grouped: bool
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
-        """Return the rows of a source, their schema and the columns' densities."""
+        """Return the rows of a source, their schema and the columns' densities.
+
+        `known`: What was found where the first rows had told something else.
+        """
         table = source.head().table
         declared = self._declared_kinds(table)
-        found = survey(source, declared)
-        schema, self.classes_ = found.schema(source, declared), found.classes()
-        counts = found.counts(self.classes_)
-        every = np.arange(counts.size)
-        weights = found.class_weights(self.classes_)
-        by_class = check_weights(None, counts.size, self.class_weight, every, self.classes_)
-        if isinstance(self.class_weight, str):
-            by_class = check_weights(weights, counts.size, self.class_weight, every, self.classes_)
-            by_class = None if by_class is None else by_class / weights
-
-        def coded(by: Schema) -> SourceRows:
-            parts = source.mapped(Encoder(by, self.classes_))
-            return SourceRows.of(parts, counts, by_class, weights)
-
-        rows = coded(schema)
+        rows, schema = self._coded(source, declared, known)
         numbers = encode_groups(rows.beside("groups"), rows.at_hand.n_samples) if grouped else None
         choices = self._choices(schema, rows, numbers)
         by_fold = None
@@ -344,14 +348,39 @@ class TradeoffClassifier(FittedViews, ABC):
             by_fold = self._choice_by_fold(schema, rows.at_hand, numbers, choices)
         better = kinds_of(choices, schema.kinds)
         if better:
-            schema = survey(source, better).schema(source, better)
-            rows = coded(schema)
+            rows, schema = self._coded(source, better, known)
         self._set_choices(choices)
         self._derived = None
         self.__dict__.pop("_cells", None)  # what batches would have to agree with is not known
         self.schema_, self._table_library = schema, table_library(table)
         check_same_columns(self, table, reset=True)
         return rows, schema, choices, numbers, by_fold
+
+    def _coded(
+        self, source: RowSource, declared: Any, known: Sequence[Unforeseen]
+    ) -> tuple[SourceRows, Schema]:
+        """Return the rows of a source as numbers: as surveyed, else as the first rows promise."""
+        found = next((one.found for one in known if one.declared == declared), None)
+        expected = None
+        # What classes weigh in the balance, all rows tell.
+        if found is None and not isinstance(self.class_weight, str):
+            expected = foresee(source, declared)
+        if expected is not None:
+            encoder = expected.encoder
+        else:
+            found = survey(source, declared) if found is None else found
+            encoder = Encoder(found.schema(source, declared), found.classes())
+        self.classes_ = encoder.classes
+        every = np.arange(self.classes_.size)
+        weights = None if found is None else found.class_weights(self.classes_)
+        balanced = weights if isinstance(self.class_weight, str) else None
+        by_class = check_weights(balanced, every.size, self.class_weight, every, self.classes_)
+        if by_class is not None and balanced is not None:
+            by_class = by_class / balanced
+        draws = self.tradeoff != 1
+        told = found if expected is None else expected
+        assert told is not None
+        return SourceRows.of(source, encoder, told, by_class, draws=draws), encoder.schema
 
     def _choice_by_fold(
         self,

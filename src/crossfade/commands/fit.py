@@ -180,7 +180,9 @@ def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None) -> Non
 
 def _passes(estimator: Any) -> str:
     passes = getattr(estimator, "n_passes_", None)
-    return "" if passes is None else f", in {passes} passes over the rows"
+    if passes is None:
+        return ""
+    return f", in {passes} pass{'' if passes == 1 else 'es'} over the rows"
 
 
 def _weights(pool: Any) -> str:

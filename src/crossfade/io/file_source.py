@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from crossfade.table.source import (
 from crossfade.table.survey import SAMPLE_ROWS, row_keys
 
 __all__ = ["FileSource", "scan"]
+
+Result = TypeVar("Result")
 
 #: Cells that are read at a time (32 MB of numbers), and bounds on the rows that this makes.
 _CELLS, _FEWEST, _MOST = 1 << 22, 1 << 12, 1 << 17
@@ -99,7 +101,7 @@ def scan(
     ...     polars.DataFrame(rows).write_parquet(f"{folder}/part-1.parquet")
     ...     model = NaiveBayes(tradeoff=1).fit(scan(folder), "y")
     >>> model.class_count_, model.n_passes_
-    (array([4., 4.]), 2)
+    (array([4., 4.]), 1)
     """
     files = table_files(path)
     reader = _reader(files, frozenset(missing_values), frozenset(text), separator)
@@ -192,13 +194,18 @@ class FileSource(PartedSource):
 
     def head(self) -> Part:
         if self._head is None:
+            self._head = self.peek(first_rows)
+        return self._head
+
+    def peek(self, function: Callable[[Part], Result]) -> Result:
+        if self._begun is None:
             # Pages are decoded whole: the next pass over all columns goes on from here.
             parts = self._parts(None)
             first = next((part for part in parts if rows_of(part.table)), None)
             if first is None:
                 raise no_rows()
-            self._begun, self._head = (first, parts), first_rows(first)
-        return self._head
+            self._begun = first, parts
+        return function(self._begun[0])
 
     def close(self) -> None:
         super().close()

@@ -241,6 +241,14 @@ class DaskSource(RowSource):
             raise no_rows()
         return self._head
 
+    def peek(self, function: Callable[[Part], Result]) -> Result | None:
+        code = self._packed(function, 1)
+        first = next((part for part in self._used()), None)
+        if first is None:
+            raise no_rows()
+        with _named_errors():
+            return self._delay(_of_first)(code, first).compute()
+
     def reduce_parts(
         self,
         function: Callable[[Part], Result],
@@ -418,6 +426,11 @@ def _few(pair: tuple[Any, Any]) -> Part:
 def _first_of_some(parts: Part | list[Part]) -> Part | None:
     some = parts if isinstance(parts, list) else [parts]
     return next((first_rows(part) for part in some if rows_of(part.table)), None)
+
+
+def _of_first(code: bytes, part: Part) -> Any:
+    with threads(1):
+        return _unpacked(code)(part)
 
 
 def _sums(code: bytes, joining: bytes, parts: Part | list[Part]) -> Any:

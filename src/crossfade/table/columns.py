@@ -148,6 +148,15 @@ class Columns:
             words=word_counts(scipy.sparse.csr_array(dense)),
         )
 
+    def at(self, places: Sequence[int]) -> Columns:
+        """Return some of the columns, which are called in messages what they are called here."""
+        if len(places) == len(self.names):
+            return self
+        names = tuple(self.names[j] for j in places)
+        matrix = None if self.matrix is None else self.matrix[:, list(places)]
+        columns = [self.columns[j] for j in places]
+        return Columns(names, self.has_names, self.n_rows, matrix=matrix, columns=columns)
+
     def where(self, index: int) -> str:
         """Return what to call a column in messages."""
         return where(self.names, self.has_names, index)

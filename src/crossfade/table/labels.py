@@ -22,7 +22,7 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import numbers_from_objects, object_storage
 
-__all__ = ["encode_labels"]
+__all__ = ["Coded", "encode_labels", "recoded"]
 
 Coded = tuple[NDArray[Any], NDArray[np.int64]]
 
@@ -53,6 +53,12 @@ def encode_labels(
             "or choose another target"
         )
     return found, codes
+
+
+def recoded(coded: Coded, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the class of each row from its own table's labels and codes, shape (n_rows,)."""
+    found, codes = coded
+    return _position(found, _factorised(classes, "classes")[0])[codes]
 
 
 def _position(found: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:

@@ -92,6 +92,13 @@ class RowSource(ABC):
     def head(self) -> Part:
         """Return a few of the first rows, without a pass."""
 
+    def peek(self, function: Callable[[Part], Result]) -> Result | None:
+        """Return what a function makes of the first part, or some of it, without a pass.
+
+        None where no row of it is left.
+        """
+        return function(self.head())
+
     def labelled(self, y: Any) -> RowSource:
         """Return the source with the column of this name as labels; None where it has them."""
         if y is None:
@@ -201,6 +208,15 @@ class _Beside(RowSource):
     def head(self) -> Part:
         return _head(self, self._divider(self.names)(self._source.head()))
 
+    def peek(self, function: Callable[[Part], Result]) -> Result | None:
+        divided = self._divider(self.names)
+
+        def of_part(part: Part) -> Result | None:
+            part = divided(part)
+            return function(part) if rows_of(part.table) else None
+
+        return self._source.peek(of_part)
+
     def close(self) -> None:
         self._source.close()
 
@@ -274,9 +290,12 @@ class PartedSource(RowSource):
         return total
 
     def head(self) -> Part:
+        return self.peek(first_rows)
+
+    def peek(self, function: Callable[[Part], Result]) -> Result:
         for part in self.parts(None):
             if rows_of(part.table):
-                return first_rows(part)
+                return function(part)
         raise no_rows()
 
 

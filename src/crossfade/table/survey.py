@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from crossfade.table.kinds import (
     kinds_of_cells,
     seen_cells,
 )
-from crossfade.table.labels import encode_labels
+from crossfade.table.labels import Coded, encode_labels, recoded
 from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
 from crossfade.table.text import is_identifier, is_text
@@ -29,8 +29,11 @@ __all__ = [
     "SAMPLE_ROWS",
     "Drawing",
     "Encoder",
+    "Foresight",
     "Survey",
+    "Unforeseen",
     "drawn_rows",
+    "foresee",
     "row_keys",
     "share_of",
     "survey",
@@ -44,6 +47,8 @@ _FEWEST_OF_A_CLASS = 10
 
 #: Most different texts of a column that are remembered.
 _MOST_TEXTS = 1_000_000
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -203,6 +208,14 @@ class _Surveyor:
     labelled: bool
 
     def __call__(self, part: Part) -> Survey:
+        return self.of_columns(part, self.labels(part) if self.labelled else None)
+
+    def labels(self, part: Part) -> Coded:
+        """Return the different labels of a part, and which of them each row has."""
+        return encode_labels(part.labels, minimum=1, n_samples=rows_of(part.table))
+
+    def of_columns(self, part: Part, coded: Coded | None, columns: Columns | None = None) -> Survey:
+        """Return the survey of a part; `columns` are all of the source's, where they are read."""
         if is_sparse(part.table):
             raise DataError(
                 "X: expected dense parts of rows, got sparse ones; fit to a table in memory"
@@ -212,8 +225,8 @@ class _Surveyor:
         weights = part.beside.get("sample_weight")
         dtype = np.dtype(object)
         n_rows = rows_of(part.table)
-        if self.labelled:
-            found, codes = encode_labels(part.labels, minimum=1, n_samples=n_rows)
+        if coded is not None:
+            found, codes = coded
             counts = np.bincount(codes, minlength=len(found))
             labels, dtype = dict(zip(found.tolist(), counts.tolist(), strict=True)), found.dtype
             sums = np.bincount(codes, weights, minlength=len(found)).astype(np.float64)
@@ -221,7 +234,7 @@ class _Surveyor:
         if not self.columns:
             none = np.zeros((6, 0))
             return Survey((), none, (), (), none[0], labels, weighed, dtype, (n_rows,))
-        columns = read_columns(part.table)
+        columns = read_columns(part.table) if columns is None else columns.at(self.columns)
         kinds = declared_kinds(_named(self.names, self.has_names), self.declared)
         own = [kinds[j] for j in self.columns]
         seen = seen_cells(columns, np.array([kind is None for kind in own]), weights)
@@ -231,11 +244,11 @@ class _Surveyor:
             column = columns.columns[place]
             storage.append("missing" if not column.has_cells() else column.storage)
             if column.storage == "category" or kind in ("categorical", "boolean", "text"):
-                different, coded = column.factorised
+                different, own_codes = column.factorised
                 if len(different) > _MOST_TEXTS:
                     raise _too_many(column.where)
                 values.append(frozenset(different))
-                cells[place] = np.count_nonzero(coded >= 0)
+                cells[place] = np.count_nonzero(own_codes >= 0)
                 if column.storage == "category":
                     storage[-1] = "category"
             else:
@@ -276,20 +289,20 @@ def survey(
     columns: Sequence[int] | None = None,
 ) -> Survey:
     """Look at all rows once, at no more columns than kinds and labels need, or at these."""
-    kinds = declared_kinds(_named(source.names, source.has_names), declared)
-    settled = source.settled
-    looked = [
-        j
-        for j in range(len(source.names))
-        if j not in settled or kinds[j] in ("categorical", "boolean", "text")
-    ]
-    looked = looked if columns is None else list(columns)
-    surveyor = _Surveyor(source.names, source.has_names, tuple(looked), declared, labelled)
+    looked = _to_be_looked_at(source, declared) if columns is None else tuple(columns)
+    surveyor = _Surveyor(source.names, source.has_names, looked, declared, labelled)
     found = source.reduce_parts(surveyor, _joined, looked)
     if found is None:
         source.head()  # says more, if there is more to say
         raise no_rows()
     return found
+
+
+def _to_be_looked_at(source: RowSource, declared: Any) -> tuple[int, ...]:
+    """Return the columns whose kind or values their type alone does not tell."""
+    kinds = declared_kinds(_named(source.names, source.has_names), declared)
+    settled, learnt = source.settled, ("categorical", "boolean", "text")
+    return tuple(j for j, kind in enumerate(kinds) if j not in settled or kind in learnt)
 
 
 # -- rows as numbers, and a sample of them --------------------------------------------------------
@@ -303,11 +316,87 @@ class Encoder:
     classes: NDArray[Any]
 
     def __call__(self, part: Part) -> Part:
-        matrix = self.schema.encode(part.table)
-        _, codes = encode_labels(
-            part.labels, self.classes, minimum=1, n_samples=rows_of(part.table)
-        )
-        return part._replace(table=matrix, labels=codes)
+        coded = encode_labels(part.labels, minimum=1, n_samples=rows_of(part.table))
+        return self.of_columns(part, coded, part.table)
+
+    def of_columns(self, part: Part, coded: Coded, columns: Any) -> Part:
+        """Return the same of a part whose columns and labels have been read."""
+        matrix = self.schema.encode(columns)
+        return part._replace(table=matrix, labels=recoded(coded, self.classes))
+
+
+class Unforeseen(Exception):
+    """All rows have other columns or labels than the first of them told."""
+
+    def __init__(self, found: Survey, declared: Any) -> None:
+        super().__init__("the first rows do not tell what the others hold")
+        self.found, self.declared = found, declared
+
+
+@dataclass(frozen=True)
+class Foresight:
+    """What the first rows tell of all of them: the survey and the first sums then share a pass.
+
+    `encoder`: Makes numbers of parts as they would be if all rows were as the first.
+    `declared`: Kinds that were given.
+    """
+
+    encoder: Encoder
+    surveyor: _Surveyor
+    declared: Any
+
+    def reduce(
+        self,
+        source: RowSource,
+        function: Callable[[Part], Result],
+        join: Callable[[Result, Result], Result],
+    ) -> tuple[Survey, Result]:
+        """Return the survey, and what a function of encoded parts gives; Unforeseen if it must."""
+        encoder, surveyor = self.encoder, self.surveyor
+
+        def of_part(part: Part) -> tuple[Survey, Result | None]:
+            coded, columns = surveyor.labels(part), read_columns(part.table)
+            found = surveyor.of_columns(part, coded, columns)
+            try:
+                return found, function(encoder.of_columns(part, coded, columns))
+            except DataError:  # perhaps only because other cells were expected
+                return found, None
+
+        def of_both(one: Any, other: Any) -> tuple[Survey, Result | None]:
+            wrong = one[1] is None or other[1] is None
+            return _joined(one[0], other[0]), None if wrong else join(one[1], other[1])
+
+        both = source.reduce_parts(of_part, of_both)
+        if both is None:
+            source.head()  # says more, if there is more to say
+            raise no_rows()
+        found, result = both
+        classes = self.encoder.classes
+        same = result is not None and np.array_equal(found.classes(), classes)
+        if result is None or not same or found.schema(source, self.declared) != encoder.schema:
+            raise Unforeseen(found, self.declared)
+        return found, result
+
+
+def foresee(source: RowSource, declared: Any = None) -> Foresight | None:
+    """Return what the first rows of a source tell of the others, None where they tell too little.
+
+    It costs no pass.
+    """
+    looked = _to_be_looked_at(source, declared)
+    surveyor = _Surveyor(source.names, source.has_names, looked, declared, True)
+
+    def of_part(part: Part) -> Survey:
+        return surveyor.of_columns(part, surveyor.labels(part), read_columns(part.table))
+
+    try:
+        found = source.peek(of_part)
+        if found is None:
+            return None
+        encoder = Encoder(found.schema(source, declared), found.classes())
+    except DataError:  # of a few rows, to which all the others might be added
+        return None
+    return Foresight(encoder, surveyor, declared)
 
 
 @dataclass(frozen=True)
@@ -315,9 +404,13 @@ class _Drawn:
     """Rows of a sample, piece by piece: their keys, and what they hold."""
 
     pieces: tuple[tuple[NDArray[np.uint64], Part], ...]
+    size: int
 
     def joined(self, other: _Drawn) -> _Drawn:
-        return _Drawn(self.pieces + other.pieces)
+        both = _Drawn(self.pieces + other.pieces, self.size)
+        if sum(len(keys) for keys, _ in both.pieces) <= 2 * self.size:
+            return both
+        return _Drawn((_smallest(both, self.size),), self.size)
 
 
 def row_keys(first: int, n_rows: int) -> NDArray[np.uint64]:
@@ -332,28 +425,27 @@ def row_keys(first: int, n_rows: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Draws the rows whose key is at most the limit of their class."""
+    """Draws the rows with the smallest keys, but at least ten of each class with as many.
 
-    limits: NDArray[np.uint64]
+    `n_rows`: Of all parts, None where it is not known.
+    """
 
-    @classmethod
-    def of(cls, counts: NDArray[Any], size: int) -> Drawing:
-        """Return what draws `size` rows, evenly, but at least ten of each class with as many.
-
-        Shapes: counts (n_classes,), rows of each class.
-        """
-        total = float(counts.sum())
-        share = np.maximum(share_of(size, total), [share_of(_FEWEST_OF_A_CLASS, n) for n in counts])
-        most = float(np.iinfo(np.uint64).max)
-        return cls(np.minimum(share * most, most * (1 - 2.0**-52)).astype(np.uint64))
+    n_rows: int | None
+    size: int
 
     def __call__(self, part: Part) -> _Drawn:
         n_rows = rows_of(part.table)
-        keys = row_keys(part.first, n_rows)
-        index = np.flatnonzero(keys <= self.limits[part.labels])
+        keys, counts = row_keys(part.first, n_rows), np.bincount(part.labels)
+        # Of rows that are not counted yet, no part needs to give more than all may.
+        share = share_of(self.size, n_rows if self.n_rows is None else self.n_rows)
+        shares = np.maximum(share, [share_of(_FEWEST_OF_A_CLASS, n) for n in counts.tolist()])
+        most = float(np.iinfo(np.uint64).max)
+        limits = np.minimum(shares * most, most * (1 - 2.0**-52)).astype(np.uint64)
+        index = np.flatnonzero(keys <= limits[part.labels])
         X = np.array(part.table[index], dtype=np.float64)
         beside = {role: values[index] for role, values in part.beside.items()}
-        return _Drawn(((keys[index], Part(X, part.labels[index], part.first, beside)),))
+        drawn = Part(X, part.labels[index], part.first, beside)
+        return _Drawn(((keys[index], drawn),), self.size)
 
 
 def share_of(size: int, total: float) -> float:
@@ -363,6 +455,11 @@ def share_of(size: int, total: float) -> float:
 
 def drawn_rows(drawn: _Drawn, size: int) -> Part:
     """Return the rows of a sample in the order in which they came; labels are classes."""
+    return _smallest(drawn, size)[1]._replace(first=0)
+
+
+def _smallest(drawn: _Drawn, size: int) -> tuple[NDArray[np.uint64], Part]:
+    """Return the rows with the smallest keys, of each class the smallest in any case."""
     keys = np.concatenate([key for key, _ in drawn.pieces])
     pieces = [piece for _, piece in drawn.pieces]
     X = np.concatenate([piece.table for piece in pieces])
@@ -370,8 +467,7 @@ def drawn_rows(drawn: _Drawn, size: int) -> Part:
     roles = pieces[0].beside
     beside = {role: np.concatenate([piece.beside[role] for piece in pieces]) for role in roles}
     if keys.size <= size:
-        return Part(X, codes, 0, beside)
-    # The smallest keys; of each class the smallest in any case.
+        return keys, Part(X, codes, 0, beside)
     order = np.argsort(keys, kind="stable")
     place = np.empty(keys.size, dtype=np.int64)
     place[order] = np.arange(keys.size)
@@ -380,4 +476,4 @@ def drawn_rows(drawn: _Drawn, size: int) -> Part:
         place[own] = -1
     index = np.sort(np.argsort(place, kind="stable")[:size])
     beside = {role: values[index] for role, values in beside.items()}
-    return Part(X[index], codes[index], 0, beside)
+    return keys[index], Part(X[index], codes[index], 0, beside)

@@ -399,7 +399,7 @@ def choose_tradeoff(
         fold=fold,
         grid=grid,
     )
-    if everything.at_hand is not everything:
+    if everything.is_part:
         chosen = _on_all_rows(chosen, everything, densities, options)
     pool = polish(chosen)
     # What all classes have in common, the points at λ = 0 leave open.
@@ -494,9 +494,17 @@ def bound_rows(
     rows: LabelledRows, density: Density, *, scales: bool = True
 ) -> tuple[LabelledRows, Bound, Sums]:
     """Bind the density to the rows; the rows returned know whether a cell is missing."""
-    started, summary = summarise(density, rows, scales=scales)
-    bound = started.bind(summary)
-    missing = started.filled or has_missing(rows, bound.counts)
+    if rows.is_part and rows.weights is not None:
+        # Weighted counts do not tell whether a cell is missing: it is looked for in the same pass.
+        works: list[Callable[[], Any]]
+        works = [lambda: summarise(density, rows, scales=scales), lambda: has_missing(rows, None)]
+        (started, summary), missing = rows.fits(lambda work: work(), works)
+        bound = started.bind(summary)
+    else:
+        started, summary = summarise(density, rows, scales=scales)
+        bound = started.bind(summary)
+        missing = has_missing(rows, bound.counts)
+    missing = started.filled or missing
     _check_missing(missing, density)
     return replace(rows, has_missing=missing), bound, Sums(started, summary)
 

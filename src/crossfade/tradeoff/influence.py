@@ -235,7 +235,7 @@ def stacked_fits(
         cells += weighing.loss.scores.size
     work = rows.n_samples * found.n_influences**2 * len(members)
     few = found.n_influences <= _MOST_PARAMETERS and work <= _MOST_WORK
-    if rows.at_hand is rows and cells <= _MOST_CELLS and few:
+    if not rows.is_part and cells <= _MOST_CELLS and few:
         # The user may write into what fit was given. Statistics are formed anew when asked for:
         # here they would only take memory.
         weights = None if rows.weights is None else rows.weights.copy()

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import Together, add_sums
-from crossfade.table.source import Part, RowSource
-from crossfade.table.survey import SAMPLE_ROWS, Drawing, drawn_rows
+from crossfade.table.source import Part, RowSource, rows_of
+from crossfade.table.survey import (
+    SAMPLE_ROWS,
+    Drawing,
+    Encoder,
+    Foresight,
+    Survey,
+    drawn_rows,
+)
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = ["SourceRows"]
@@ -23,30 +30,71 @@ Result = TypeVar("Result")
 
 
 class _Passes:
-    """Passes over the parts of a source; the first one also draws the sample."""
+    """Passes over the parts of a source: the first one also surveys and draws what is wanted.
 
-    def __init__(self, parts: RowSource, counts: Integers, view: _View) -> None:
-        self.parts, self.view = parts, view
-        self._drawing = Drawing.of(counts, SAMPLE_ROWS)
+    `known`: What a survey found, or what is expected that one will find.
+    `draws`: Whether a sample is wanted.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        encoder: Encoder,
+        view: _View,
+        known: Survey | Foresight,
+        *,
+        draws: bool,
+    ) -> None:
+        self.source, self.view = source, view
+        self._encoder, self._known, self._draws = encoder, known, draws
+        self._parts: RowSource | None = None
         self._sample: LabelledRows | None = None
         self.beside: dict[str, Any] = {}  # of the sample's rows
         self.together = Together(self._take)
 
     @property
+    def is_surveyed(self) -> bool:
+        """Whether columns and labels of all rows are known."""
+        return isinstance(self._known, Survey)
+
+    @property
+    def survey(self) -> Survey:
+        """What columns hold and which labels there are."""
+        if not isinstance(self._known, Survey):
+            self._take([])
+        assert isinstance(self._known, Survey)
+        return self._known
+
+    @property
+    def classes(self) -> Any:
+        """The labels, shape (n_classes,)."""
+        return self._encoder.classes
+
+    @property
+    def parts(self) -> RowSource:
+        """Matrices and codes."""
+        if self._parts is None:
+            self._parts = self.source.mapped(self._encoder)
+        return self._parts
+
+    @property
     def sample(self) -> LabelledRows:
         """An even sample of the rows."""
         if self._sample is None:
-            self._keep(self.parts.reduce_parts(self._drawing, _joined))
+            self._draws = True
+            self._take([])
+        if self._sample is None:  # some rows were left out, and too few of the others drawn
+            self._take([])
         assert self._sample is not None
         return self._sample
 
-    def _keep(self, drawn: Any) -> None:
-        part = drawn_rows(drawn, SAMPLE_ROWS)
-        self._sample, self.beside = replace(self.view(part), is_part=False), part.beside
-
     def _take(self, functions: list[Callable[[LabelledRows], Any]]) -> tuple[Any, ...]:
         view = self.view
-        drawing = self._drawing if self._sample is None else None
+        drawing = None
+        if self._draws and self._sample is None:
+            known = self._known
+            n_rows = known.n_rows if isinstance(known, Survey) else self.source.n_rows
+            drawing = Drawing(n_rows, SAMPLE_ROWS)
 
         def of_part(part: Part) -> Any:
             rows = view(part)
@@ -56,14 +104,20 @@ class _Passes:
         def join(one: Any, other: Any) -> Any:
             return add_sums(one[0], other[0]), None if one[1] is None else one[1].joined(other[1])
 
-        sums, drawn = self.parts.reduce_parts(of_part, join)  # type: ignore[misc]
+        if isinstance(self._known, Survey):
+            sums, drawn = self.parts.reduce_parts(of_part, join)  # type: ignore[misc]
+        else:
+            self._known, (sums, drawn) = self._known.reduce(self.source, of_part, join)
         if drawn is not None:
-            self._keep(drawn)
+            part = drawn_rows(drawn, SAMPLE_ROWS)
+            if rows_of(part.table) >= min(SAMPLE_ROWS, self._known.n_rows):
+                self._sample = replace(view(part), is_part=False)
+                self.beside = part.beside
         return tuple(sums)
 
-
-def _joined(one: Any, other: Any) -> Any:
-    return one.joined(other)
+    def close(self) -> None:
+        """Let go of what was kept for further passes."""
+        (self.source if self._parts is None else self._parts).close()
 
 
 @dataclass(frozen=True)
@@ -81,68 +135,79 @@ class _View:
         return LabelledRows(part.table, part.labels, weights, self.n_classes, is_part=True)
 
 
+class _Counted(NamedTuple):
+    """How many rows each class has, and what they weigh, a factor by class apart; (n_classes,)."""
+
+    counts: Integers
+    weights: Floats
+
+
 @dataclass(frozen=True)
 class SourceRows(LabelledRows):
     """The rows of a source. `X`, `codes` and `weights` are those of a few of them.
 
-    `counts` (n_classes,): Rows of each class.
     `by_class` (n_classes,) or None: Factor of each class's rows' weights.
-    `weighed` (n_classes,) or None: What each class's rows weigh, the factor apart; None for counts.
     """
 
-    counts: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     by_class: Floats | None = None
-    weighed: Floats | None = None
     passes: _Passes | None = None
 
     @classmethod
     def of(
         cls,
-        parts: RowSource,
-        counts: Integers,
+        source: RowSource,
+        encoder: Encoder,
+        known: Survey | Foresight,
         by_class: Floats | None = None,
-        weighed: Floats | None = None,
+        *,
+        draws: bool = True,
     ) -> SourceRows:
-        """Return the rows of a source of matrices and codes."""
-        view = _View(counts.size, by_class)
-        head = view(parts.head())
-        passes = _Passes(parts, counts, view)
+        """Return the rows of a source; `draws` says that a sample of them will be asked for."""
+        view = _View(encoder.classes.size, by_class)
+        head = view(encoder(source.head()))
+        passes = _Passes(source, encoder, view, known, draws=draws)
         return cls(
             head.X,
             head.codes,
             head.weights,
-            counts.size,
+            view.n_classes,
             is_part=True,
-            counts=counts,
             by_class=by_class,
-            weighed=weighed,
             passes=passes,
         )
 
+    @cached_property
+    def _counted(self) -> _Counted:
+        assert self.passes is not None
+        found, classes = self.passes.survey, self.passes.classes
+        return _Counted(found.counts(classes), found.class_weights(classes))
+
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines says how to sum over parts, not where they are.
+        if self.passes is not None and self.passes.is_surveyed:
+            _ = self._counted
         nothing = {"X": self.X[:0], "codes": self.codes[:0], "weights": None, "passes": None}
         return self.__dict__ | nothing
 
     @property
     def n_passes(self) -> int:
         """How often the rows have been read."""
-        return 0 if self.passes is None else self.passes.parts.n_passes
+        return 0 if self.passes is None else self.passes.source.n_passes
 
     def close(self) -> None:
         """Let go of what was kept for further passes."""
         if self.passes is not None:
-            self.passes.parts.close()
+            self.passes.close()
 
     @property
     def n_samples(self) -> int:
         """Return the number of rows, whatever their weights."""
-        return int(self.counts.sum())
+        return int(self._counted.counts.sum())
 
     @cached_property
     def class_weights(self) -> Floats:
         """Return the summed weight of each class, shape (n_classes,)."""
-        weighed = self.counts.astype(np.float64) if self.weighed is None else self.weighed
+        weighed = self._counted.weights
         return weighed if self.by_class is None else weighed * self.by_class
 
     @property
