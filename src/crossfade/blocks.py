@@ -17,7 +17,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from functools import lru_cache
 from multiprocessing import current_process
@@ -121,11 +121,18 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def single_threaded_blas() -> Any:
-    """Return a context in which BLAS uses one thread (nothing is done when already inside one)."""
-    if getattr(_inside, "active", False):
-        return nullcontext()
-    return _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Let BLAS use one thread; inside such a context, nothing is done."""
+    if getattr(_inside, "active", False) or getattr(_inside, "limited", False):
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        _inside.limited = True
+        try:
+            yield
+        finally:
+            _inside.limited = False
 
 
 @lru_cache(maxsize=4)

@@ -123,6 +123,8 @@ class Product(Density):
             part.spread(eta[:, s])
             for (part, _), s in zip(self.parts, self._statistics, strict=True)
         ]
+        if all(part is own for (part, _), (own, _) in zip(found, self.parts, strict=True)):
+            return self, eta
         return self._composed([part for part, _ in found]), _side_by_side([one for _, one in found])
 
     def gathered(self, eta: Floats) -> Floats:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from crossfade._typing import Floats, Integers
 from crossfade.optim.lbfgs import Pair, two_loops
@@ -45,7 +46,7 @@ class Dense:
         at: Iterate | None = evaluate(problem, start)
         while at is not None:
             yield at
-            step = -scipy.linalg.cho_solve(factorise(problem.curvature(at.theta)), at.gradient)
+            step = -solve(factorise(problem.curvature(at.theta)), at.gradient)
             words = None if self.foresight is None else self.foresight(at, step)
             if words is not None:
                 return words
@@ -161,13 +162,20 @@ def factorise(matrix: Floats) -> Factor:
     little = np.maximum(diagonal, 1e-6 * largest)
     ridge = np.where(diagonal > 0.0, 0.0, 1e-12)
     for _ in range(12):
-        damped = matrix.copy()
-        damped[np.diag_indices_from(damped)] += ridge * little
-        try:
-            return scipy.linalg.cho_factor(damped, lower=True, overwrite_a=True, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            ridge = np.maximum(1e-12, 10.0 * ridge)
+        damped = matrix.copy(order="F")
+        np.einsum("ii->i", damped)[:] += ridge * little
+        # Of small matrices SciPy's own wrapper takes longer than the factorisation.
+        factor, failed = dpotrf(damped, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return factor, True
+        ridge = np.maximum(1e-12, 10.0 * ridge)
     raise scipy.linalg.LinAlgError("curvature matrix is not positive semidefinite")
+
+
+def solve(factor: Factor, vector: Floats) -> Floats:
+    """Return the solution of a factorised system, of shape (n,)."""
+    found: Floats = dpotrs(factor[0], vector, lower=1)[0] if vector.size else vector
+    return found
 
 
 def sample_rows(n_rows: int, share: float) -> Integers:
@@ -193,7 +201,7 @@ class _Curvature:
 
     def solve(self, gradient: Floats) -> Floats:
         """Return the inverse curvature times the gradient (the two-loop recursion)."""
-        first = partial(scipy.linalg.cho_solve, self.factor, check_finite=False)
+        first = partial(solve, self.factor)
         return two_loops(self.steps, gradient, first)
 
     def learn(self, moved: Floats, change: Floats) -> None:

@@ -24,7 +24,7 @@ from crossfade.tradeoff.criteria import row_losses
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
-from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
 from crossfade.tradeoff.scoring import held_out_scores
 
@@ -111,6 +111,7 @@ def out_of_fold(
     else:
         n_folds = int(fold.max(initial=-1)) + 1
     kept = np.flatnonzero(fold >= 0)
+    optima = [at.objective.spread(at.point.solution.theta)[1] for at in members]
     scores = np.zeros((len(members), rows.n_samples, rows.n_classes))
 
     def score(number: int) -> None:
@@ -118,7 +119,7 @@ def out_of_fold(
         if held.size:
             train = np.flatnonzero(fold != number)
             coded, own = without(train)
-            _score_fold(members, own, coded.take(train), coded.take(held), held, scores)
+            _score_fold(members, optima, own, coded.take(train), coded.take(held), held, scores)
 
     map_fits(score, range(int(fold.max(initial=-1)) + 1), rows.n_samples)
     of_groups = "" if groups is None else f" of {int(groups.max()) + 1} groups"
@@ -128,6 +129,7 @@ def out_of_fold(
 
 def _score_fold(
     members: Sequence[Member],
+    optima: Sequence[Parameters],
     refit: Refit,
     train: LabelledRows,
     test: LabelledRows,
@@ -142,9 +144,7 @@ def _score_fold(
         # The fit of all rows is near, where the fold has chosen the same densities; at the
         # tolerance, nothing of the rows held out is left of it.
         alike = _is_alike(part.density, same[0].objective.density)
-        near = None
-        if alike:
-            near = [part.gather(at.objective.spread(at.point.solution.theta)[1]) for at in same]
+        near = [part.gather(optima[g]) for g in own] if alike else None
         path = follow(part, [(point.tradeoff, point.l2) for point in points], near=near)
         for g, point in zip(own, path, strict=True):
             at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)

@@ -8,7 +8,7 @@ it, with coefficients that :meth:`RowPasses.row_coefficients` derives from a par
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ _KEPT_POSTERIORS = 4_194_304
 
 #: Doubles up to which the curvature of all pairs of classes is made in one call.
 _AT_ONCE = 65_536
+
+
+@cache
+def _pairs(n_classes: int) -> tuple[Integers, Integers]:
+    """Return the first and the second class of every pair."""
+    return np.triu_indices(n_classes, 1)
 
 
 class RowPasses(BoundRows):
@@ -72,16 +78,20 @@ class RowPasses(BoundRows):
         slopes = standardised * inverse
         return slopes, -(slopes @ origin)
 
-    @property
+    @cached_property
     def block_rows(self) -> int:
-        """Return how many rows make a block whose statistics stay in cache."""
-        if self.density.reads_words:
+        """How many rows make a block whose statistics stay in cache."""
+        if self._reads_words:
             return WORD_ROWS
-        return int(np.clip(_BLOCK_DOUBLES // max(self.n_free, 1), 128, 4096))
+        return min(max(_BLOCK_DOUBLES // max(self.n_free, 1), 128), 4096)
 
     @cached_property
     def _forms_statistics(self) -> bool:
         return self.density.forms_statistics
+
+    @cached_property
+    def _reads_words(self) -> bool:
+        return self.density.reads_words
 
     def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
         """Return slopes of what blocks carry, the offset and the missing factors' terms, by class.
@@ -101,7 +111,7 @@ class RowPasses(BoundRows):
 
     def turned(self, slopes: Floats) -> Floats:
         """Return slopes as blocks ask for them: of words in Fortran order, once a pass."""
-        return np.asfortranarray(slopes) if self.density.reads_words else slopes
+        return np.asfortranarray(slopes) if self._reads_words else slopes
 
     def _full(self, free: Floats) -> Floats:
         """Return coefficients of all statistics, zero where tied."""
@@ -311,7 +321,7 @@ class RowPasses(BoundRows):
         sampled = some is not self
         extra = 0 if absent is None else self.density.n_factors
         width = p + extra + 1
-        pairs = np.triu_indices(k, 1)
+        pairs = _pairs(k)
         n_pairs = pairs[0].size
         # What stands for all rows is wrong in its second digit: single precision is enough for it.
         dtype = np.float32 if sampled or self.is_sample else np.float64
