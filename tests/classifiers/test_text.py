@@ -31,6 +31,7 @@ from crossfade.pools.boosting import Boosting
 from crossfade.table import Schema
 from crossfade.table.documents import word_counts
 from crossfade.table.preparation import Indicators, WithWords
+from crossfade.tradeoff import selection
 
 GOOD = ["a joy to read", "great fun for all!", "I love this great book", "a great story, well told"]
 BAD = ["dull and far too long", "no fun at all", "I hate this long book", "a story badly told"]
@@ -341,3 +342,36 @@ def test_a_column_without_any_word_is_refused(cells):
     table = pd.DataFrame({"review": pd.Series(cells, dtype=object), "n": np.arange(8.0)})
     with pytest.raises(DataError, match="'review': expected"):
         NaiveBayes({"review": "text"}).fit(table, [0, 1] * 4)
+
+
+def test_characters_and_parts_of_words_need_no_pattern():
+    X, y = reviews()
+    for analyzer in ("char", "char_wb"):
+        text = Text(analyzer=analyzer, ngram_range=(2, 3))
+        found = NaiveBayes({"review": text}, tradeoff=1).fit(X[["review"]], y)
+        counter = CountVectorizer(analyzer=analyzer, ngram_range=(2, 3), binary=True)
+        counts = counter.fit_transform(X.review)
+        rival = MultinomialNB().fit(counts, y)
+        assert_allclose(found.predict_proba(X[["review"]]), rival.predict_proba(counts), rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [["review", "stars", "town", "id"], ["review", "answer"]])
+def test_the_pool_is_the_weighted_product_of_its_members_whatever_they_look_at(
+    columns, monkeypatch
+):
+    X, y = reviews()
+    X = X.assign(answer=X.review[::-1].to_numpy())[columns]
+    size = len(NaiveBayes().fit(X, y).tradeoff_path_["weight"])
+
+    def posteriors(weights):
+        monkeypatch.setattr(selection, "pool_weights", lambda *_, **__: np.array(weights))
+        return NaiveBayes().fit(X, y).predict_log_proba(X)
+
+    log_prior = np.log(np.bincount(y) / len(y))
+    each = [posteriors(np.eye(size)[g]) - log_prior for g in range(size)]
+    rng = np.random.default_rng(0)
+    for dropped in (0, 2, size - 2):  # the first members look at all columns
+        weights = np.where(np.arange(size) < dropped, 0.0, rng.uniform(0.1, 0.4, size))
+        joint = log_prior + np.tensordot(weights, each, axes=1)
+        joint -= np.logaddexp.reduce(joint, axis=1, keepdims=True)
+        assert_allclose(posteriors(weights), joint, atol=1e-6)

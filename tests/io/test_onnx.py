@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from dataclasses import replace
 from itertools import product
 
@@ -23,12 +24,13 @@ from crossfade import (
     GaussianDiscriminant,
     NaiveBayes,
     PooledClassifier,
+    Text,
     explain,
 )
 from crossfade.comparison.models import choose_model
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError
-from crossfade.io import register_converters, to_onnx
+from crossfade.io import onnx_text, register_converters, to_onnx
 from crossfade.io.reading import read_table
 from crossfade.table.preparation import Preparation
 from tests.classifiers.test_text import reviews
@@ -83,10 +85,38 @@ def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density):
     assert (label == model.predict(table)).all()
 
 
-def test_free_text_is_refused_in_a_sentence():
+#: No word, unknown words, emoji, right-to-left text, odd spaces, accents apart, a missing cell.
+ODD = ["", "never seen", "😀 😀😀", "سعيد جدا", "ÉCOLE great", "a\u00a0joy", "# \0 great FUN"]
+ODD += ["\u200b\n\t", "e\u0301 x² ½, great great", None]
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize("columns", [["review"], ["review", "stars", "town", "id"]])
+def test_free_text_is_cut_into_the_same_words(columns, tradeoff):
     X, y = reviews()
-    model = NaiveBayes(tradeoff=1).fit(X, y)
-    with pytest.raises(DataError, match="got free text in 'review', which ONNX would cut"):
+    table = pl.from_pandas(X[columns])
+    model = NaiveBayes({"review": Text(max_features=50)}, tradeoff=tradeoff).fit(table, y)
+    odd = table.head(len(ODD)).with_columns(review=pl.Series(ODD))
+    for rows in (table, odd, odd.filter(pl.col("review") == "")):
+        check(model, rows, atol=1e-12)
+
+
+@pytest.mark.parametrize("pattern", onnx_text._PATTERNS)
+def test_all_characters_are_told_apart_as_python_does(pattern):
+    known = [chr(c) for c in range(1, 0x20000) if unicodedata.category(chr(c)) not in ("Cn", "Cs")]
+    cells = [" ".join(f"a{c}b" for c in known[start::600]) for start in range(60)]
+    words = Text(ngram_range=(1, 1), token_pattern=pattern, lowercase=False)
+    y = np.arange(60) % 2
+    model = NaiveBayes({"said": words}, tradeoff=1).fit(pl.DataFrame({"said": cells}), y)
+    check(model, pl.DataFrame({"said": cells}), atol=1e-12)
+    check(model, pl.DataFrame({"said": [cell[300:330] for cell in cells]}), atol=1e-12)
+
+
+@pytest.mark.parametrize("text", [Text(analyzer="char"), Text(token_pattern=r"[a-z]+")])
+def test_free_text_that_onnx_would_cut_into_other_words_is_refused(text):
+    X, y = reviews()
+    model = NaiveBayes({"review": text}, tradeoff=1).fit(X, y)
+    with pytest.raises(DataError, match="for 'review', which ONNX would cut into other words"):
         to_onnx(model)
 
 

@@ -35,6 +35,7 @@ from crossfade.densities import (
     Multinomial,
     Product,
 )
+from crossfade.densities.silent import Silent
 from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.cluster import comes_in_parts
@@ -47,12 +48,16 @@ __all__ = ["NaiveBayes"]
 
 
 class _Variant(NamedTuple):
-    """What a member of a pool uses of the words, and its grid: λ, and a multiple of l2."""
+    """What a member of a pool uses of the words, and its grid: λ, and a multiple of l2.
+
+    `alone`: Whether it looks at words alone, not at other columns.
+    """
 
     used: str
     columns: tuple[int, ...] = ()
     by_ratio: bool = False
     points: Points = ((1.0, 1.0),)
+    alone: bool = False
 
 
 #: Variants where there is text. All points have the same statistics, so that their pool is one
@@ -63,9 +68,11 @@ _OF_TEXT = (
     _Variant("single", by_ratio=True, points=((0.0, 3.0),)),
 )
 
-#: The points of the other columns alone: with those above, the pool has a power for each block of
-#: columns (Raina et al. 2003), and many words do not drown a few numbers.
-_WITHOUT_WORDS = ((1.0, 1.0), (0.5, 1.0), (0.0, 1.0))
+#: Where there are other columns, too: those above look at words alone, and beside them stand all
+#: columns together and the others alone. The pool then has a power for each block of columns
+#: (Raina et al. 2003): many words do not drown a few numbers, nor numbers that say little words.
+_TOGETHER = _Variant("all", points=((1.0, 1.0), (0.0, 1.0)))
+_WITHOUT_WORDS = _Variant("no", points=((1.0, 1.0), (0.5, 1.0), (0.0, 1.0)))
 
 #: Variants of a sparse table.
 _OF_SPARSE = (
@@ -359,8 +366,11 @@ default="auto"
         if not texts:
             return ()
         others = set(schema.kinds) - {"text", "identifier"}
-        alone = tuple(_Variant("all", (j,)) for j in texts if len(texts) > 1)
-        return _OF_TEXT + alone + ((_Variant("no", points=_WITHOUT_WORDS),) if others else ())
+        of_text = _OF_TEXT + tuple(_Variant("all", (j,)) for j in texts if len(texts) > 1)
+        if not others:
+            return of_text
+        alone = (one._replace(alone=True) for one in of_text)
+        return _TOGETHER, *alone, _WITHOUT_WORDS
 
     def _grid(self, schema: Schema) -> Sequence[Points] | None:
         return [one.points for one in self._variants(schema)] or None
@@ -385,20 +395,18 @@ default="auto"
             if schema.texts and schema.texts[j] is not None:
                 key = ("text", j)  # each has words of its own
             groups.setdefault(key, []).append(j)
-        return Product(
-            [
-                (
-                    self._named(
-                        self._of_words(schema, choices, columns, words),
-                        [choices[j] for j in columns],
-                        levels_of(columns, schema),
-                        one_variance if choices[columns[0]].one_variance else gaussian,
-                    ),
-                    columns,
-                )
-                for columns in groups.values()
-            ]
-        )
+        parts: list[tuple[Density, list[int]]] = []
+        for columns in groups.values():
+            of_words = self._of_words(schema, choices, columns, words)
+            density = self._named(
+                of_words,
+                [choices[j] for j in columns],
+                levels_of(columns, schema),
+                one_variance if choices[columns[0]].one_variance else gaussian,
+            )
+            silent = words is not None and words.alone and of_words is None
+            parts.append((Silent(density) if silent else density, columns))
+        return Product(parts)
 
     def _of_words(
         self,

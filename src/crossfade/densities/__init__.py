@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.densities.bernoulli import Bernoulli
+from crossfade.densities.binary_words import BinaryWords
 from crossfade.densities.categorical import Categorical
 from crossfade.densities.gaussian import Gaussian
 from crossfade.densities.johnson_su import JohnsonSU
@@ -11,7 +12,7 @@ from crossfade.densities.multivariate import MultivariateGaussian
 from crossfade.densities.poisson import Poisson
 from crossfade.densities.product import Product
 from crossfade.densities.univariate import Univariate
-from crossfade.densities.words import BinaryWords, Multinomial
+from crossfade.densities.words import Multinomial
 
 __all__ = [
     "DENSITIES",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln
+from scipy.special import gammaln
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, n_threads
@@ -24,10 +24,10 @@ from crossfade.rowwise import (
     many_entries,
 )
 
-__all__ = ["BinaryWords", "Multinomial", "Words"]
+__all__ = ["EDGE", "Multinomial", "Words"]
 
 #: Estimated probabilities keep this distance from 0, so that their logarithms are finite.
-_EDGE = 1e-15
+EDGE = 1e-15
 
 #: Entries up to which words of the same rows are made one: a copy of 60 MB.
 _MOST_COMPACTED = 5_000_000
@@ -189,8 +189,8 @@ class Words(Density):
         if not self.n_statistics:
             return np.ones(0)
         _, prior_sums = self._prior(counts.shape[0])
-        smooth = np.maximum(prior_sums, _EDGE)
-        shares = (sums + smooth) / np.maximum(sums + smooth, _EDGE).sum(axis=1, keepdims=True)
+        smooth = np.maximum(prior_sums, EDGE)
+        shares = (sums + smooth) / np.maximum(sums + smooth, EDGE).sum(axis=1, keepdims=True)
         ratio = np.log(shares / self._sizes)
         squared = ((ratio - ratio.mean(axis=0)) ** 2).mean(axis=0)
         # For two classes that is a quarter of the squared difference of the logarithms.
@@ -248,6 +248,12 @@ class Words(Density):
 
     def scores_by_column(self, X: Any, eta: Floats) -> Floats:
         return self.scores(X, eta)[:, None, :]
+
+    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
+        raise NotADensityError(
+            "sample: expected columns of numbers and categories, got words; a document's length is "
+            "not modelled: sample from a model of the other columns"
+        )
 
 
 def _transposed_product(counts: Any, weights: Floats) -> Floats:
@@ -439,12 +445,12 @@ class Multinomial(Words):
         return self._shares(eta)
 
     def natural(self, mean: Floats) -> Floats:
-        return self._kept(np.log(np.maximum(mean / self._sizes, _EDGE)))
+        return self._kept(np.log(np.maximum(mean / self._sizes, EDGE)))
 
     def _of_complements(self, sums: Floats) -> Floats:
         prior = self._prior_sums(1)
         rest = sums.sum(axis=0) - sums - (len(sums) - 2) * prior  # smoothed once, like the class
-        share = np.maximum(rest / rest.sum(axis=1, keepdims=True), _EDGE)
+        share = np.maximum(rest / rest.sum(axis=1, keepdims=True), EDGE)
         eta = self._kept(np.log(share))
         return eta / eta.sum(axis=1, keepdims=True) if self.normalise else -eta
 
@@ -457,95 +463,9 @@ class Multinomial(Words):
             pooled = sums.sum(axis=0) + self._kept(np.ones(sums.shape[1]) * self._sizes)
             sums = np.where(empty[:, None], pooled, sums)
             counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
-        counts = np.maximum(counts, _EDGE)
+        counts = np.maximum(counts, EDGE)
         eta = sums / self._sizes
-        np.maximum(eta, _EDGE * counts, out=eta)
+        np.maximum(eta, EDGE * counts, out=eta)
         np.log(eta, out=eta)
         eta -= np.log(counts)
         return self._kept(eta)
-
-    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
-        raise not_drawn()
-
-
-class BinaryWords(Words):
-    """Which words occur, each by itself: BernoulliNB over a sparse block.
-
-    The natural parameters are the logits of P(word occurs | class), and A(η) = Σ_j log(1 + exp
-    η_j). The objective is concave at every λ.
-
-    Parameters
-    ----------
-    alpha : float, default=1.0
-        Pseudo-count of each word's occurring, and of its not occurring, in each class.
-    by_ratio, used
-        As of :class:`Multinomial`.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse
-    >>> from crossfade.densities import BinaryWords
-    >>> X = scipy.sparse.csr_array([[2.0, 0.0], [0.0, 1.0]])
-    >>> begun = BinaryWords().begin(X)
-    >>> bound = begun.bind(begun.summary(X, np.array([0, 1]), None, 2))
-    >>> bound.density.mean(bound.density.estimate(
-    ...     bound.counts + bound.prior_counts, bound.sums + bound.prior_sums
-    ... ))  # (1 + 1) / (1 + 2) and so on
-    array([[0.66666667, 0.33333333],
-           [0.33333333, 0.66666667]])
-    """
-
-    binarise = True
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        by_ratio: bool = False,
-        used: NDArray[np.bool_] | None = None,
-    ) -> None:
-        check_alpha(alpha)
-        self.alpha, self.by_ratio, self.used = alpha, by_ratio, used
-
-    def _factor_counts(self, mass: Floats, sums: Floats) -> Floats:
-        return mass[:, None]
-
-    def _prior(self, n_classes: int) -> tuple[Floats, Floats]:
-        return np.full((n_classes, 1), 2.0 * self.alpha), self._prior_sums(n_classes)
-
-    def log_partition(self, eta: Floats) -> Floats:
-        terms = self._sizes * np.logaddexp(0.0, eta)
-        return np.asarray(self._kept(terms).sum(axis=-1, keepdims=True))
-
-    def log_base_measure(self, X: Any) -> Floats:
-        return np.zeros((X.shape[0], 1))
-
-    def mean(self, eta: Floats) -> Floats:
-        return self._kept(np.asarray(self._sizes * expit(eta)))
-
-    def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
-        return self.hessian_diagonal(eta) * direction
-
-    def hessian_diagonal(self, eta: Floats) -> Floats:
-        return self._kept(self._sizes * expit(eta) * expit(-eta))
-
-    def inverse_hessian_product(self, eta: Floats, vector: Floats) -> Floats:
-        return self._kept(vector / np.maximum(self.hessian_diagonal(eta), 1e-300))
-
-    def natural(self, mean: Floats) -> Floats:
-        inside = np.clip(mean / self._sizes, _EDGE, 1.0 - _EDGE)
-        return self._kept(np.log(inside) - np.log1p(-inside))
-
-    def estimate(self, counts: Floats, sums: Floats) -> Floats:
-        return self.natural(sums / np.maximum(counts, _EDGE))
-
-    def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
-        raise not_drawn()
-
-
-def not_drawn() -> NotADensityError:
-    """Return the error of asking for documents."""
-    return NotADensityError(
-        "sample: expected columns of numbers and categories, got words; a document's length is not "
-        "modelled: sample from a model of the other columns"
-    )

@@ -13,8 +13,8 @@ from crossfade._typing import Floats
 __all__ = ["Graph"]
 
 
-#: Version of the operators of ai.onnx.ml; newer ones differ in nothing that is used here.
-_MACHINE_LEARNING = 2
+#: Versions of operators that are not ONNX's own; newer ones differ in nothing that is used here.
+_VERSIONS = {"ai.onnx.ml": 2, "com.microsoft": 1}
 
 
 class Graph:
@@ -29,12 +29,14 @@ class Graph:
         self._scope = scope
         self._container = container
         self._types = TensorProto
+        #: Counts of words, by the column of text that they are from.
+        self.words: dict[int, str] = {}
 
     def node(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add an operator with one output, and return the output's name."""
         output = self._scope.get_unique_variable_name(kind.lower())
         # skl2onnx takes the highest version of an operator as that of its whole domain.
-        version = _MACHINE_LEARNING if domain else self._container.target_opset
+        version = _VERSIONS.get(domain, self._container.target_opset)
         self._container.add_node(
             kind,
             list(inputs),

@@ -33,6 +33,7 @@ from crossfade.densities.filling import RIDGE
 from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
+from crossfade.io.onnx_text import check_text, count_words
 from crossfade.io.saved import table_schema
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
@@ -50,7 +51,9 @@ def to_onnx(estimator: Any) -> Any:
     without names): doubles of shape (n_rows, 1), NaN where missing, or text, "" where missing. A
     column named "label" or "probabilities", as the outputs are, or "" has another input's name,
     to be found in the graph's metadata under "columns". A model of a sparse table has one input,
-    ``X``, the same counts as a dense matrix. Outputs are the predicted ``label`` and
+    ``X``, the same counts as a dense matrix. Free text is cut into words by onnxruntime's own
+    operator, which other runtimes lack (İ, and Σ at the end of a word, it makes other small letters
+    than Python does); counts of words are dense. Outputs are the predicted ``label`` and
     the ``probabilities``, in the order of ``classes_``. A graph cannot refuse input: categories
     that fit did not see are taken as missing at any ``unknown``, missing cells of Gaussian
     discriminants give NaN, and counts and booleans are not checked.
@@ -69,9 +72,9 @@ def to_onnx(estimator: Any) -> Any:
     Raises
     ------
     DataError
-        If the model is a :class:`~crossfade.PooledClassifier`, reads free text, or has a density
-        that is not Crossfade's and not linear in the column, or a classifier of columns that
-        skl2onnx cannot convert.
+        If the model is a :class:`~crossfade.PooledClassifier`, cuts free text in another way than
+        by words of letters and digits, or has a density that is not Crossfade's and not linear in
+        the column, or a classifier of columns that skl2onnx cannot convert.
     MissingExtraError
         If skl2onnx is not installed.
 
@@ -101,13 +104,9 @@ def to_onnx(estimator: Any) -> Any:
             f"estimator: expected {', '.join(names[:-1])} or {names[-1]}, got {kind.__name__}, "
             "which ONNX has no operators for here; write it with crossfade.io.save_model"
         )
-    free = [name for name, one in zip(schema.names, schema.kinds, strict=True) if one == "text"]
-    if free:
-        raise DataError(
-            f"estimator: expected columns of numbers and categories, got free text in "
-            f"{', '.join(map(repr, free))}, which ONNX would cut into other words; write "
-            "coefficients (crossfade.io.coefficients), or fit to a sparse table of counts"
-        )
+    for name, text in zip(schema.names, schema.texts or (), strict=False):
+        if text is not None:
+            check_text(name, text)
     beyond = [one for one in estimator.classes_.tolist() if _is_beyond(one)]
     if beyond:
         raise DataError(
@@ -151,6 +150,8 @@ def _is_beyond(label: Any) -> bool:
 
 def _is_text(schema: Schema, column: int) -> bool:
     known = schema.categories[column]
+    if schema.kinds[column] == "identifier":
+        return True
     return known is not None and not any(isinstance(value, (int, float)) for value in known)
 
 
@@ -346,7 +347,7 @@ def _convert_preparation(scope: Any, operator: Any, container: Any) -> None:
 def _encoded(graph: Graph, operator: Any, schema: Schema) -> str:
     """Return the matrix that the schema makes of a table."""
     inputs = [variable.full_name for variable in operator.inputs]
-    if len(inputs) == 1:
+    if len(inputs) == 1 and not _is_text(schema, 0):
         whole = graph.double(inputs[0])
         if all(kind in ("continuous", "count") for kind in schema.kinds):
             return whole
@@ -359,12 +360,16 @@ def _encoded(graph: Graph, operator: Any, schema: Schema) -> str:
 
 
 def _encoded_column(graph: Graph, name: str, schema: Schema, column: int) -> str:
-    known = schema.categories[column]
-    if known is None and schema.kinds[column] != "boolean":
+    known, kind = schema.categories[column], schema.kinds[column]
+    if known is None and kind not in ("boolean", "identifier"):
         return graph.double(name)
+    text = schema.texts[column] if schema.texts else None
+    if text is not None:
+        counts = graph.words[column] = count_words(graph, name, text, known or ())
+        return graph.node("ReduceSum", counts, graph.integers([1]), keepdims=1)
     nan = graph.constant(np.array(np.nan))
     if _is_text(schema, column):
-        # A column of text without a cell has no categories: whatever comes is not one of them.
+        # Identifiers, and a column of text without a cell, have no categories: none is known.
         known = known or ()
         code = graph.double(graph.positions(name, list(known) or [""]))
         if not known:
@@ -437,7 +442,9 @@ def _product_scores(
         own = slice(statistic, statistic + part.n_statistics)
         factors = slice(factor, factor + part.n_factors)
         statistic, factor = own.stop, factors.stop
-        picked = graph.node("Gather", X, graph.integers(columns), axis=1)
+        picked = graph.words.get(int(columns[0]))
+        if picked is None:
+            picked = graph.node("Gather", X, graph.integers(columns), axis=1)
         scores = _scores(graph, picked, part, natural[:, own], partition[:, factors])
         total = scores if total is None else graph.add(total, scores)
     assert total is not None  # a product has parts

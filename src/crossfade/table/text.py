@@ -85,7 +85,7 @@ class Text:
             min_df=self.min_df,
             max_features=self.max_features,
             lowercase=self.lowercase,
-            token_pattern=self.token_pattern,
+            token_pattern=self.token_pattern if self.analyzer == "word" else None,
             vocabulary=None if vocabulary is None else {w: i for i, w in enumerate(vocabulary)},
         )
 

@@ -434,7 +434,8 @@ def _on_all_rows(
     chosen: Selection, rows: LabelledRows, densities: Sequence[Density], options: FitOptions
 ) -> Selection:
     """Return a choice that a sample made with its members on all rows, to be fitted there."""
-    used = sorted({m.variant for m, w in zip(chosen.members, chosen.shares, strict=True) if w})
+    used = {m.variant for m, w in zip(chosen.members, chosen.shares, strict=True) if w}
+    used = sorted(used | {0} if densities[0].reads_words else used)
 
     def bound(variant: int) -> TradeoffObjective:
         own, found, _ = bound_rows(rows, densities[variant])
@@ -449,7 +450,7 @@ def _on_all_rows(
             .with_tradeoff(member.point.tradeoff)
             .with_penalty(member.point.l2),
         )
-        if share
+        if member.variant in on_all
         else member
         for member, share in zip(chosen.members, chosen.shares, strict=True)
     )

@@ -305,11 +305,11 @@ def polish(selection: Selection) -> Pool:
     rows = selection.members[int(kept[0])].objective.rows
     members = rows.fits(exact, [int(g) for g in kept])
     weights = selection.shares[kept]
-    first = min(range(len(members)), key=lambda g: members[g].variant)
-    densities, found = zip(
-        *(m.objective.spread(m.point.solution.theta) for m in members), strict=True
-    )
-    density = densities[first]
+    first = min(members, key=lambda member: member.variant)
+    if first.objective.density.reads_words:
+        first = selection.members[0]  # members may look at different columns, this one at all
+    density, _ = first.objective.spread(first.point.solution.theta)
+    found = [m.objective.spread(m.point.solution.theta)[1] for m in members]
     mean = Parameters(
         np.tensordot(weights, [p.natural for p in found], axes=1),
         np.tensordot(weights, [p.offset for p in found], axes=1),
@@ -319,4 +319,4 @@ def polish(selection: Selection) -> Pool:
     total = np.logaddexp.reduce(log_shares)
     if np.isfinite(total):
         mean = replace(mean, offset=mean.offset - total)
-    return Pool(members[first].objective, density, mean, selection.scale, tuple(members), weights)
+    return Pool(first.objective, density, mean, selection.scale, tuple(members), weights)
