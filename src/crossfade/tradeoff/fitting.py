@@ -434,8 +434,8 @@ def _on_all_rows(
     chosen: Selection, rows: LabelledRows, densities: Sequence[Density], options: FitOptions
 ) -> Selection:
     """Return a choice that a sample made with its members on all rows, to be fitted there."""
-    used = {m.variant for m, w in zip(chosen.members, chosen.shares, strict=True) if w}
-    used = sorted(used | {0} if densities[0].reads_words else used)
+    shared = {m.variant for m, w in zip(chosen.members, chosen.shares, strict=True) if w}
+    used = sorted(shared | {0} if densities[0].reads_words else shared)
 
     def bound(variant: int) -> TradeoffObjective:
         own, found, _ = bound_rows(rows, densities[variant])
