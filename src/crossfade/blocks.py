@@ -293,11 +293,15 @@ class Together:
         return sums
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return ``function(item)`` for every item, each on a thread of its own."""
-        if len(items) < 2 or self._fits:
+        """Return ``function(item)`` for every item, each on a thread of its own.
+
+        A fit may do the same with its own parts, for which it waits.
+        """
+        if len(items) < 2:
             return [function(item) for item in items]
         results: list[Any] = [None] * len(items)
         errors: list[BaseException] = []
+        left = len(items)
 
         def work(number: int, context: Context) -> None:
             _inside.active = True  # whoever takes the pass has all threads for it
@@ -306,15 +310,20 @@ class Together:
             except BaseException as error:
                 errors.append(error)
             finally:
+                nonlocal left
                 with self._changed:
-                    self._fits -= 1
-                    self._serve()
+                    left -= 1
+                    if left or not nested:  # the last part's turn is the waiting fit's again
+                        self._fits -= 1
+                        self._serve()
 
         fits = [
             Thread(target=work, args=(number, copy_context()), daemon=True)
             for number in range(len(items))
         ]
-        self._fits = len(fits)
+        with self._changed:
+            nested = self._fits > 0
+            self._fits += len(fits) - nested
         try:
             with single_threaded_blas():
                 for fit in fits:

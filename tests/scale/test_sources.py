@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,10 @@ from crossfade.io.reading import read_table
 from crossfade.table import survey as survey_module
 from crossfade.table.source import MemorySource
 from crossfade.table.survey import SAMPLE_ROWS, Drawing, drawn_rows, row_keys
+from crossfade.tradeoff import path as path_module
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import TradeoffObjective
 from tests.scale.tables import mixed_table
 from tests.test_take_home_commands import run
 
@@ -84,7 +89,34 @@ def test_files_give_the_optimum_of_the_table(table, folder, tradeoff, complete):
         whole.fit(frame.drop("y"), frame["y"])
     assert fitted.solution_.converged
     np.testing.assert_allclose(posterior(fitted, frame), posterior(whole, frame), atol=1e-6)
-    assert fitted.n_passes_ <= 8
+    assert fitted.n_passes_ <= 5
+
+
+def test_the_curvature_of_wide_rows_is_that_of_some_of_them(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(26_000, 50))
+    y = np.argmax(X[:, :3] + rng.gumbel(size=(len(X), 3)), axis=1)
+    monkeypatch.setattr(path_module, "_WORTHWHILE", 0)
+    strides, own = [], path_module._stride
+    monkeypatch.setattr(path_module, "_stride", lambda *a: strides.append(own(*a)) or strides[-1])
+    fitted = NaiveBayes(tradeoff=0, shared_variance=True).fit(MemorySource(X, y, size=5_000))
+    whole = NaiveBayes(tradeoff=0, shared_variance=True).fit(X, y)
+    assert strides == [5]  # 3 pairs of classes, 51 columns, 32 products of a cell
+    np.testing.assert_allclose(fitted.predict_proba(X), whole.predict_proba(X), atol=1e-6)
+
+    # Every fifth row of each block stands for it.
+    rows = LabelledRows(X, y, None, 3)
+    objective = TradeoffObjective.of(rows, bind(whole.density_, rows), 0.0, 1.0).without_tied()
+    some = replace(objective, passes=replace(objective.passes, every=5))
+    theta = 0.1 * rng.normal(size=objective.n_parameters)
+    chosen = np.concatenate(
+        [np.arange(at, min(at + some.passes.block_rows, len(X)), 5)
+         for at in range(0, len(X), some.passes.block_rows)]
+    )  # fmt: skip
+    few = replace(objective, passes=objective.passes.over(rows.take(chosen)), l2=0.0)
+    expected = few.curvature(theta) * len(X) / chosen.size
+    got = replace(some, l2=0.0).curvature(theta)
+    np.testing.assert_allclose(got, expected, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("tradeoff", ["auto", "best"])
@@ -93,6 +125,7 @@ def test_a_sample_chooses_and_all_rows_are_fitted(table, folder, tradeoff):
     in_memory = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(table, "y", size=3_001))
     np.testing.assert_allclose(posterior(of_files, table), posterior(in_memory, table), atol=1e-6)
     assert f"chosen on {SAMPLE_ROWS:,} rows of all {table.height:,}" in of_files.selection_
+    assert of_files.n_passes_ <= 7
     assert of_files.class_count_.sum() == table.height
 
 
@@ -391,6 +424,23 @@ def test_fits_that_go_on_together_share_their_passes():
     assert taken == [3, 2, 1]
 
 
+def test_parts_of_fits_that_go_on_together_share_their_passes_too():
+    taken = []
+
+    def take(functions):
+        taken.append(len(functions))
+        return [function() for function in functions]
+
+    together = Together(take)
+
+    def fit(name):
+        halves = together.map(lambda half: together.total(lambda: (name, half)), [0, 1])
+        return [*halves, together.total(lambda: name)]
+
+    assert together.map(fit, "abc") == [[(name, 0), (name, 1), name] for name in "abc"]
+    assert taken == [6, 3]
+
+
 def test_an_error_in_a_common_pass_reaches_every_fit():
     together = Together(lambda functions: [1 / 0 for _ in functions])
     reached = []
@@ -509,7 +559,15 @@ def test_weights_take_no_pass_of_their_own(table, tradeoff):
         own = frame if weight else frame.drop("weight")
         source = MemorySource(own, "y", size=5_000)
         passes.append(NaiveBayes(tradeoff=tradeoff).fit(source, sample_weight=weight).n_passes_)
+    # Rows without weight are known too late for a sample of as many rows in the first pass.
     assert passes[1] <= passes[0] + (tradeoff != 1.0)
+
+
+@pytest.mark.parametrize("tradeoff", [0.5, 0.0])
+def test_few_rows_in_parts_take_few_passes(table, tradeoff):
+    frame = table[:5_000].drop("level", "region")
+    fitted = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(frame, "y", size=1_000))
+    assert fitted.n_passes_ <= 3
 
 
 def test_pandas_frames_are_sources_too():

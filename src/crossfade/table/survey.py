@@ -387,7 +387,8 @@ def foresee(source: RowSource, declared: Any = None) -> Foresight | None:
     surveyor = _Surveyor(source.names, source.has_names, looked, declared, True)
 
     def of_part(part: Part) -> Survey:
-        return surveyor.of_columns(part, surveyor.labels(part), read_columns(part.table))
+        columns = read_columns(part.table) if looked else None
+        return surveyor.of_columns(part, surveyor.labels(part), columns)
 
     try:
         found = source.peek(of_part)

@@ -98,6 +98,7 @@ class BoundRows:
         = 0 where it is counted by words.
     `n_tied`: Tied weights in a parameter vector: all, or none where nothing depends on them.
     `is_sample`: Whether the rows stand for more than themselves.
+    `every`: Of how many rows one stands for the others in curvature, where no cell is missing.
 
     A row's class may be a mixture of several *states*; all that is said here of classes is then
     true of states.
@@ -111,6 +112,7 @@ class BoundRows:
     n_tied: int
     kept: KeptStatistics
     is_sample: bool = False
+    every: int = 1
 
     @classmethod
     def of(cls, rows: LabelledRows, bound: Bound, class_weights: Floats | None = None) -> Self:

@@ -318,7 +318,7 @@ class RowPasses(BoundRows):
         n_rows, some = self.rows.n_samples, self
         if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
             some = self.over(replace(self.rows.sampled(share), is_part=True))
-        sampled = some is not self
+        sampled = some is not self or self.every > 1
         extra = 0 if absent is None else self.density.n_factors
         width = p + extra + 1
         pairs = _pairs(k)
@@ -330,6 +330,7 @@ class RowPasses(BoundRows):
             grams = np.empty((n_pairs, width, width))
             lost = np.zeros((k, extra))
             if absent is None:
+                rows = slice(rows.start, rows.stop, own.every)
                 carrier = own._carried(rows)
                 scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), k))
                 scores += offset

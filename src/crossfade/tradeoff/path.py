@@ -40,6 +40,10 @@ __all__ = [
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
 _IN_ONE_PASS = 200
 
+#: Products of curvature per cell that cost little beside reading it, and how many times the sample
+#: must have rows for that many of theirs to be worth it.
+_PRODUCTS_OF_A_CELL, _WORTHWHILE = 32, 4
+
 #: The grid of λ, from generative to discriminative.
 TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 
@@ -161,10 +165,10 @@ def minimise(
         at_hand = objective.sampled(1.0)
         is_all = at_hand.rows.n_samples == objective.rows.n_samples
         near = minimise(at_hand, start, tol=tol if is_all else 1e-6, cold=True).theta
-        if objective.has_gaps and is_dense(objective) and objective.n_parameters <= _IN_ONE_PASS:
-            # Where the function bends, the curvature of a sample is worth little.
+        every = _stride(objective, at_hand.rows.n_samples)
+        if every:
             with single_threaded_blas():
-                whole = _InOnePass(objective)
+                whole = _InOnePass(objective, every, tol or 1e-8)
                 solution = descend(whole, near, Dense(), tol=tol or 1e-8, max_iter=max_iter)
         else:
             solution = minimise(objective, near, tol=tol, max_iter=max_iter)
@@ -204,25 +208,52 @@ def minimise(
         return descend(objective, start, dense, tol=newton_tol, max_iter=max_iter)
 
 
-class _InOnePass:
-    """An objective whose curvature is summed in the pass that sums its gradient."""
+def _stride(objective: TradeoffObjective, n_sample: int) -> int:
+    """Return of how many rows one's curvature is summed in passes over all; 0 for the sample's."""
+    if not is_dense(objective):
+        return 0
+    if objective.has_gaps:
+        # Where the function bends, the curvature of a share of the rows is worth little.
+        return int(objective.n_parameters <= _IN_ONE_PASS)
+    k, width = objective.passes.n_classes, objective.passes.n_free + 1
+    every = -(-(k * (k - 1) // 2) * width // _PRODUCTS_OF_A_CELL)
+    worth = every == 1 or objective.rows.n_samples >= _WORTHWHILE * every * n_sample
+    return every if worth else 0
 
-    def __init__(self, objective: TradeoffObjective) -> None:
+
+class _InOnePass:
+    """An objective whose curvature is summed in the pass that sums its gradient.
+
+    `every`: Of how many rows one stands for the others there.
+    `tol`: Gradient norm that is aimed at: a point expected within it keeps the curvature before.
+    """
+
+    def __init__(self, objective: TradeoffObjective, every: int, tol: float) -> None:
         self.objective, self.rows, self.n_rows = objective, objective.rows, objective.n_rows
+        self._some = replace(objective, passes=replace(objective.passes, every=every))
+        self._tol, self._norms = tol, [np.inf, np.inf]
         self._known: tuple[Floats, Floats] | None = None
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Return Φ_λ and its gradient."""
         works: list[Callable[[Floats], Any]]
-        works = [self.objective.value_and_gradient, self.objective.curvature]
-        (value, gradient), curvature = self.rows.fits(lambda work: work(theta), works)
-        self._known = theta.copy(), curvature
+        works = [self.objective.value_and_gradient, self._some.curvature]
+        before, last = self._norms[-2:]
+        # Newton's steps square the error.
+        is_last = last < before < np.inf and last * (last / before) ** 2 < 0.1 * self._tol
+        if is_last and self._known is not None:
+            value, gradient = self.objective.value_and_gradient(theta)
+            self._known = theta.copy(), self._known[1]
+        else:
+            (value, gradient), curvature = self.rows.fits(lambda work: work(theta), works)
+            self._known = theta.copy(), curvature
+        self._norms.append(float(np.abs(gradient).max(initial=0.0)) / self.n_rows)
         return value, gradient
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the Hessian, as :meth:`TradeoffObjective.curvature` does."""
         if self._known is None or not np.array_equal(self._known[0], theta):
-            return self.objective.curvature(theta)
+            return self._some.curvature(theta)
         return self._known[1]
 
 
@@ -269,7 +300,8 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     if objective.tradeoff == 1.0:
         return start
     probe = objective
-    if objective.exact_labels and objective.rows.n_samples >= _MANY_ROWS:
+    is_long = objective.rows.is_part or objective.rows.n_samples >= _MANY_ROWS
+    if objective.exact_labels and is_long:
         probe = objective.sampled(min(1.0, 2_000 / objective.rows.n_samples))
     weights, offsets, tied = objective.split(start)
     best, best_value = start, np.inf
