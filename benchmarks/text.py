@@ -234,7 +234,7 @@ def report(path: Path) -> str:
         short.append(
             f"| {name} | {size:,} | {accuracy:.3f} | {loss:.4f} | {seconds:.1f} | "
             f"{rivals[first][0]:.3f} {first} | {rivals[surest][1]:.4f} {surest} | "
-            f"{PUBLISHED.get(name, '')} |"
+            f"{PUBLISHED.get(name, '') if size > max(_SIZES) else ''} |"
         )
     count = (
         f"of {n_cells} rows, auto has the best accuracy (or the same) in {first_in} and the lowest "

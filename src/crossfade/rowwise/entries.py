@@ -24,6 +24,9 @@ FEW_COLUMNS = 6
 _AHEAD = 12
 _LINE = 8
 
+#: Indices without a sign: of others, each access would ask whether they count from the end.
+_U = np.uint64
+
 
 def many_entries(n_entries: int, n_columns: int) -> bool:
     """Return whether products with so many dense columns are taken faster here than by SciPy."""
@@ -75,8 +78,8 @@ def add_by_class(
         if 0 <= k < n_classes:
             weight = weights[i] if weights.size else 1.0
             for e in range(indptr[i], indptr[i + 1]):
-                prefetch(flat, np.int64(indices[min(e + _AHEAD, last)]) * n_classes + k)
-                out[indices[e], k] += weight * data[e]
+                prefetch(flat, np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes + k)
+                flat[_U(indices[_U(e)]) * _U(n_classes) + _U(k)] += weight * data[_U(e)]
 
 
 def entry_scores_numpy(
@@ -96,17 +99,18 @@ def entry_scores(
     Shapes: slopes (n_columns, n_classes); out (n_rows, n_classes).
     """
     n_classes = slopes.shape[1]
-    flat, last = slopes.reshape(-1), indices.size - 1
+    flat, to, last = slopes.reshape(-1), out.reshape(-1), indices.size - 1
     for i in range(out.shape[0]):
+        row = _U(i * n_classes)
         for k in range(n_classes):
-            out[i, k] = 0.0
+            to[row + _U(k)] = 0.0
         for e in range(indptr[i], indptr[i + 1]):
-            ahead = np.int64(indices[min(e + _AHEAD, last)]) * n_classes
+            ahead = np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes
             for k in range(0, n_classes, _LINE):
                 prefetch(flat, ahead + k)
-            value, j = data[e], indices[e]
+            value, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
             for k in range(n_classes):
-                out[i, k] += value * slopes[j, k]
+                to[row + _U(k)] += value * flat[start + _U(k)]
 
 
 def add_entry_sums_numpy(
@@ -126,12 +130,13 @@ def add_entry_sums(
     Shapes: weights (n_rows, n_classes); out (n_columns, n_classes).
     """
     n_classes = weights.shape[1]
-    flat, last = out.reshape(-1), indices.size - 1
+    given, to, last = weights.reshape(-1), out.reshape(-1), indices.size - 1
     for i in range(weights.shape[0]):
+        row = _U(i * n_classes)
         for e in range(indptr[i], indptr[i + 1]):
-            ahead = np.int64(indices[min(e + _AHEAD, last)]) * n_classes
+            ahead = np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes
             for k in range(0, n_classes, _LINE):
-                prefetch(flat, ahead + k)
-            value, j = data[e], indices[e]
+                prefetch(to, ahead + k)
+            value, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
             for k in range(n_classes):
-                out[j, k] += value * weights[i, k]
+                to[start + _U(k)] += value * given[row + _U(k)]
