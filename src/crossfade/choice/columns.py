@@ -152,16 +152,17 @@ def as_chosen(
     if kinds is None:
         return rows, schema
     categories = list(schema.categories)
-    numbers = np.array(rows.X, dtype=np.float64)
+    cells = rows.everything[0]
+    numbers = np.array(cells, dtype=np.float64)
     for j, kind in kinds.items():
         if kind == "categorical" != schema.kinds[j]:
             present = ~np.isnan(numbers[:, j])
             values, codes = np.unique(numbers[present, j], return_inverse=True)
             numbers[present, j] = codes
             categories[j] = tuple(values.tolist())
-    X = MixedRows(numbers, rows.X.words) if isinstance(rows.X, MixedRows) else numbers
+    X = MixedRows(numbers, cells.words) if isinstance(cells, MixedRows) else numbers
     found: Any = tuple(kinds.values())
-    return replace(rows, X=X), replace(schema, kinds=found, categories=tuple(categories))
+    return rows.recoded(X), replace(schema, kinds=found, categories=tuple(categories))
 
 
 def by_type(

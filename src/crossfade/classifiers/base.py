@@ -25,12 +25,17 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
-from crossfade.classifiers.checks import check_tradeoff, class_factors, prior_shift
+from crossfade.classifiers.checks import (
+    check_tradeoff,
+    check_unlabelled,
+    class_factors,
+    prior_shift,
+)
 from crossfade.classifiers.interactions import Derived, DerivedColumns
 from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
-from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table import Schema, check_weights, encode_labels, labelled_first, read_features
 from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
@@ -43,7 +48,7 @@ from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, su
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
 from crossfade.tradeoff.joint import JointRows
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 from crossfade.tradeoff.path import Points
 from crossfade.tradeoff.source_rows import SourceRows
 
@@ -63,10 +68,15 @@ class Specification:
 class TradeoffClassifier(FittedViews, ABC):
     """Parent of the classifiers with a tradeoff between the joint and conditional likelihood."""
 
+    n_unlabelled_: int
+    unlabelled_weight_: float
+    selection_: str
     tradeoff: float | str
     l2: float
     class_prior: str | ArrayLike | Mapping[Any, float]
     class_weight: Mapping[Any, float] | str | None
+    unlabelled: Any
+    unlabelled_weight: str | float
 
     # -- what a subclass says --------------------------------------------------------------------
 
@@ -113,6 +123,7 @@ class TradeoffClassifier(FittedViews, ABC):
         if isinstance(self.selection, str):
             check_criterion(self.selection, 0)
         check_handle_unknown(self.handle_unknown)
+        check_unlabelled(self)
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -136,7 +147,7 @@ class TradeoffClassifier(FittedViews, ABC):
             chosen on 20,000 rows drawn evenly; all else is of all rows.
         y : array-like of shape (n_samples,)
             Labels of any one type, at least two different ones; for rows in parts also the name
-            of their column.
+            of their column. Rows may lack one where `unlabelled` says so.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 3 means the same as three equal rows, 0 the same as no row. For rows in
             parts the name of a column, which is then no feature.
@@ -199,6 +210,11 @@ class TradeoffClassifier(FittedViews, ABC):
                 f"components: expected 1 for rows that are read in parts, got {components}; "
                 "fit mixtures to a table in memory"
             )
+        if self.unlabelled is not None:
+            raise DataError(
+                f"unlabelled: expected None for rows that are read in parts, got "
+                f"{self.unlabelled!r}; fit a table in memory, or leave out rows without a label"
+            )
         grouped = groups is not None and isinstance(self.tradeoff, str)
         known: list[Unforeseen] = []
         while True:
@@ -217,8 +233,13 @@ class TradeoffClassifier(FittedViews, ABC):
         fold: Integers | None,
     ) -> Floats | None:
         options = self._fit_options(self.classes_)
-        if isinstance(self.tradeoff, str):
-            densities = self._densities(schema, choices)
+        weights, grid = self._unlabelled_weights(rows), self._grid(schema)
+        if isinstance(self.tradeoff, str) or len(weights) > 1:
+            densities = [self._density(schema, choices)]
+            if isinstance(self.tradeoff, str):
+                densities = self._densities(schema, choices)
+            else:
+                grid = [[(float(self.tradeoff), 1.0)]]
             with self._renamed(rows, densities[0]):
                 fitted = choose_tradeoff(
                     rows,
@@ -229,20 +250,55 @@ class TradeoffClassifier(FittedViews, ABC):
                     groups=numbers,
                     by_fold=by_fold,
                     fold=fold,
-                    grid=self._grid(schema),
+                    grid=grid,
+                    unlabelled_weights=weights,
                 )
         else:
             density = self._density(schema, choices)
             with self._renamed(rows, density):
-                fitted = fit_tradeoff(rows, density, float(self.tradeoff), options, groups=numbers)
+                fitted = fit_tradeoff(
+                    rows,
+                    density,
+                    float(self.tradeoff),
+                    options,
+                    groups=numbers,
+                    unlabelled_weight=weights[0],
+                )
         self._set_fitted(replace(fitted, held_out=None))
         if not isinstance(rows, SourceRows) or self.tradeoff != 1:  # of which no sample was drawn
             self._joint = self._joint_rows(rows.at_hand, choices, options, numbers)
-        self.__dict__.pop("n_passes_", None)
+        for name in ("n_passes_", "n_unlabelled_", "unlabelled_weight_"):
+            self.__dict__.pop(name, None)
+        if self.unlabelled is not None:
+            self._tell_unlabelled(rows.unlabelled)
         if isinstance(rows, SourceRows):
             rows.close()
             self.n_passes_ = rows.n_passes
         return fitted.held_out
+
+    def _tell_unlabelled(self, others: OtherRows | None) -> None:
+        n, weight = 0 if others is None else others.X.shape[0], self._fitted.unlabelled_weight
+        self.n_unlabelled_, self.unlabelled_weight_ = n, weight
+        if not n:
+            return
+        if weight > 0.0:
+            said = f"count {weight:.2g} rows each in the joint likelihood"
+        elif self.tradeoff == 0 or self.unlabelled_weight == 0:
+            said = "have no part"
+        else:
+            said = "have no part: with them no clearly lower loss was seen"
+        self.selection_ = f"{self.selection_}; the {n:,} rows without a label {said}"
+
+    def _unlabelled_weights(self, rows: LabelledRows) -> tuple[float, ...]:
+        """Return what a row without a label may count, one number where nothing is chosen."""
+        others = rows.unlabelled
+        if others is None or self.tradeoff == 0:
+            return (0.0,)
+        if not isinstance(self.unlabelled_weight, str):
+            return (float(self.unlabelled_weight),)
+        # As many as they may be, they have no more say than the rows with a label.
+        total = others.X.shape[0] if others.weights is None else others.weights.sum()
+        return (0.0, min(1.0, float(rows.without_factors.sum() / total)))
 
     def _joint_rows(
         self,
@@ -257,6 +313,7 @@ class TradeoffClassifier(FittedViews, ABC):
             rows = replace(rows, X=np.ascontiguousarray(rows.X[:, :own]))
         generative = clone(self)
         generative.tradeoff, generative.classes_ = 1.0, self.classes_
+        rows = replace(rows, unlabelled=None)
         densities = [generative._density(self.schema_, choices)]
         if isinstance(self.tradeoff, str) and not densities[0].reads_words:
             densities = generative._densities(self.schema_, choices)
@@ -289,10 +346,26 @@ class TradeoffClassifier(FittedViews, ABC):
         declared = self._declared_kinds(X)
         matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
         self._table_library = table_library(X)
-        self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
-        weights = check_weights(given, matrix.shape[0], self.class_weight, codes, self.classes_)
-        factors = class_factors(self.class_weight, weights, given, codes)
-        plain = LabelledRows(matrix, codes, weights, self.classes_.size, class_factors=factors)
+        order, n_labelled = labelled_first(y, self.unlabelled, matrix.shape[0])
+        others = None
+        if order is not None:
+            kept = order[:n_labelled]
+            y, matrix = _safe_indexing(y, kept), matrix[order]
+            numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
+            weights = None if given is None else given[order[n_labelled:]]
+            others = OtherRows(matrix[n_labelled:], weights)
+        of_labelled = given if given is None or order is None else given[order[:n_labelled]]
+        self.classes_, codes = encode_labels(y, n_samples=n_labelled)
+        weights = check_weights(of_labelled, n_labelled, self.class_weight, codes, self.classes_)
+        factors = class_factors(self.class_weight, weights, of_labelled, codes)
+        plain = LabelledRows(
+            matrix[:n_labelled],
+            codes,
+            weights,
+            self.classes_.size,
+            class_factors=factors,
+            unlabelled=others,
+        )
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
         self._set_choices(choices[: schema.n_features])
@@ -309,7 +382,7 @@ class TradeoffClassifier(FittedViews, ABC):
                 self._derived = self._derived.recoded(schema)
                 longer = self._derived.schema(schema)
                 matrix = np.column_stack([matrix, rows.X[:, schema.n_features :]])
-            rows = replace(rows, X=matrix)
+            rows = rows.recoded(matrix if order is None else matrix[order])
         return rows, schema if self._derived is None else longer, choices, numbers, by_fold
 
     def _derives(

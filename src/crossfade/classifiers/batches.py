@@ -95,6 +95,11 @@ class BatchClassifier(TradeoffClassifier, ABC):
                 f"interactions: expected None with partial_fit, got {self.interactions!r}; fit all "
                 "rows at once"
             )
+        if self.unlabelled is not None:
+            raise DataError(
+                f"unlabelled: expected None with partial_fit, got {self.unlabelled!r}; fit all "
+                "rows at once"
+            )
         fitted = getattr(self, "_fitted", None)
         before = None if fitted is None or fitted.sums is None else fitted
         n = _num_samples(X)

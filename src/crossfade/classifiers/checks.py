@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import show
+from crossfade._checks import check_number, show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.table import check_finite
 
 __all__ = [
     "check_tradeoff",
+    "check_unlabelled",
     "class_factors",
     "class_shares",
     "prior_shift",
@@ -31,6 +32,28 @@ def check_tradeoff(tradeoff: Any) -> None:
             f"tradeoff: expected a number from 0 (discriminative) to 1 (generative), 'auto' or "
             f"'best', got {tradeoff!r}; 'auto' pools what lies between, 'best' picks one point"
         )
+
+
+def check_unlabelled(model: Any) -> None:
+    """Refuse a weight of unlabelled rows that is none, and models that do not take such rows."""
+    weight = model.unlabelled_weight
+    if not (isinstance(weight, str) and weight == "auto"):
+        remedy = "'auto' lets held-out labels choose, 1 counts such a row as a labelled one"
+        if isinstance(weight, str):
+            raise DataError(
+                f"unlabelled_weight: expected 'auto' or a number of at least 0, got {weight!r}; "
+                f"{remedy}"
+            )
+        check_number("unlabelled_weight", weight, 0.0, remedy)
+    if model.unlabelled is None:
+        return
+    for name, plain in (("interactions", None), ("components", 1)):
+        got = getattr(model, name, plain)
+        if got != plain:
+            raise DataError(
+                f"{name}: expected {plain} with unlabelled={model.unlabelled!r}, got {got!r}; give "
+                "one of the two"
+            )
 
 
 def prior_shift(prior: Any, class_weights: Floats, classes: NDArray[Any]) -> Floats | None:

@@ -66,6 +66,10 @@ class GaussianDiscriminant(BatchClassifier):
     standardise : bool, default=True
         If False, spherical means equal variances of the columns as they are: for columns of one
         unit, where those that vary most should count most. Nothing else depends on it.
+    unlabelled : None, "missing" or a label, default=None
+        Which rows of fit have no label, as in :class:`NaiveBayes`; with one Gaussian per class.
+    unlabelled_weight : "auto" or float, default="auto"
+        What such a row counts in the joint likelihood, as in :class:`NaiveBayes`.
 
     Attributes
     ----------
@@ -136,6 +140,8 @@ feature_names_in_
         n_init: int = 5,
         random_state: int = 0,
         standardise: bool = True,
+        unlabelled: Any = None,
+        unlabelled_weight: str | float = "auto",
     ) -> None:
         self.covariance = covariance
         self.components = components
@@ -148,6 +154,8 @@ feature_names_in_
         self.n_init = n_init
         self.random_state = random_state
         self.standardise = standardise
+        self.unlabelled = unlabelled
+        self.unlabelled_weight = unlabelled_weight
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -18,6 +18,7 @@ from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
+from crossfade.tradeoff.choice import is_clearly_lower
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -210,8 +211,5 @@ def _pays(
     """Return whether held-out rows are predicted better, by more than a standard error."""
     if after is None:
         return False
-    gain = (after - before)[held, codes[held]]
-    w = np.ones(held.size) if weights is None else weights[held]
-    mean = float(np.average(gain, weights=w))
-    spread = float(np.average((gain - mean) ** 2, weights=w))
-    return mean > np.sqrt(spread / w.sum())
+    now, then = -after[held, codes[held]], -before[held, codes[held]]
+    return is_clearly_lower(now, then, None if weights is None else weights[held])

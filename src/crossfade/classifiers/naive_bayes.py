@@ -126,7 +126,6 @@ default="auto"
         then are those of least expected cost. "auto" weighs by Brier score or log-loss.
     class_weight : mapping of label to weight, "balanced" or None, default=None
         Weights of the classes' rows, times `sample_weight`.
-
     interactions : None, "auto", int or list of (column, column), default=None
         Columns to derive that see what two columns say together: the product of two standardised
         numbers, or two categories as one. Each has a density of its own and multiplies the others,
@@ -135,6 +134,14 @@ default="auto"
         single numbers (x > t) among them. "auto" takes up to ten of those that cannot be chance,
         and only where they lower the out-of-fold log-loss by more than its standard error, the
         tests being made anew without each fold; it fits the model twice.
+    unlabelled : None, "missing" or a label, default=None
+        Which rows of fit have no label: those whose label is None, NaN or NA ("missing"), or is
+        this value (-1, say). None refuses missing labels. Kinds of columns, categories and words
+        are learnt from all rows, class shares (but for a `class_prior`) from labelled ones.
+    unlabelled_weight : "auto" or float, default="auto"
+        What such a row counts in the joint likelihood, where a labelled one counts 1. "auto" tries
+        0, and as much as gives all of them the weight of all labelled rows (at most 1): more than
+        0 is taken where labelled rows out of fold are clearly better predicted with it.
 
     Attributes
     ----------
@@ -170,6 +177,9 @@ default="auto"
     coef_, intercept_ : ndarray
         The posterior as a linear function of :meth:`sufficient_statistics`.
     class_densities_ : dict of label to ClassDensity
+    unlabelled_weight_, n_unlabelled_ : float, int
+        What a row without a label counts (of a pool the weighted mean, 0 where they did not help),
+        and how many there were; where `unlabelled` is given.
     n_passes_ : int
         How often the rows were read, where they came in parts (:func:`crossfade.io.scan`, Dask).
     n_features_in_ : int
@@ -184,6 +194,10 @@ default="auto"
     from λ = 1. For a tradeoff below 1e-4 the fit at 1e-4 then stands, with a
     :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so; "auto" and "best" end their
     grids at 0.01. A column without any cell has no part in this: it changes no posterior.
+
+    Rows without a label add λ γ Σ log Σ_k p_k f_k(x), γ being `unlabelled_weight_`, which EM climbs
+    (Nigam, McCallum, Thrun & Mitchell 2000; Lasserre, Bishop & Minka 2006). At λ = 0 they have no
+    part.
 
     References
     ----------
@@ -215,6 +229,8 @@ default="auto"
         selection: str | ArrayLike = "log_loss",
         class_weight: Mapping[Any, float] | str | None = None,
         interactions: str | int | Sequence[tuple[Any, Any]] | None = None,
+        unlabelled: Any = None,
+        unlabelled_weight: str | float = "auto",
     ) -> None:
         self.density = density
         self.tradeoff = tradeoff
@@ -227,6 +243,8 @@ default="auto"
         self.selection = selection
         self.class_weight = class_weight
         self.interactions = interactions
+        self.unlabelled = unlabelled
+        self.unlabelled_weight = unlabelled_weight
 
     _takes_sparse = True
     _search: Search

@@ -153,6 +153,12 @@ class StandardErrors(ABC):
                 f"X: expected numbers and categories for standard errors, got {what}; bootstrap "
                 "the fit, or leave these columns out"
             )
+        if fitted.unlabelled_weight > 0.0:
+            return (
+                "standard errors: expected a fit to labelled rows alone, got one with rows without "
+                f"a label that count {fitted.unlabelled_weight:.2g} each; bootstrap the fit, or "
+                "give unlabelled_weight=0"
+            )
         if fitted.evidence is None:
             return (
                 "standard errors: expected a model with its rows of fit, got one from a file or of "

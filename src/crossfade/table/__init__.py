@@ -7,7 +7,7 @@ remembers what each column is.
 
 from __future__ import annotations
 
-from crossfade.table.labels import encode_labels
+from crossfade.table.labels import encode_labels, labelled_first
 from crossfade.table.read import check_cells, check_finite, read_features
 from crossfade.table.schema import Kind, Schema
 from crossfade.table.weights import check_weights
@@ -19,5 +19,6 @@ __all__ = [
     "check_finite",
     "check_weights",
     "encode_labels",
+    "labelled_first",
     "read_features",
 ]

@@ -24,6 +24,7 @@ __all__ = [
     "content",
     "indexable",
     "is_sparse",
+    "stacked",
     "word_counts",
 ]
 
@@ -104,6 +105,14 @@ def block_of(X: Any, rows: slice | Integers) -> Any:
     if isinstance(X, MixedRows):
         return X[rows]
     return np.ascontiguousarray(X[rows], dtype=np.float64)
+
+
+def stacked(X: Any, others: Any) -> Any:
+    """Return the rows of both tables, the others' last."""
+    if not isinstance(X, MixedRows):
+        return np.concatenate([X, others])
+    words = {j: scipy.sparse.vstack([own, others.words[j]]) for j, own in X.words.items()}
+    return MixedRows(np.concatenate([X.contents, others.contents]), words, told_apart=True)
 
 
 def is_sparse(X: Any) -> bool:

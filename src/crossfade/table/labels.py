@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from crossfade._checks import show
+from crossfade._checks import is_missing, show
 from crossfade.errors import DataError
 from crossfade.table.columns import is_of_objects
 from crossfade.table.factorise import (
@@ -22,7 +22,7 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import numbers_from_objects, object_storage
 
-__all__ = ["Coded", "encode_labels", "recoded"]
+__all__ = ["Coded", "encode_labels", "labelled_first", "recoded"]
 
 Coded = tuple[NDArray[Any], NDArray[np.int64]]
 
@@ -59,6 +59,37 @@ def recoded(coded: Coded, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the class of each row from its own table's labels and codes, shape (n_rows,)."""
     found, codes = coded
     return _position(found, _factorised(classes, "classes")[0])[codes]
+
+
+def labelled_first(y: Any, unlabelled: Any, n_samples: int) -> tuple[NDArray[np.int64] | None, int]:
+    """Return the order in which rows with a label come first, and their number.
+
+    `unlabelled` is "missing" (None, NaN, NA), or the value that stands for no label. None where
+    every row has one, or where `unlabelled` is None. Shapes: y (n_samples,).
+    """
+    if unlabelled is None or y is None:
+        return None, n_samples
+    series = _as_series(y, "y")
+    if series is not None:
+        items = series.to_list()
+    else:
+        # A masked array's own list has None where a label is masked.
+        array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
+        items = array.ravel().tolist()
+    if isinstance(unlabelled, str) and unlabelled == "missing":
+        absent = np.array([is_missing(item) for item in items], dtype=bool)
+    else:
+        absent = np.array([_is_same(item, unlabelled) for item in items], dtype=bool)
+    if absent.size != n_samples or not absent.any():
+        return None, n_samples
+    return np.argsort(absent, kind="stable"), int(n_samples - absent.sum())
+
+
+def _is_same(label: Any, other: Any) -> bool:
+    """Return whether a label is this value: 1 and 1.0 are, True and 1 are not."""
+    if is_missing(label) or isinstance(label, bool) != isinstance(other, bool):
+        return False
+    return bool(label == other)
 
 
 def _position(found: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
@@ -233,7 +264,8 @@ def _refuse_missing(codes: NDArray[np.int64], place: str) -> None:
 def _missing(absent: int, n_rows: int, place: str) -> DataError:
     return DataError(
         f"{place}: expected a label in every row, got {absent} missing labels in {n_rows} rows "
-        "(Input y contains NaN.); drop those rows from X and y"
+        "(Input y contains NaN.); drop those rows from X and y, or learn from them with "
+        "unlabelled='missing' of NaiveBayes and GaussianDiscriminant"
     )
 
 

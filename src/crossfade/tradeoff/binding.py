@@ -42,7 +42,7 @@ def summarise(
     begun = started
     if begun is None:
         some = rows.at_hand if density.fills_missing else rows
-        density = density.informed(some.X, some.weights)
+        density = density.informed(*some.everything)
         begun = density.begin(rows.head(), scales=scales)
 
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
@@ -60,12 +60,19 @@ def summarise(
     return begun, rows.total(of_part)
 
 
-def compact(density: Density, rows: LabelledRows) -> tuple[Density, LabelledRows]:
+def compact(
+    density: Density, rows: LabelledRows, *, with_others: bool = False
+) -> tuple[Density, LabelledRows]:
     """Return both with statistics that are equal in all rows as one: a smaller, equal problem."""
     if not density.reads_words:
         return density, rows
-    density, X = density.informed(rows.X, rows.weights).compact(rows.X)
-    return density, replace(rows, X=X)
+    X, weights = rows.everything
+    density = density.informed(X, weights)
+    if with_others:
+        density, X = density.compact(X)
+        return density, rows.recoded(X)
+    density, X = density.compact(rows.X)
+    return density, replace(rows, X=X, unlabelled=None if X is not rows.X else rows.unlabelled)
 
 
 def bind(density: Density, rows: LabelledRows) -> Bound:

@@ -10,7 +10,7 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.tradeoff.pooling import shares_of
 
-__all__ = ["Choice", "choose", "unscored"]
+__all__ = ["Choice", "choose", "is_clearly_lower", "unscored"]
 
 
 @dataclass(frozen=True)
@@ -86,3 +86,12 @@ def _level(each: Floats, weights: Floats | None, best: int) -> int:
     spread = np.average((gap - mean[:, None]) ** 2, axis=1, weights=weights)
     total = gap.shape[1] if weights is None else weights.sum()
     return int((mean <= np.sqrt(spread / max(total, 1.0))).sum())
+
+
+def is_clearly_lower(after: Floats, before: Floats, weights: Floats | None) -> bool:
+    """Return whether the losses of the same units are lower by more than a standard error."""
+    gain = before - after
+    mean = float(np.average(gain, weights=weights))
+    spread = float(np.average((gain - mean) ** 2, weights=weights))
+    total = gain.size if weights is None else float(weights.sum())
+    return mean > np.sqrt(spread / total)

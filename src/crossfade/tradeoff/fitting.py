@@ -38,6 +38,7 @@ from crossfade.tradeoff.out_of_fold import Refit
 from crossfade.tradeoff.path import Points, cold_start, is_dense, is_separated, minimise
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.selection import Selection, polish, select
+from crossfade.tradeoff.unlabelled import Unlabelled
 
 __all__ = [
     "ByFold",
@@ -73,10 +74,14 @@ class FitOptions:
     n_init: int = 5
     seed: int = 0
 
-    def objective(self, rows: LabelledRows, bound: Bound) -> TradeoffObjective:
+    def objective(
+        self, rows: LabelledRows, bound: Bound, unlabelled_weight: float = 0.0
+    ) -> TradeoffObjective:
         """Return the objective at λ = 1 of rows and of the density bound to them."""
         if self.n_components == 1:
-            return TradeoffObjective.of(rows, bound, 1.0, self.l2)
+            shift = self.prior_shift(rows.class_weights)
+            others = Unlabelled.of(rows, unlabelled_weight, shift)
+            return TradeoffObjective.of(rows, bound, 1.0, self.l2).with_unlabelled(others)
         return MixtureObjective.of(
             rows,
             bound,
@@ -118,6 +123,8 @@ class Fitted:
     `evidence`: What standard errors are computed from, where there are any: with the rows by
         reference, or, where those are many, without rows.
     `found_errors`: Standard errors, where they are known already.
+    `unlabelled_weight`: What a row without a label counts in the joint likelihood, of a pool the
+        weighted mean.
     """
 
     density: Density
@@ -138,6 +145,7 @@ class Fitted:
     left_out: HeldOut | None = None
     evidence: StackedFits | None = None
     found_errors: PosteriorCovariance | None = None
+    unlabelled_weight: float = 0.0
 
     def for_shares(self, shares: Floats) -> Fitted:
         """Return the same for rows among which the classes have these shares, (n_classes,)."""
@@ -291,17 +299,19 @@ def fit_tradeoff(
     options: FitOptions,
     start: Floats | None = None,
     groups: Integers | None = None,
+    unlabelled_weight: float = 0.0,
 ) -> Fitted:
     """Fit a density at one λ; `start` is the optimum of a neighbour. DomainError on wrong cells.
 
     `groups` has a part in standard errors alone.
     """
-    if tradeoff == 1.0 and density.reads_words:
+    some_weight = unlabelled_weight > 0.0 and rows.unlabelled is not None and tradeoff > 0.0
+    if tradeoff == 1.0 and density.reads_words and not some_weight:
         return add_rows(rows, density, options)  # as wide as words are, one look is enough
-    if tradeoff != 1.0:
-        density, rows = compact(density, rows)
+    if tradeoff != 1.0 or some_weight:
+        density, rows = compact(density, rows, with_others=some_weight)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
-    objective = options.objective(rows, bound).with_tradeoff(tradeoff)
+    objective = options.objective(rows, bound, unlabelled_weight).with_tradeoff(tradeoff)
     begin = cold_start(objective)
     # A neighbour's optimum serves where it fits and is better than knowing nothing.
     cold = (
@@ -340,8 +350,9 @@ def fit_tradeoff(
         n_components=options.n_components,
         warnings=warned,
         open=_left_open(objective) if objective.tradeoff == 0.0 else None,
-        sums=sums if tradeoff == 1.0 and options.n_components == 1 else None,
+        sums=sums if tradeoff == 1.0 and options.n_components == 1 and not some_weight else None,
         evidence=stacked_fits([FittedMember(objective, solution.theta)], groups),
+        unlabelled_weight=unlabelled_weight if some_weight else 0.0,
     )
 
 
@@ -356,19 +367,25 @@ def choose_tradeoff(
     by_fold: ByFold | None = None,
     fold: Integers | None = None,
     grid: Sequence[Points] | None = None,
+    unlabelled_weights: Sequence[float] = (0.0,),
 ) -> Fitted:
     """Pool a grid of λ, penalties and these variants of the density, or fit its best point.
 
     The variants have the same statistics; the widest comes first. Where rows chose the densities,
     `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on,
-    `grid` each variant's own points.
+    `grid` each variant's own points. Each is fitted with each of `unlabelled_weights`, what a row
+    without a label counts; 0 comes first.
     """
     everything, rows = rows, rows.at_hand
-    objectives = []
-    for density in densities:
-        density, own = compact(density, rows)
-        own, bound, _ = bound_rows(own, density)
-        objectives.append(options.objective(own, bound))
+    objectives, n_densities = [], len(densities)
+    for weight in unlabelled_weights:
+        for density in densities:
+            density, own = compact(density, rows, with_others=weight > 0.0)
+            own, bound, _ = bound_rows(own, density)
+            objectives.append(options.objective(own, bound, weight))
+    if grid is not None and len(unlabelled_weights) > 1:
+        densely = [[point for point in own if point[0] > 0.0] for own in grid]
+        grid = [own for w in unlabelled_weights for own in (densely if w > 0.0 else grid)]
     rows = replace(rows, has_missing=objectives[-1].rows.has_missing)
     shift = options.prior_shift(everything.class_weights)
 
@@ -377,8 +394,10 @@ def choose_tradeoff(
         last = len(variants) - 1
 
         def of_part(variant: int, part: LabelledRows) -> TradeoffObjective:
-            density, part = compact(variants[min(variant, last)], part)
-            return options.objective(part, bind(density, part))
+            weight = unlabelled_weights[variant // n_densities]
+            density = variants[min(variant % n_densities, last)]
+            density, part = compact(density, part, with_others=weight > 0.0)
+            return options.objective(part, bind(density, part), weight)
 
         return of_part
 
@@ -404,6 +423,9 @@ def choose_tradeoff(
     pool = polish(chosen)
     # What all classes have in common, the points at λ = 0 leave open.
     undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
+    number = np.array([member.variant for member in chosen.members])
+    each = np.array(unlabelled_weights)[number // n_densities]
+    path = chosen.path() | {"variant": (number % n_densities).astype(np.float64)}
     return Fitted(
         density=pool.density,
         optimum=pool.parameters,
@@ -411,7 +433,7 @@ def choose_tradeoff(
         shift=shift,
         tradeoff=chosen.tradeoff,
         solution=pool.solution,
-        path=chosen.path(),
+        path=path if rows.unlabelled is None else path | {"unlabelled_weight": each},
         selection=chosen.method,
         scale=pool.scale,
         n_components=options.n_components,
@@ -427,6 +449,7 @@ def choose_tradeoff(
             groups,
             chosen.weighing,
         ),
+        unlabelled_weight=float(chosen.shares @ each),
     )
 
 
@@ -438,7 +461,7 @@ def _on_all_rows(
     used = sorted(shared | {0} if densities[0].reads_words else shared)
 
     def bound(variant: int) -> TradeoffObjective:
-        own, found, _ = bound_rows(rows, densities[variant])
+        own, found, _ = bound_rows(rows, densities[variant % len(densities)])
         return options.objective(own, found)
 
     on_all = dict(zip(used, rows.fits(bound, used), strict=True))
@@ -517,7 +540,9 @@ def _check_missing(missing: bool, density: Density) -> None:
 
 def _left_open(objective: TradeoffObjective) -> TradeoffObjective | None:
     """Return the joint likelihood that settles the densities at λ = 0, None where too large."""
-    return objective.with_tradeoff(1.0).without_rows() if is_dense(objective) else None
+    if not is_dense(objective):
+        return None
+    return objective.with_unlabelled(None).with_tradeoff(1.0).without_rows()
 
 
 def _same_posterior(objective: TradeoffObjective, one: Floats, other: Floats) -> bool:

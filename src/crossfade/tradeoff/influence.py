@@ -224,9 +224,12 @@ def stacked_fits(
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
-    None where there are no standard errors: of words, of mixtures, of cells that were filled in.
+    None where there are no standard errors: of words, of mixtures, of cells that were filled in, of
+    rows without a label.
     """
     density, rows = members[0].objective.density, members[0].objective.rows
+    if any(one.objective.unlabelled is not None for one in members):
+        return None
     if density.reads_words or density.filled or not members[0].objective.exact_labels:
         return None
     found = StackedFits(tuple(members), groups, weighing)
@@ -239,7 +242,7 @@ def stacked_fits(
         # The user may write into what fit was given. Statistics are formed anew when asked for:
         # here they would only take memory.
         weights = None if rows.weights is None else rows.weights.copy()
-        own = replace(rows, X=rows.X.copy(), weights=weights)
+        own = replace(rows, X=rows.X.copy(), weights=weights, unlabelled=None)
         return replace(found.over(own, groups), weighing=weighing)
     none = LabelledRows(np.zeros((0, rows.X.shape[1])), np.zeros(0, np.int64), None, rows.n_classes)
     return found.over(none)

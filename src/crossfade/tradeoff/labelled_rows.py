@@ -14,9 +14,9 @@ from crossfade.blocks import map_fits
 from crossfade.densities.base import reference_rows
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import softmax, two_classes
-from crossfade.table.documents import block_of
+from crossfade.table.documents import block_of, stacked
 
-__all__ = ["WORD_ROWS", "LabelledRows", "log_normalise", "normalise_differences"]
+__all__ = ["WORD_ROWS", "LabelledRows", "OtherRows", "log_normalise", "normalise_differences"]
 
 
 #: Rows of counts of words that are read at once: what they sum to is as wide as the vocabulary.
@@ -25,6 +25,17 @@ WORD_ROWS = 1 << 15
 Sums = TypeVar("Sums")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class OtherRows:
+    """Rows of the same table that have no label.
+
+    `X` (n_rows, n_features); `weights` (n_rows,) or None.
+    """
+
+    X: Any
+    weights: Floats | None
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class LabelledRows:
     `is_part`: Whether they are read for one pass only, and are a part of all rows.
     `class_factors` (n_classes,) or None: The part of the weights that is not how often a row
         occurs, but how much its class is to count.
+    `unlabelled`: Rows without a label, if any; rows that are taken keep all of these beside them.
     """
 
     X: Any
@@ -47,6 +59,7 @@ class LabelledRows:
     has_missing: bool = False
     is_part: bool = False
     class_factors: Floats | None = None
+    unlabelled: OtherRows | None = None
 
     @property
     def n_samples(self) -> int:
@@ -57,6 +70,12 @@ class LabelledRows:
     def class_weights(self) -> Floats:
         """Return the summed weight of each class, shape (n_classes,)."""
         return np.bincount(self.codes, self.weights, minlength=self.n_classes).astype(np.float64)
+
+    @property
+    def without_factors(self) -> Floats:
+        """Return how often each class occurs, whatever it is to count, shape (n_classes,)."""
+        factors = self.class_factors
+        return self.class_weights if factors is None else self.class_weights / factors
 
     def block(self, rows: slice | Integers) -> Any:
         """Return one block of rows, its numbers as C-ordered doubles."""
@@ -70,6 +89,25 @@ class LabelledRows:
     def at_hand(self) -> LabelledRows:
         """Return rows that can be looked at one by one: all of them."""
         return self
+
+    @property
+    def everything(self) -> tuple[Any, Floats | None]:
+        """Cells and weights of all rows, those without a label last."""
+        others = self.unlabelled
+        if others is None:
+            return self.X, self.weights
+        X = stacked(self.X, others.X)
+        if self.weights is None and others.weights is None:
+            return X, None
+        each = [(self.X, self.weights), (others.X, others.weights)]
+        return X, np.concatenate([np.ones(x.shape[0]) if w is None else w for x, w in each])
+
+    def recoded(self, X: Any) -> LabelledRows:
+        """Return the rows with other cells for :attr:`everything`."""
+        n = self.n_samples
+        if self.unlabelled is None:
+            return replace(self, X=X)
+        return replace(self, X=X[:n], unlabelled=replace(self.unlabelled, X=X[n:]))
 
     def head(self) -> Any:
         """Return a few rows that tell where columns lie, roughly."""

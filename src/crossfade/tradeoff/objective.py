@@ -19,7 +19,7 @@ squared difference of the two weight vectors: scikit-learn's penalty in both cas
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
 from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.passes import RowPasses
+from crossfade.tradeoff.unlabelled import Unlabelled
 
 __all__ = ["Parameters", "TradeoffObjective", "generative"]
 
@@ -68,6 +69,8 @@ class TradeoffObjective:
     `passes`: The rows, the density bound to them, and the passes over them.
     `tradeoff`: λ in [0, 1].
     `l2`: Strength of the penalty on the discriminative weights.
+    `unlabelled`: Rows without a label, which the value and its derivatives here leave out: a fit
+        takes them in turns, as :meth:`completed` has them.
 
     A parameter vector holds, in this order, the free weights W (n_classes, n_free), the offsets c
     (n_classes,) and the tied weights V (n_tied,).
@@ -79,6 +82,7 @@ class TradeoffObjective:
     passes: RowPasses
     tradeoff: float
     l2: float
+    unlabelled: Unlabelled | None = field(default=None, kw_only=True)
 
     @classmethod
     def of(cls, rows: LabelledRows, bound: Bound, tradeoff: float, l2: float) -> Self:
@@ -176,6 +180,27 @@ class TradeoffObjective:
     def with_penalty(self, l2: float) -> Self:
         """Return the same objective with another strength of the penalty; the data are shared."""
         return replace(self, l2=float(l2))
+
+    def with_unlabelled(self, unlabelled: Unlabelled | None) -> Self:
+        """Return the same objective with these rows without a label beside it."""
+        return replace(self, unlabelled=unlabelled)
+
+    def completed(self, theta: Floats) -> tuple[Self, float]:
+        """Return Φ_λ with unlabelled rows as they are expected at θ, and what they add to Φ_λ(θ).
+
+        What is returned lies nowhere lower than Φ_λ with the unlabelled rows' own term, but for a
+        constant, and touches it at θ: to minimise the one is to lower the other.
+        """
+        assert self.unlabelled is not None
+        natural, bound = self.parameters(theta).natural, self.bound
+        likelihood, counts, sums = self.unlabelled.expected(self.density, natural)
+        bound = replace(
+            bound,
+            prior_counts=bound.prior_counts + counts,
+            prior_sums=bound.prior_sums + sums,
+        )
+        whole = replace(self, passes=replace(self.passes, bound=bound), unlabelled=None)
+        return whole, -self.tradeoff * likelihood
 
     def without_tied(self) -> Self:
         """Return the function at λ = 0 without the tied parameters, which it does not depend on.

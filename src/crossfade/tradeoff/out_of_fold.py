@@ -166,6 +166,8 @@ def _is_alike(one: Density, other: Density) -> bool:
 
 def _large_enough(objective: TradeoffObjective) -> bool:
     """Return whether there are rows enough (by weight: three equal rows are a weight of three)."""
+    if objective.unlabelled is not None:  # whose expected labels a row left out has moved
+        return False
     varying = (objective.passes.n_classes - 1) * (objective.passes.n_free + 1)
     fewest = max(_FEWEST_ROWS, _ROWS_PER_PARAMETER * varying)
     return objective.n_rows >= fewest and objective.exact_labels and is_dense(objective)

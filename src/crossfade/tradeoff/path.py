@@ -93,6 +93,14 @@ _SOME_ROWS = 4_000
 _ROUGH = 1e-5
 
 
+#: EM with unlabelled rows ends where the objective falls by less, in nats per row, where a rough
+#: optimum will do and else, and after so many rounds, each of so many steps of a solver.
+_EM_ROUGH, _EM_TOL = 1e-5, 1e-10
+_EM_STEPS, _STEPS_BETWEEN = 500, 3
+
+#: Tradeoffs below 1 that are tried with unlabelled rows, which have a part in densities alone.
+_WITH_UNLABELLED = (0.5,)
+
 #: A grid: λ, and a multiple of the penalty.
 Points = Sequence[tuple[float, float]]
 
@@ -149,6 +157,10 @@ def minimise(
 
     Shapes: start (n_parameters,).
     """
+    if objective.unlabelled is not None:
+        if objective.tradeoff > 0.0:
+            return _with_unlabelled(objective, start, tol)
+        objective = objective.with_unlabelled(None)
     if objective.tradeoff == 1.0:
         theta = objective.theta(objective.generative())
         value, gradient = objective.value_and_gradient(theta)
@@ -219,6 +231,29 @@ def _stride(objective: TradeoffObjective, n_sample: int) -> int:
     every = -(-(k * (k - 1) // 2) * width // _PRODUCTS_OF_A_CELL)
     worth = every == 1 or objective.rows.n_samples >= _WORTHWHILE * every * n_sample
     return every if worth else 0
+
+
+def _with_unlabelled(objective: TradeoffObjective, start: Floats, tol: float | None) -> Solution:
+    """Minimise with unlabelled rows: expect their labels, minimise, and so on, ever lower (EM)."""
+    assert objective.unlabelled is not None
+    labelled = objective.with_unlabelled(None)
+    theta = start
+    if objective.tradeoff == 1.0:
+        theta = objective.theta(objective.generative())
+    n_rows = objective.n_rows + float(objective.unlabelled.weights.sum())
+    enough = n_rows * (_EM_ROUGH if tol is not None and tol >= _ROUGH else _EM_TOL)
+    before, n_iter = np.inf, 0
+    while True:
+        completed, added = objective.completed(theta)
+        value = labelled.value(theta) + added
+        if not before - value > enough or n_iter == _EM_STEPS:
+            break
+        before, n_iter = value, n_iter + 1
+        theta = minimise(completed, theta, tol=tol, max_iter=_STEPS_BETWEEN).theta
+    gradient = completed.value_and_gradient(theta)[1]
+    norm = float(np.abs(gradient).max(initial=0.0)) / n_rows
+    words = f"EM with unlabelled rows: {n_iter} rounds, gradient norm {norm:.1e}"
+    return Solution(theta, value, norm, n_iter, True, words)
 
 
 class _InOnePass:
@@ -328,7 +363,8 @@ def grids(
     λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are no more
     than those of a logistic regression on the same columns, or `_PAYING` times as many if their
     Hessian can be formed. Of variants that differ in their prior alone it joins for the first only:
-    below λ = 1 the penalty regularises. At λ = 1 the
+    below λ = 1 the penalty regularises. Beside fits without
+    unlabelled rows, fewer are tried of those with them. At λ = 1 the
     penalty has no part. Where fits are slow (mixtures, a Hessian too large to be formed) it is not
     varied. Takes given: each variant's own grid instead.
     """
@@ -338,23 +374,28 @@ def grids(
             last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
             found.append([(max(t, last), objective.l2 * multiple) for t, multiple in own])
         return found, ""
-    kinds: set[bytes] = set()
+    kinds: set[tuple[bytes, bool]] = set()
+    none_alone = all(objective.unlabelled is not None for objective in objectives)
     remarks = []
     for objective in objectives:
         last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
         below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
         regression = objective.passes.n_classes * (objective.density.n_linear + 1)
         most = most_searched(regression)
-        kind = objective.passes.tied.tobytes()
+        alone = objective.unlabelled is None or none_alone
+        kind = objective.passes.tied.tobytes(), alone
+        below = below if alone else [t for t in below if t in _WITH_UNLABELLED]
         kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
-        if kind not in kinds and kept != below:
+        if kind not in kinds and kept != below and alone:
             left = ", ".join(f"{each:g}" for each in below if each not in kept)
             remarks.append(
                 f"tradeoffs {left} with {objective.n_parameters} parameters are left out; at most "
                 f"{most} are worth their time, where a logistic regression has {regression}"
             )
         kinds.add(kind)
-        several = objective.exact_labels and all(_is_dense_at(objective, each) for each in kept)
+        several = (
+            alone and objective.exact_labels and all(_is_dense_at(objective, each) for each in kept)
+        )
         tried = points(objective.l2, several=several, last=last)
         found.append([point for point in tried if point[0] in (1.0, *kept)])
     return found, "; ".join(remarks)
@@ -398,7 +439,7 @@ def follow(
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
         before = _nearest(found, tradeoff, l2)
         start = None if before is None else found[before].solution.theta
-        if near is not None and tradeoff < 1.0:
+        if near is not None and tradeoff < 1.0 and objective.unlabelled is None:
             start = _beside(at, near[number], None if before is None else near[before], start)
         own = tol
         if objective.density.reads_words:  # words are rare: a row's small gradient is large to them

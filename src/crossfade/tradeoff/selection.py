@@ -24,7 +24,7 @@ from crossfade.densities.base import Density
 from crossfade.inference.held_out import HeldOut
 from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
-from crossfade.tradeoff.choice import Choice, choose, unscored
+from crossfade.tradeoff.choice import Choice, choose, is_clearly_lower, unscored
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
 from crossfade.tradeoff.influence import WeightEquations
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -126,7 +126,6 @@ def _choose(
         ratio = np.exp(score_shift)[scored.codes]
         weights = ratio if weights is None else weights * ratio
         scores, log_prior = scores + score_shift, log_prior + score_shift
-    each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
     loss = LOSSES.get(criterion)
 
     can_pool = pooled and objectives[0].exact_labels
@@ -137,17 +136,30 @@ def _choose(
 
     each_row = np.stack([by_row(s) for s in scores])
 
-    def shares_on(some: Integers) -> Floats:
+    def shares_on(some: Integers, among: Integers | slice = slice(None)) -> Floats:
         own = None if weights is None else weights[some]
         if not can_pool:
-            best = np.average(each_row[:, some], axis=1, weights=own).argmin()
-            return np.eye(len(members))[best]
+            means = np.average(each_row[among][:, some], axis=1, weights=own)
+            return np.eye(means.size)[means.argmin()]
         brier = loss is not None and loss.sum_of_squares
-        return pool_weights(scores[:, some], scored.codes[some], own, log_prior, brier=brier)
+        return pool_weights(scores[among][:, some], scored.codes[some], own, log_prior, brier=brier)
 
-    def joint_of(shares: Floats, some: Integers) -> Floats:
-        joint: Floats = log_prior + np.tensordot(shares, scores[:, some] - log_prior, axes=1)
+    def joint_of(shares: Floats, some: Integers, among: Integers | slice = slice(None)) -> Floats:
+        relative = scores[among][:, some] - log_prior
+        joint: Floats = log_prior + np.tensordot(shares, relative, axes=1)
         return joint
+
+    alone = np.flatnonzero([member.objective.unlabelled is None for member in members])
+    if 0 < alone.size < len(members):
+        # They may hurt, and a choice among more fits is easily too hopeful.
+        whole, plain = (
+            by_row(joint_of(shares_on(every, among), every, among))
+            for among in (slice(None), alone)
+        )
+        if not is_clearly_lower(whole, plain, weights):
+            members, points = tuple(members[g] for g in alone), [points[g] for g in alone]
+            scores, each_row = scores[alone], each_row[alone]
+    each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
 
     def pool() -> tuple[Floats, float]:
         shares = shares_on(every)

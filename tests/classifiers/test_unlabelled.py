@@ -1,0 +1,453 @@
+"""Rows without a label in fit: against EM and likelihoods written out here, and equalities."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+from sklearn.base import clone
+
+from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade.densities import Gaussian, MultivariateGaussian, Product
+from crossfade.densities.categorical import Categorical
+from crossfade.io import load_model, save_model, scan
+from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.path import cold_start, minimise
+from crossfade.tradeoff.unlabelled import Unlabelled
+from tests.classifiers.models import continuous, mixed
+
+
+def half_labelled(n=90, n_labelled=30, k=2, d=2, seed=0):
+    """Return rows of which the first alone have labels, and the labels, None for none."""
+    X, y = continuous(n, k, d, seed)
+    labels = y.astype(object)
+    labels[n_labelled:] = None
+    return X, labels
+
+
+# -- the objective -----------------------------------------------------------------------------
+
+
+def case(density, missing=False):
+    """Return an objective with unlabelled rows of which each counts .7, and all of these rows."""
+    rng = np.random.default_rng(3)
+    if isinstance(density, Product):
+        X, y = mixed(60, 3)
+        X = X[:, [0, 2]]
+    else:
+        X, y = continuous(60, 3, 2, 3)
+    if missing:
+        X[rng.random(X.shape) < 0.15] = np.nan
+    weights = rng.uniform(0.5, 2.0, 60)
+    others = OtherRows(X[40:], weights[40:])
+    rows = LabelledRows(X[:40], y[:40], weights[:40], 3, missing, unlabelled=others)
+    objective = TradeoffObjective.of(rows, bind(density, rows), 1.0, 1.3)
+    return objective.with_unlabelled(Unlabelled.of(rows, 0.7, None)), X, weights
+
+
+DENSITIES = {
+    "gaussian": Gaussian(False),
+    "shared variance": Gaussian(True),
+    "full": MultivariateGaussian("full"),
+    "mixed": Product([(Gaussian(False), [0]), (Categorical([4]), [1])]),
+}
+
+
+def whole_value(objective, X, weights, theta):
+    """Return Φ_λ with the unlabelled rows' term, which the density's own log-density gives."""
+    natural = objective.parameters(theta).natural
+    shares = objective.rows.class_weights / objective.rows.class_weights.sum()
+    joint = np.log(shares) + objective.density.log_density(X[40:], natural)
+    base = objective.density.log_base_measure(X[40:]).sum(axis=1)
+    likelihood = 0.7 * weights[40:] @ (logsumexp(joint, axis=1) - base)
+    return objective.value(theta) - objective.tradeoff * likelihood
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", DENSITIES)
+@pytest.mark.parametrize("tradeoff", [1.0, 0.4])
+def test_the_completed_objective_touches_the_whole_one(name, tradeoff, missing):
+    if missing and name == "full":
+        pytest.skip("cells of a joint Gaussian are filled in")
+    objective, X, weights = case(DENSITIES[name], missing)
+    objective = objective.with_tradeoff(tradeoff)
+    theta = cold_start(objective)
+    completed, added = objective.completed(theta)
+    assert np.isclose(
+        objective.value(theta) + added, whole_value(objective, X, weights, theta), rtol=1e-12
+    )
+    gradient = completed.value_and_gradient(theta)[1]
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        direction = rng.normal(size=theta.size)
+        step = 1e-6 * direction
+        ahead, behind = (whole_value(objective, X, weights, theta + s) for s in (step, -step))
+        assert np.isclose((ahead - behind) / 2e-6, gradient @ direction, rtol=1e-5, atol=1e-5)
+        # Elsewhere it lies above, by Jensen's inequality.
+        away = theta + 0.05 * direction
+        if np.isfinite(completed.value(away)):
+            rise = completed.value(away) - completed.value(theta)
+            own = whole_value(objective, X, weights, away)
+            assert rise >= own - whole_value(objective, X, weights, theta) - 1e-9
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+@pytest.mark.parametrize("tradeoff", [1.0, 0.4])
+def test_rounds_never_raise_the_objective_and_end_where_it_is_flat(name, tradeoff, monkeypatch):
+    objective, X, weights = case(DENSITIES[name])
+    objective = objective.with_tradeoff(tradeoff)
+    start = cold_start(objective.with_unlabelled(None))
+    values = []
+    for rounds in (0, 1, 2, 3, 5, 8, 200):
+        monkeypatch.setattr("crossfade.tradeoff.path._EM_STEPS", rounds)
+        solution = minimise(objective, start)
+        values.append(solution.value)
+        assert np.isclose(
+            solution.value, whole_value(objective, X, weights, solution.theta), rtol=1e-12
+        )
+    assert (np.diff(values) <= 1e-9).all()
+    assert values[0] - values[-1] > 1e-3
+    assert solution.gradient_norm < 1e-3
+
+
+# -- λ = 1 is EM ------------------------------------------------------------------------------
+
+
+def em(X, codes, k, weight, estimate, log_density, rounds=400):
+    """Return log f_k of rows after EM in which known labels stay and class shares are given."""
+    n = codes.size
+    shares = np.log(np.bincount(codes, minlength=k) / n)
+    r = np.vstack([np.eye(k)[codes], np.zeros((len(X) - n, k))])
+    for _ in range(rounds):
+        parameters = estimate(X, r)
+        joint = shares + log_density(X, parameters)
+        r[n:] = weight * np.exp(joint - logsumexp(joint, axis=1)[:, None])[n:]
+    return shares + log_density(X, estimate(X, r))
+
+
+def test_at_the_generative_end_it_is_em_of_gaussians():
+    X, labels = half_labelled(200, 40, 3)
+    codes = labels[:40].astype(int)
+
+    def estimate(X, r):
+        mean = r.T @ X / r.sum(axis=0)[:, None]
+        return mean, np.sqrt(r.T @ X**2 / r.sum(axis=0)[:, None] - mean**2)
+
+    def log_density(X, parameters):
+        return norm.logpdf(X[:, None], *parameters).sum(axis=2)
+
+    expected = em(X, codes, 3, 0.5, estimate, log_density)
+    model = NaiveBayes(
+        "gaussian", tradeoff=1, unlabelled="missing", unlabelled_weight=0.5, var_smoothing=0.0
+    ).fit(X, labels)
+    np.testing.assert_allclose(model.joint_log_likelihood(X), expected, atol=2e-3)
+    assert model.unlabelled_weight_ == 0.5
+    assert model.n_unlabelled_ == 160
+
+
+def test_at_the_generative_end_it_is_em_of_categories_and_the_smoothing_stays():
+    rng = np.random.default_rng(5)
+    y = rng.integers(2, size=300)
+    X = (rng.random((300, 4)) < np.where(y[:, None], 0.7, 0.3)).astype(int)
+    X += (rng.random((300, 4)) < 0.2).astype(int)
+    labels = y.astype(object)
+    labels[60:] = None
+
+    def estimate(X, r):
+        counts = np.stack([r.T @ (level == X) for level in range(3)]) + 1.0
+        return np.log(counts / counts.sum(axis=0))
+
+    def log_density(X, parameters):
+        return sum(parameters[X[:, j], :, j] for j in range(4))
+
+    expected = em(X, y[:60], 2, 1.0, estimate, log_density)
+    model = NaiveBayes("categorical", tradeoff=1, unlabelled="missing", unlabelled_weight=1).fit(
+        X.astype(str), labels
+    )
+    np.testing.assert_allclose(model.joint_log_likelihood(X.astype(str)), expected, atol=2e-3)
+
+
+def test_unlabelled_documents_lend_their_words():
+    texts = ["good fine film", "bad poor film", "good fine plot", "bad poor plot"] * 2
+    more = ["good splendid scene here", "bad dreadful scene here"] * 20
+    frame = pd.DataFrame({"text": [*texts, *more]})
+    labels = ["up", "down"] * 4 + [None] * 40
+    plain, model = (
+        NaiveBayes({"text": "text"}, tradeoff=1, unlabelled="missing", unlabelled_weight=w).fit(
+            frame, labels
+        )
+        for w in (0, 1)
+    )
+    new = pd.DataFrame({"text": ["splendid scene", "dreadful scene"]})
+    assert np.abs(plain.predict_proba(new)[:, 1] - 0.5).max() < 0.2
+    assert model.predict(new).tolist() == ["up", "down"]
+    assert model.predict_proba(new).max(axis=1).min() > 0.9
+
+
+# -- equalities -------------------------------------------------------------------------------
+
+#: One of each solver: closed form, Newton, a joint Gaussian, a choice.
+MODELS = {
+    "generative": NaiveBayes(tradeoff=1, unlabelled_weight=0.5),
+    "between": NaiveBayes(tradeoff=0.5, unlabelled_weight=0.5),
+    "full": GaussianDiscriminant("full", tradeoff=0.5, unlabelled_weight=0.5),
+    "chosen": NaiveBayes(tradeoff=0.5),
+    "pool": NaiveBayes(),
+}
+
+
+@pytest.fixture(scope="module")
+def fits():
+    X, labels = half_labelled()
+    return {name: fitted(model, X, labels) for name, model in MODELS.items()}, X, labels
+
+
+def fitted(model, X, labels, **more):
+    return clone(model).set_params(unlabelled="missing").fit(X, labels, **more)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_order_of_rows_and_the_names_of_labels_do_not_matter(name, fits):
+    models, X, labels = fits
+    expected = models[name].predict_proba(X)
+    order = np.random.default_rng(1).permutation(len(X))
+    other = fitted(MODELS[name], X[order], labels[order])
+    np.testing.assert_allclose(other.predict_proba(X), expected, atol=1e-6)
+    renamed = [None if label is None else "ba"[label] for label in labels]
+    other = fitted(MODELS[name], X, renamed)
+    np.testing.assert_allclose(other.predict_proba(X)[:, ::-1], expected, atol=1e-6)
+    assert np.isclose(other.unlabelled_weight_, models[name].unlabelled_weight_, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_are_repetition_with_and_without_a_label(name, fits):
+    _, X, labels = fits
+    times = 1 + np.arange(len(X)) % 3
+    times[-1] = 0
+    weighted = fitted(MODELS[name], X, labels, sample_weight=times)
+    repeated = fitted(MODELS[name], np.repeat(X, times, axis=0), np.repeat(labels, times))
+    np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize("of", [NaiveBayes, GaussianDiscriminant])
+def test_without_weight_they_have_no_part(of, tradeoff):
+    X, labels = half_labelled()
+    plain = of(tradeoff=tradeoff).fit(X[:30], labels[:30].astype(int))
+    without = fitted(of(tradeoff=tradeoff, unlabelled_weight=0), X, labels)
+    np.testing.assert_allclose(without.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+    assert without.unlabelled_weight_ == 0.0
+    assert without.selection_.startswith(plain.selection_)
+    full = fitted(of(tradeoff=tradeoff), X[:30], labels[:30])
+    np.testing.assert_array_equal(full.predict_proba(X), plain.predict_proba(X))
+    assert full.n_unlabelled_ == 0
+
+
+def test_the_conditional_likelihood_has_no_part_of_them():
+    X, labels = half_labelled()
+    plain = NaiveBayes(tradeoff=0).fit(X[:30], labels[:30].astype(int))
+    model = fitted(NaiveBayes(tradeoff=0, unlabelled_weight=1), X, labels)
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        lambda y: [None if label == 9 else int(label) for label in y],
+        lambda y: np.where(y == 9, np.nan, y),
+        lambda y: pd.array(np.where(y == 9, None, y), dtype="Int64"),
+        lambda y: pd.Series(np.where(y == 9, None, y), dtype="Int64"),
+        lambda y: pl.Series(y.tolist()).replace(9, None),
+        lambda y: np.ma.masked_equal(y, 9),
+        lambda y: pd.Categorical(np.where(y == 9, None, y)),
+    ],
+    ids=["list", "nan", "array", "pandas", "polars", "masked", "categorical"],
+)
+def test_missing_labels_of_all_kinds(marked):
+    X, labels = half_labelled()
+    y = np.array([9 if label is None else label for label in labels])
+    expected = fitted(MODELS["generative"], X, labels)
+    model = fitted(MODELS["generative"], X, marked(y))
+    np.testing.assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=1e-12)
+    assert model.classes_.tolist() == [0, 1]
+    by_value = clone(MODELS["generative"]).set_params(unlabelled=9).fit(X, y)
+    np.testing.assert_allclose(by_value.predict_proba(X), expected.predict_proba(X), atol=1e-12)
+
+
+# -- tables of all kinds ----------------------------------------------------------------------
+
+
+def test_categories_and_cells_that_only_unlabelled_rows_have_or_lack():
+    rng = np.random.default_rng(2)
+    y = rng.integers(2, size=120)
+    X = pd.DataFrame({"x": y + rng.normal(size=120), "colour": np.where(y == 1, "red", "blue")})
+    X.loc[60:80, "colour"] = "green"
+    X.loc[100:, "x"] = np.nan
+    labels = [int(label) if i < 40 else None for i, label in enumerate(y)]
+    for tradeoff in (1, 0.5, "auto"):
+        for of in (NaiveBayes, GaussianDiscriminant):
+            model = of(tradeoff=tradeoff, unlabelled="missing", unlabelled_weight=1)
+            posterior = model.fit(X, labels).predict_proba(X)
+            assert np.isfinite(posterior).all()
+            assert "green" in model.schema_.categories[1]
+
+
+def test_all_rows_of_one_class_lack_a_label():
+    X, labels = half_labelled()
+    labels[labels == 1] = None
+    with pytest.raises(DataError, match="expected at least 2 classes, got 1 class"):
+        fitted(NaiveBayes(), X, labels)
+
+
+def test_unlabelled_rows_of_one_class_move_its_density_alone():
+    rng = np.random.default_rng(4)
+    X = np.concatenate([rng.normal(size=(20, 1)), 20 + rng.normal(size=(20, 1))])
+    more = 21 + rng.normal(size=(200, 1))
+    labels = [*[0] * 20, *[1] * 20, *[None] * 200]
+    before = NaiveBayes("gaussian", tradeoff=1).fit(X, labels[:40])
+    model = fitted(NaiveBayes("gaussian", tradeoff=1, unlabelled_weight=1), [*X, *more], labels)
+    own = np.array([-1.0, 0.5])[:, None]
+    np.testing.assert_allclose(
+        model.joint_log_likelihood(own)[:, 0], before.joint_log_likelihood(own)[:, 0], atol=1e-6
+    )
+    every = np.concatenate([X[20:], more])
+    expected = np.log(0.5) + norm.logpdf(own[:, 0] + 20, every.mean(), every.std())
+    np.testing.assert_allclose(model.joint_log_likelihood(own + 20)[:, 1], expected, rtol=1e-6)
+
+
+def test_class_shares_are_those_of_labelled_rows_or_those_given():
+    X, labels = half_labelled()
+    shares = np.bincount(labels[:30].astype(int)) / 30
+    model = fitted(NaiveBayes(tradeoff=1, unlabelled_weight=1), X, labels)
+    np.testing.assert_allclose(model.class_prior_, shares, atol=1e-12)
+    np.testing.assert_allclose(model.class_count_, 30 * shares)
+    given = fitted(NaiveBayes(tradeoff=1, unlabelled_weight=1, class_prior=[0.9, 0.1]), X, labels)
+    np.testing.assert_allclose(given.class_prior_, [0.9, 0.1], atol=1e-12)
+    # How much a class is to count is no frequency: densities stay where they were.
+    weighted = fitted(
+        NaiveBayes("gaussian", tradeoff=1, unlabelled_weight=1, var_smoothing=0), X, labels
+    )
+    again = fitted(
+        NaiveBayes(
+            "gaussian",
+            tradeoff=1,
+            unlabelled_weight=1,
+            var_smoothing=0,
+            class_weight={0: 1.0, 1: 1.0},
+        ),
+        X,
+        labels,
+    )
+    np.testing.assert_allclose(again.predict_proba(X), weighted.predict_proba(X), atol=1e-12)
+
+
+# -- choosing ---------------------------------------------------------------------------------
+
+
+def test_they_are_used_where_held_out_labels_say_so():
+    rng = np.random.default_rng(6)
+    y = rng.integers(2, size=600)
+    X = rng.normal(size=(600, 6)) + 1.2 * y[:, None]
+    labels = y.astype(object)
+    labels[12:] = None
+    helped = fitted(NaiveBayes("gaussian", tradeoff=1), X[:400], labels[:400])
+    assert helped.unlabelled_weight_ > 0
+    assert "388 rows without a label" in helped.selection_
+    plain = NaiveBayes("gaussian", tradeoff=1).fit(X[:12], y[:12])
+    losses = [
+        -np.log(model.predict_proba(X[400:])[np.arange(200), y[400:]]).mean()
+        for model in (helped, plain)
+    ]
+    assert losses[0] < 0.9 * losses[1]
+
+
+def test_they_are_left_out_where_they_mislead():
+    # Rows of neither class, wherever they lie.
+    rng = np.random.default_rng(7)
+    y = rng.integers(2, size=300)
+    X = 1.5 * y[:, None] + rng.normal(size=(300, 2))
+    X[60:] = rng.uniform(-30, 30, size=(240, 2))
+    labels = y.astype(object)
+    labels[60:] = None
+    model = fitted(NaiveBayes("gaussian", tradeoff=1), X, labels)
+    assert model.unlabelled_weight_ == 0.0
+    assert "have no part" in model.selection_
+
+
+def test_groups_files_copies(tmp_path, fits):
+    models, X, labels = fits
+    model = models["pool"]
+    save_model(model, tmp_path / "model.skops")
+    for other in (
+        load_model(tmp_path / "model.skops").estimator,
+        pickle.loads(pickle.dumps(model)),
+    ):
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+        assert other.unlabelled_weight_ == model.unlabelled_weight_
+    groups = np.arange(len(X)) // 3
+    grouped = fitted(NaiveBayes(), X, labels, groups=groups)
+    assert "of 10 groups" in grouped.selection_
+    assert np.isfinite(model.outlier_p_value(X)).all()
+
+
+# -- refusals ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            NaiveBayes(),
+            "y: expected a label in every row, got 60 missing labels in 90 rows (Input y contains "
+            "NaN.); drop those rows from X and y, or learn from them with unlabelled='missing' of "
+            "NaiveBayes and GaussianDiscriminant",
+        ),
+        (
+            NaiveBayes(unlabelled="missing", unlabelled_weight=-1),
+            "unlabelled_weight: expected a finite number of at least 0, got -1; 'auto' lets "
+            "held-out labels choose, 1 counts such a row as a labelled one",
+        ),
+        (
+            NaiveBayes(unlabelled="missing", unlabelled_weight="some"),
+            "unlabelled_weight: expected 'auto' or a number of at least 0, got 'some'; 'auto' lets "
+            "held-out labels choose, 1 counts such a row as a labelled one",
+        ),
+        (
+            NaiveBayes(unlabelled="missing", interactions=2),
+            "interactions: expected None with unlabelled='missing', got 2; give one of the two",
+        ),
+        (
+            GaussianDiscriminant(unlabelled="missing", components=2),
+            "components: expected 1 with unlabelled='missing', got 2; give one of the two",
+        ),
+    ],
+)
+def test_refusals(model, message):
+    X, labels = half_labelled()
+    with pytest.raises(DataError) as error:
+        model.fit(X, labels)
+    assert str(error.value) == message
+
+
+def test_batches_and_files_are_refused(tmp_path):
+    X, labels = half_labelled()
+    with pytest.raises(DataError, match=r"^unlabelled: expected None with partial_fit"):
+        NaiveBayes(tradeoff=1, unlabelled="missing").partial_fit(X, labels)
+    path = tmp_path / "rows.csv"
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=labels).to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"^unlabelled: expected None for rows that are read in"):
+        NaiveBayes(unlabelled="missing").fit(scan(path), "y")
+
+
+def test_standard_errors_say_why_there_are_none():
+    X, labels = half_labelled()
+    model = fitted(NaiveBayes(tradeoff=0.5, unlabelled_weight=1), X, labels)
+    with pytest.raises(DataError, match="rows without a label"):
+        model.summary()
