@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import comparison, coverage, in_use, scale, selection, strangers, text
+from benchmarks import comparison, coverage, in_use, scale, selection, strangers, text, unlabelled
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
 
 #: Modules of this folder with a list CASES, in the order they run.
@@ -75,6 +75,10 @@ def main(arguments: list[str] | None = None) -> int:
         say(strangers.TITLE)
         sets = options.sets or strangers.SETS
         parts.append(strangers.table(max(1, round(3 * share)), sets, say))
+    if options.only.lower() in unlabelled.TITLE:
+        say(unlabelled.TITLE)
+        sets = options.sets or unlabelled.SETS
+        parts.append(unlabelled.table(max(2, round(5 * share)), sets, say))
     if options.only.lower() in coverage.TITLE:
         say(coverage.TITLE)
         parts.append(coverage.table(max(8, round(400 * share)), say))
