@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from crossfade.datasets import data_directory
-from tests.support import same
+from tests.support import choose_shortly, same
 
 ROOT = Path(__file__).parents[1]
 if (_beside := ROOT.parent / "shared" / "data").is_dir():
@@ -47,6 +47,12 @@ def shared_data() -> Path:
     if folder is None:
         pytest.skip("the real data sets are not here; set CROSSFADE_DATA to their folder")
     return folder
+
+
+@pytest.fixture
+def short_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tradeoffs chosen among three points on two folds: the same code, a sixth of the fits."""
+    choose_shortly(monkeypatch)
 
 
 @pytest.fixture

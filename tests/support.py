@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
-__all__ = ["same"]
+__all__ = ["choose_shortly", "same"]
 
 
 def same(left: Any, right: Any) -> bool:
@@ -22,3 +23,11 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
+
+
+def choose_shortly(patch: pytest.MonkeyPatch) -> None:
+    """Have tradeoffs chosen among three points on two folds."""
+    patch.setattr("crossfade.tradeoff.path.TRADEOFFS", (1.0, 0.5, 0.0))
+    patch.setattr("crossfade.tradeoff.path.PENALTIES", (1.0,))
+    for module in ("tradeoff.out_of_fold", "hmm.selection"):
+        patch.setattr(f"crossfade.{module}._N_FOLDS", 2)

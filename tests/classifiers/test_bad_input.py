@@ -22,6 +22,9 @@ from tests.classifiers.models import (
     continuous,
 )
 
+pytestmark = pytest.mark.usefixtures("short_choice")
+
+
 BOTH = [NaiveBayes, GaussianDiscriminant]
 
 

@@ -307,7 +307,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 @pytest.mark.parametrize("case", HOSTILE)
-def test_documents_that_nobody_expects(case, tradeoff):
+def test_documents_that_nobody_expects(case, tradeoff, short_choice):
     X, y = reviews()
     cells = pd.Series(HOSTILE[case](list(enumerate(X.review)), y), dtype=object)
     table = pd.DataFrame({"review": cells})

@@ -192,14 +192,14 @@ def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, s
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_auto_pools_and_best_picks(kind):
-    X, y = labelled(kind, n_sequences=20, longest=12, heavy=True)
+    X, y = labelled(kind, n_sequences=12, longest=8, heavy=True)
     settings = {"emission": kind, "random_state": 0, "max_iter": 300}
     model = HiddenMarkovModel(tradeoff="auto", **settings).fit(X, y)
     at = model.tradeoff_path_
     assert [*zip(at["tradeoff"], at["l2"], strict=True)] == points(2.0, last=0.01)
     assert model.posterior_scale_ == pytest.approx(at["weight"].sum(), rel=1e-12)
     assert model.tradeoff_ == pytest.approx(np.average(at["tradeoff"], weights=at["weight"]))
-    assert model.selection_.startswith("refits on 5 folds of 20 sequences: pool of 9 points, ")
+    assert model.selection_.startswith("refits on 5 folds of 12 sequences: pool of 9 points, ")
     assert all(np.isfinite(p).all() for p in model.predict_proba(X))
     assert np.isfinite(model.log_likelihood_history_).all()
     best = HiddenMarkovModel(tradeoff="best", **settings).fit(X, y)
@@ -223,7 +223,7 @@ def test_auto_pools_and_best_picks(kind):
             assert not hasattr(again, name)
 
 
-def test_a_choice_is_the_same_again():
+def test_a_choice_is_the_same_again(short_choice):
     X, y = labelled("categorical", n_sequences=10, longest=6)
     one, other = (
         HiddenMarkovModel(tradeoff="auto", random_state=0).fit(X, y).tradeoff_path_
@@ -279,7 +279,7 @@ def test_the_pool_is_no_worse_than_the_best_point_on_new_sequences():
     assert np.mean(gaps) < 0.0
 
 
-def test_a_state_of_one_step_is_never_held_out_and_leaves_a_density():
+def test_a_state_of_one_step_is_never_held_out_and_leaves_a_density(short_choice):
     X, y = labelled("gaussian", n_sequences=12, longest=9)
     y = [np.minimum(states, 1) for states in y]
     y[np.argmax([len(states) for states in y])][2] = 2
@@ -300,7 +300,7 @@ def test_states_of_one_sequence_each_leave_nothing_to_score():
     assert model.score(X, y) == 1.0
 
 
-def test_noise_returns_the_shares_of_the_states():
+def test_noise_returns_the_shares_of_the_states(short_choice):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(10, 3)) for _ in range(30)]
     y = [(rng.random(10) < 0.3).astype(int) for _ in range(30)]
@@ -310,12 +310,12 @@ def test_noise_returns_the_shares_of_the_states():
     assert np.abs(posterior - np.concatenate(y).mean()).mean() < 0.05
 
 
-def test_where_cells_are_missing_a_point_is_picked():
+def test_where_cells_are_missing_a_point_is_picked(short_choice):
     X, y = labelled("gaussian", longest=12)
     rng = np.random.default_rng(0)
     X = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in X]
     model = HiddenMarkovModel(emission="gaussian", tradeoff="auto", random_state=0).fit(X, y)
-    assert "best of 9 points" in model.selection_
+    assert "best of 3 points" in model.selection_
     assert (model.tradeoff_path_["weight"] > 0).sum() == 1
     assert model.posterior_scale_ == 1.0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -121,6 +122,12 @@ def three_classes(seed=0, gap=1.2):
     return rng.normal(size=(120, 3)) + gap * np.eye(3)[y], y
 
 
+@cache
+def fitted(tradeoff):
+    """Return the model of three classes, which several tests start from."""
+    return NaiveBayes(tradeoff=tradeoff).fit(*three_classes())
+
+
 @pytest.mark.parametrize("tradeoff", [1.0, "best", "auto"])
 def test_the_strongest_shift_is_told_and_leaves_about_a_row_unsure(tradeoff):
     X, y = three_classes(gap=20.0)
@@ -133,8 +140,8 @@ def test_the_strongest_shift_is_told_and_leaves_about_a_row_unsure(tradeoff):
 
 @pytest.mark.parametrize("tradeoff", [1.0, "auto"])
 def test_rows_that_say_nothing_leave_the_shares_as_they_were(tradeoff):
-    X, y = three_classes()
-    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    X, _ = three_classes()
+    model = fitted(tradeoff)
     empty = model.adapt(np.full((50, 3), np.nan))
     assert_allclose(empty.predict_proba(X), model.predict_proba(X), rtol=0.05)
     one = model.adapt(X[:1]).class_shares_
@@ -152,7 +159,7 @@ def test_rows_that_say_nothing_leave_the_shares_as_they_were(tradeoff):
 def test_neither_the_prior_nor_an_earlier_adaptation_changes_the_estimate(tradeoff):
     X, y = three_classes()
     new = three_classes(1)[0][:70]
-    model = NaiveBayes(tradeoff=tradeoff).fit(X, y)
+    model = fitted(tradeoff)
     once = model.adapt(new)
     for other in (once, model.with_class_prior([1e-3, 0.5, 0.499])):
         again = other.adapt(new).class_shares_
@@ -176,9 +183,8 @@ def test_neither_the_prior_nor_an_earlier_adaptation_changes_the_estimate(tradeo
     ],
 )
 def test_what_are_no_log_posteriors_is_refused(log_posterior, words):
-    model = NaiveBayes().fit(*three_classes())
     with pytest.raises(DataError, match=words):
-        model.adapt_to_posteriors(log_posterior)
+        fitted("auto").adapt_to_posteriors(log_posterior)
 
 
 def test_wrong_arguments_are_refused_by_name():

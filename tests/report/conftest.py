@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.report import cases
+from tests.support import choose_shortly
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -26,7 +27,9 @@ def hostile_result() -> Any:
 
 @pytest.fixture(scope="session")
 def text_result() -> Any:
-    return cases.texts()
+    with pytest.MonkeyPatch.context() as patch:
+        choose_shortly(patch)
+        return cases.texts()
 
 
 @pytest.fixture(scope="session")

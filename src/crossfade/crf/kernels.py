@@ -139,8 +139,9 @@ def _recur(
             b[t, k] = math.exp(log_b[t, k] - largest)
     marginals, value, span = scratch.marginals[:length], scratch.value, scratch.span
     span[1] = length
+    backward = length > 0  # a literal True has a type of its own, and is compiled once more
     forward_backward_block(
-        log_b, b, shift, scratch.steps, span, chain, True, marginals, value, outer,
+        log_b, b, shift, scratch.steps, span, chain, backward, marginals, value, outer,
         scratch.matrix, ends, scratch.inverse, scratch.work,
     )  # fmt: skip
     if value[0] != value[0]:
@@ -171,7 +172,7 @@ def expectation_block(
 
     Expected transitions are ``outer * chain.transitions + direct``.
     """
-    n_states, longest = chain.start.shape[0], 0
+    n_states, longest = chain.start.shape[0], np.int64(0)
     for s in range(first, last):
         longest = max(longest, offsets[s + 1] - offsets[s])
     scratch = _scratch(longest, n_states, dense.shape[1])
@@ -299,7 +300,7 @@ def stochastic_pass(
         weights are a common scale times what is stored, so that shrinking all is one multiplication
         (Bottou 2010).
     """
-    n_states, longest = chain.start.shape[0], 0
+    n_states, longest = chain.start.shape[0], np.int64(0)
     for s in order:
         longest = max(longest, offsets[s + 1] - offsets[s])
     scratch = _scratch(longest, n_states, dense.shape[1])

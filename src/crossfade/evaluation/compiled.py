@@ -64,7 +64,8 @@ class CompiledCurve:
         l2: float,
         shares: Floats,
     ) -> None:
-        self._codes, self._n_classes = codes, n_classes
+        # Arrays that may not be written to would have the loops compiled once more.
+        self._codes, self._n_classes = np.require(codes, np.int64, ["C", "W"]), n_classes
         self._l2, self._shares = float(l2), shares
         self._generative = tradeoff == 1.0
         self._plan: tuple[NDArray[Any], ...]
