@@ -15,12 +15,15 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from starlette.datastructures import QueryParams
 
 from crossfade import NaiveBayes
 from crossfade.cli import main
 from crossfade.commands import explore_app
+from crossfade.commands.tables import open_table
 from tests.forked import Forked
 
 
@@ -162,6 +165,20 @@ def test_a_connection_without_a_request_is_closed(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(f"GET {server.path} HTTP/1.1\r\nHost: local".encode())
         assert connection.recv(100) == b""
+
+
+def test_costs_go_with_the_classes_that_are_chosen(table):
+    costs = np.array([[0.0, 2.0, 9.0], [3.0, 0.0, 1.0], [4.0, 5.0, 0.0]])
+    explorer = explore_app.Explorer(open_table(str(table), "kind").named(), 0, costs)
+    query = QueryParams("model=majority&splits=2&class=0&class=2")
+    page = explorer.page(explorer.read(query))
+    assert '<option value="cost" selected>expected cost</option>' in page
+    assert "lowest expected cost" in page
+    assert explorer._costs(explorer.read(query)).tolist() == [[0.0, 9.0], [4.0, 0.0]]
+    plain = explore_app.Explorer(explorer.table, 0)
+    assert plain.read(QueryParams()).criterion == "log_loss"
+    with pytest.raises(ValueError, match="cost"):
+        plain.read(QueryParams("criterion=cost"))
 
 
 class Recorder:

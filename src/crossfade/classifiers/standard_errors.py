@@ -165,9 +165,9 @@ class StandardErrors(ABC):
                 "batches; fit it to all rows at once, and its files keep the errors from then on"
             )
         return (
-            f"standard errors: expected few rows, in memory, and few parameters, for which fit "
-            f"keeps what they need, got {fitted.class_weights.sum():,.0f} rows and "
-            f"{fitted.evidence.n_influences} parameters; give the rows of fit: summary(X, y)"
+            "standard errors: fit keeps what they need of small tables in memory only, got "
+            f"{fitted.class_weights.sum():,.0f} rows and {fitted.evidence.n_influences:,} "
+            "parameters; give the rows of fit: summary(X, y)"
         )
 
     def _learn_errors(

@@ -11,6 +11,7 @@ import typer
 
 from crossfade.commands.options import (
     Batches,
+    Cost,
     Data,
     Drop,
     Json,
@@ -22,6 +23,7 @@ from crossfade.commands.options import (
     Target,
     Text,
     TrainSize,
+    read_cost,
 )
 
 if TYPE_CHECKING:
@@ -40,18 +42,12 @@ def compare(
     criterion: Annotated[
         str | None,
         typer.Option(
-            help="What makes a model best: log_loss, brier, error, or cost.",
-            show_default="log_loss, or cost with --cost",
+            help="What makes a model best: log_loss, brier, error or cost. Without it cost "
+            "where --cost is given, else log_loss.",
+            show_default=False,
         ),
     ] = None,
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FP,FN",
-            help="What a false positive and a false negative cost, or a matrix (rows: true class) "
-            "as in '0,1,9;2,0,9;1,1,0'.",
-        ),
-    ] = None,
+    cost: Cost = None,
     models: ModelNames = "default",
     time: Annotated[
         str | None,
@@ -116,7 +112,7 @@ def compare(
             n_splits=splits,
             train_size=int(train_size) if train_size > 1 else train_size,
             criterion=criterion,
-            cost=None if cost is None else _costs(cost),
+            cost=read_cost(cost),
             random_state=seed,
             time_limit=limit,
             stop_early=not all_splits,
@@ -134,20 +130,6 @@ def compare(
             files.callback(write_json, json, content)
     if result.ended == "keyboard":
         raise KeyboardInterrupt
-
-
-def _costs(text: str) -> list[float] | list[list[float]]:
-    """Return what decisions cost as numbers, a list for each class where there are several."""
-    from crossfade.errors import DataError
-
-    try:
-        rows = [[float(cell) for cell in row.split(",")] for row in text.split(";")]
-    except ValueError:
-        raise DataError(
-            f"--cost: expected numbers such as 1,5 or a matrix such as '0,1;5,0', got {text!r}; "
-            "commas stand between numbers, semicolons between rows"
-        ) from None
-    return rows[0] if len(rows) == 1 else rows
 
 
 def _write_page(path: Path, result: ComparisonResult, table: OpenTable, command: str) -> None:

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from crossfade.commands.options import Data, Drop, Missing, Seed, Separator, Target, Text
+from crossfade.commands.options import (
+    Cost,
+    Data,
+    Drop,
+    Missing,
+    Seed,
+    Separator,
+    Target,
+    Text,
+    read_cost,
+)
 
 __all__ = ["explore"]
 
@@ -20,6 +30,7 @@ def explore(
         typer.Option(help="Address to listen on; 127.0.0.1 serves this machine only."),
     ] = "127.0.0.1",
     seed: Seed = 0,
+    cost: Cost = None,
     drop: Drop = None,
     missing: Missing = None,
     text: Text = None,
@@ -36,4 +47,4 @@ def explore(
     table = open_table(
         data, target, drop=drop, missing=missing, text=text, separator=separator
     ).named()
-    serve(table, host=host, port=port, random_state=seed)
+    serve(table, host=host, port=port, random_state=seed, cost=read_cost(cost))

@@ -18,6 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from crossfade._optional import import_optional
+from crossfade._typing import Floats
 from crossfade.charts.theme import shown
 from crossfade.commands.output import console
 from crossfade.commands.tables import OpenTable
@@ -26,7 +27,7 @@ from crossfade.comparison.models import SHORT_NAMES
 from crossfade.comparison.problem import ComparisonTask, read_problem
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.errors import DataError
-from crossfade.report.figures import METRICS
+from crossfade.report.figures import LABELS, METRICS
 from crossfade.report.page import check_installed, render_message, render_page
 
 __all__ = ["Explorer", "PageChoice", "serve"]
@@ -77,11 +78,12 @@ class PageChoice:
     splits: int
 
     @classmethod
-    def read(cls, query: Any) -> PageChoice:
-        """Return the choice that the address's query spells."""
+    def read(cls, query: Any, with_costs: bool = False) -> PageChoice:
+        """Return the choice that the address's query spells, where decisions have costs or not."""
         models = tuple(dict.fromkeys(query.getlist("model"))) or _FIRST_MODELS
-        criterion = query.get("criterion", "log_loss")
-        for name, known in [*((m, SHORT_NAMES) for m in models), (criterion, METRICS)]:
+        criterion = query.get("criterion", "cost" if with_costs else "log_loss")
+        criteria = LABELS if with_costs else METRICS
+        for name, known in [*((m, SHORT_NAMES) for m in models), (criterion, criteria)]:
             if name not in known:
                 raise DataError(f"expected one of {', '.join(known)}, got {shown(name)!r}")
         splits = _whole("splits", query.get("splits", str(_FIRST_SPLITS)))
@@ -106,6 +108,7 @@ def _whole(name: str, text: str) -> int:
 class Explorer:
     """Makes pages of one table.
 
+    `cost`: What decisions cost, as in :func:`~crossfade.comparison.compare`.
     `problem`: The table, checked.
     `doing`: Which page is being made: steps done, steps in all, what comes now.
     `so_far`: When its table was last taken down, and that table.
@@ -113,12 +116,17 @@ class Explorer:
 
     table: OpenTable
     random_state: int
+    cost: Any = None
     problem: ComparisonTask = field(init=False)
     doing: tuple[PageChoice, int, int, str] | None = None
     so_far: tuple[float, ComparisonResult] | None = None
 
     def __post_init__(self) -> None:
-        self.problem = read_problem(self.table.X, self.table.y)
+        self.problem = read_problem(self.table.X, self.table.y, self.cost)
+
+    def read(self, query: Any) -> PageChoice:
+        """Return the choice that an address's query spells."""
+        return PageChoice.read(query, with_costs=self.problem.evaluator.costs is not None)
 
     def page(self, choice: PageChoice, is_wanted: Callable[[], bool] = lambda: True) -> str:
         """Return the page of a choice; Abandoned where it is not wanted any longer."""
@@ -145,6 +153,7 @@ class Explorer:
                 models=choice.models,
                 n_splits=choice.splits,
                 criterion=choice.criterion,
+                cost=self._costs(choice),
                 random_state=self.random_state,
                 watch=watch,
             )
@@ -185,14 +194,22 @@ class Explorer:
                 X = nw.from_native(X, eager_only=True).select(names).to_native()
         return X, y
 
+    def _costs(self, choice: PageChoice) -> Floats | None:
+        """Return what decisions among the chosen classes cost."""
+        costs: Floats | None = self.problem.evaluator.costs
+        if costs is None or not choice.classes:
+            return costs
+        return costs[np.ix_(choice.classes, choice.classes)]
+
     def _controls(self, choice: PageChoice) -> dict[str, Any]:
         """Return what the page's form offers, and what of it is chosen."""
         data = self.problem.data
+        criteria = METRICS if self.problem.evaluator.costs is None else LABELS
         return {
             "columns": _options(data.column_names, choice.columns),
             "classes": _options(data.classes, choice.classes),
             "models": [(key, name, key in choice.models) for key, name in SHORT_NAMES.items()],
-            "criteria": [(key, name, key == choice.criterion) for key, name in METRICS.items()],
+            "criteria": [(key, name, key == choice.criterion) for key, name in criteria.items()],
             "splits": choice.splits,
             "most_splits": _MOST_SPLITS,
         }
@@ -302,7 +319,7 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        pages.asked_for(PageChoice.read(QueryParams()))  # what is asked for first
+        pages.asked_for(explorer.read(QueryParams()))  # what is asked for first
         work = asyncio.create_task(pages.work())
         announce()
         yield
@@ -315,7 +332,7 @@ def application(
         if not secrets.compare_digest(request.path_params["token"].encode(), token.encode()):
             return answer(render_message("There is nothing here", _WRONG_TOKEN), 404)
         try:
-            choice = PageChoice.read(request.query_params)
+            choice = explorer.read(request.query_params)
             made = pages.asked_for(choice)
             if not (await asyncio.wait([made], timeout=_PATIENCE))[0] or made.cancelled():
                 return answer(explorer.waiting(choice), 202)
@@ -339,12 +356,12 @@ def application(
 _WRONG_TOKEN: Final = "Use the whole address that crossfade explore printed."
 
 
-def serve(table: OpenTable, *, host: str, port: int, random_state: int) -> None:
+def serve(table: OpenTable, *, host: str, port: int, random_state: int, cost: Any = None) -> None:
     """Serve the page until Ctrl-C, and print where."""
     import_optional("starlette", "crossfade explore")  # missed before the table is read
     uvicorn = import_optional("uvicorn", "crossfade explore")
     check_installed()
-    explorer = Explorer(table, random_state)
+    explorer = Explorer(table, random_state, cost)
     listener = socket.create_server((host, port), family=_family(host))
     token = secrets.token_urlsafe(24)
     hosts = ["127.0.0.1", "localhost", "[::1]", host]

@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "Batches",
+    "Cost",
     "Data",
     "Drop",
     "Json",
@@ -23,6 +24,7 @@ __all__ = [
     "Target",
     "Text",
     "TrainSize",
+    "read_cost",
 ]
 
 # -- the table -----------------------------------------------------------------------------------
@@ -82,6 +84,32 @@ TrainSize = Annotated[
 ]
 
 Seed = Annotated[int, typer.Option(help="Seed of the splits.")]
+
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FP,FN",
+        help="What a false positive and a false negative cost, or a matrix (rows: true class) "
+        "as in '0,1,9;2,0,9;1,1,0'.",
+    ),
+]
+
+
+def read_cost(text: str | None) -> list[float] | list[list[float]] | None:
+    """Return what decisions cost as numbers, a list for each class where there are several."""
+    from crossfade.errors import DataError
+
+    if text is None:
+        return None
+    try:
+        rows = [[float(cell) for cell in row.split(",")] for row in text.split(";")]
+    except ValueError:
+        raise DataError(
+            f"--cost: expected numbers such as 1,5 or a matrix such as '0,1;5,0', got {text!r}; "
+            "commas stand between numbers, semicolons between rows"
+        ) from None
+    return rows[0] if len(rows) == 1 else rows
+
 
 ModelNames = Annotated[
     str,
