@@ -437,7 +437,7 @@ def test_rows_in_parts_have_errors_by_a_table_of_them(tradeoff, tmp_path):
     table = pd.DataFrame(X, columns=["a", "b"])
     table.assign(y=y).to_parquet(tmp_path / "t.parquet")
     model = gaussian(tradeoff).fit(scan(tmp_path / "t.parquet"), "y")
-    with pytest.raises(DataError, match=r"few rows, in memory.*summary\(X, y\)"):
+    with pytest.raises(DataError, match=r"small tables in memory.*summary\(X, y\)"):
         model.summary()
     expected = gaussian(tradeoff).fit(table, y).summary()
     assert_allclose(model.summary(table, y).covariance, expected.covariance, rtol=1e-6, atol=1e-9)
