@@ -141,6 +141,35 @@ def test_best_of_a_bundled_data_set(tmp_path, capsys, monkeypatch):
     assert load_model(out).about["model"] in quick
 
 
+def test_rows_with_an_empty_target_are_learnt_from_when_asked(table, tmp_path, capsys):
+    frame = pl.read_csv(table)
+    few = frame.with_columns(
+        pl.when(pl.int_range(frame.height) % 4 == 0)
+        .then("default")
+        .otherwise(None)
+        .alias("default")
+    )
+    path, out = tmp_path / "few.csv", tmp_path / "few.skops"
+    few.write_csv(path)
+    options = ("-t", "default", "-m", "naive-bayes", "--tradeoff", 1, "-o", out)
+    assert run("fit", path, *options) == 0
+    assert "150 rows have no default and were left out." in capsys.readouterr().out
+    assert run("fit", path, *options, "--unlabelled") == 0
+    told = capsys.readouterr().out
+    n_others = int(few["default"].null_count())
+    assert f"fitted to {frame.height:,} rows, {n_others:,} of them without a label" in told
+    assert "left out" not in told
+    saved = load_model(out)
+    expected = NaiveBayes(tradeoff=1, unlabelled="missing").fit(few.drop("default"), few["default"])
+    assert_frame_equal(
+        pl.DataFrame(saved.estimator.predict_proba(few.drop("default"))),
+        pl.DataFrame(expected.predict_proba(few.drop("default"))),
+    )
+    assert saved.about["training"]["unlabelled_rows"] == n_others
+    assert run("fit", path, "-t", "default", "-m", "pool:nb", "-o", out, "--unlabelled") == 2
+    assert "--unlabelled: expected best, naive-bayes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

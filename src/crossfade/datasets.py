@@ -74,6 +74,7 @@ def load(
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
     separator: str | None = None,
+    unlabelled: bool = False,
 ) -> Dataset:
     """Load a data set by name or from a file.
 
@@ -87,6 +88,8 @@ def load(
         The column of classes in a file; by default the one called "target". Not for bundled data.
     missing_values, text, separator
         As for :func:`~crossfade.io.reading.read_file`.
+    unlabelled : bool, default=False
+        Whether rows without a target stay; else they are left out.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def load(
     if key in _BUNDLED and not Path(name).is_file():
         return _bundled(key, target)
     path = find(name)
-    return _from_file(path, target, missing_values, text, separator)
+    return _from_file(path, target, missing_values, text, separator, unlabelled)
 
 
 def _bundled(key: str, target: str | None) -> Dataset:
@@ -163,6 +166,7 @@ def _from_file(
     missing_values: Collection[str],
     text: Collection[str],
     separator: str | None,
+    unlabelled: bool,
 ) -> Dataset:
     from crossfade.io.reading import read_file, split_target
     from crossfade.table.labels import encode_labels
@@ -175,8 +179,8 @@ def _from_file(
                 f"{listed(frame.columns)}"
             )
         target = "target"
-    X, y, n_dropped = split_target(frame, target)
-    classes, _ = encode_labels(y, minimum=1)
+    X, y, n_dropped = split_target(frame, target, keep=unlabelled)
+    classes, _ = encode_labels(y.drop_nulls() if unlabelled else y, minimum=1)
     name = Path(path.name.removesuffix(".gz")).stem
     dropped = f", {n_dropped} rows without a target left out" if n_dropped else ""
     return Dataset(

@@ -63,6 +63,13 @@ def fit(
     text: Text = None,
     separator: Separator = None,
     batches: Batches = False,
+    unlabelled: Annotated[
+        bool,
+        typer.Option(
+            "--unlabelled",
+            help="Learn from rows whose target is empty, too: as much as held-out labels say.",
+        ),
+    ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -80,6 +87,7 @@ def fit(
     from crossfade.commands.output import check_writable, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.problem import read_problem
+    from crossfade.errors import DataError
     from crossfade.evaluation.evaluation import fitted_tradeoff
     from crossfade.io import save_model
     from crossfade.io.saved import import_skops
@@ -95,6 +103,7 @@ def fit(
         separator=separator,
         batches=batches or cluster is not None,
         sampled=model == "best",
+        unlabelled=unlabelled,
     ).named()
     training: dict[str, Any] = table.to_dict()
     lines = list(table.notes)
@@ -115,15 +124,29 @@ def fit(
             if "handle_unknown" not in estimator.get_params(deep=False):
                 _refuse_unknown(handle_unknown, model)
             estimator.set_params(handle_unknown=handle_unknown)
+    if unlabelled:
+        if "unlabelled" not in estimator.get_params(deep=False):
+            raise DataError(
+                f"--unlabelled: expected best, naive-bayes, gaussian-shared or gaussian-full, got "
+                f"--model {model}; name one of these"
+            )
+        estimator.set_params(unlabelled="missing")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if table.source is None:
-            lines += read_problem(table.X, table.y).notes
+            task = read_problem(table.X, table.y)
+            # Those that a comparison leaves out are learnt from here.
+            lines += task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
             estimator.fit(table.X, table.y)
         else:
             _fit_in_passes(estimator, table, cluster)
     n_rows = len(table.y) if table.source is None else int(estimator.class_count_.sum())
     training["rows"] = n_rows
+    beside = ""
+    if getattr(estimator, "n_unlabelled_", 0):
+        n_others, weight = estimator.n_unlabelled_, estimator.unlabelled_weight_
+        training |= {"unlabelled_rows": n_others, "unlabelled_weight": weight}
+        beside = f", {n_others:,} of them without a label (which count {weight:.2g} each)"
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
@@ -148,8 +171,9 @@ def fit(
     )
     terminal.print(
         plain(
-            f"{label}, {how}, fitted to {n_rows:,} rows of {len(about['columns']):,} "
-            f"columns, {len(about['classes'])} classes{_passes(estimator)}; written to {out} "
+            f"{label}, {how}, fitted to {n_rows:,} rows{beside} of "
+            f"{len(about['columns']):,} columns, {len(about['classes'])} classes"
+            f"{_passes(estimator)}; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
         ),
         soft_wrap=True,

@@ -57,14 +57,20 @@ def open_table(
     separator: str | None = None,
     batches: bool = False,
     sampled: bool = True,
+    unlabelled: bool = False,
 ) -> OpenTable:
     """Open a file or a bundled data set and split off the target.
 
     Takes drop: columns to leave out; batches: read some rows at a time also what is not large;
-    sampled: of a large table, draw the sample.
+    sampled: of a large table, draw the sample; unlabelled: keep rows without a target.
     """
     if name not in datasets.bundled() and (batches or is_large(Path(name))):
         label = target or "target"
+        if unlabelled:
+            raise DataError(
+                f"--unlabelled: expected a table that is read at once, got {name}, which is read "
+                "some rows at a time; leave it out, or give a sample of the rows"
+            )
         source = scan(
             datasets.find(name),
             label,
@@ -75,7 +81,12 @@ def open_table(
         )
         return _open_large(name, label, source, sampled=sampled)
     data = datasets.load(
-        name, target, missing_values=missing or (), text=text or (), separator=separator
+        name,
+        target,
+        missing_values=missing or (),
+        text=text or (),
+        separator=separator,
+        unlabelled=unlabelled,
     )
     label = target or "target"
     X, names = _without(data.X, data.feature_names, drop or (), label)

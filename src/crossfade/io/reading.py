@@ -397,8 +397,11 @@ def _check_columns(wanted: Collection[str], names: list[str], parameter: str) ->
             )
 
 
-def split_target(frame: Any, target: str) -> tuple[Any, Any, int]:
-    """Split a table into features and target; rows without a target are dropped and counted."""
+def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, Any, int]:
+    """Split a table into features and target; rows without a target are dropped and counted.
+
+    Takes keep: they stay, and none is counted.
+    """
     table = nw.from_native(frame, eager_only=True)
     _check_columns([target], list(table.columns), "target")
     labels = table[target]
@@ -416,11 +419,12 @@ def split_target(frame: Any, target: str) -> tuple[Any, Any, int]:
             f"target: expected columns besides {show(target)}, got no feature columns; add one to "
             "the table"
         )
-    labels = _refuse_quantity(labels.filter(present), target)
-    features = table.drop(target)
+    labelled, features = _refuse_quantity(labels.filter(present), target), table.drop(target)
+    if keep:
+        return features.to_native(), labels.cast(labelled.dtype).to_native(), 0
     if n_dropped:
         features = features.filter(present)
-    return features.to_native(), labels.to_native(), n_dropped
+    return features.to_native(), labelled.to_native(), n_dropped
 
 
 def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
