@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,6 +111,13 @@ def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind, col
     assert found.interaction_tests_[0]["column"].startswith(column)
     losses = [-m.predict_log_proba(fresh)[np.arange(10_000), labels].mean() for m in (plain, found)]
     assert losses[1] < losses[0] - 0.02
+    said = re.search(
+        r"; (\d+) derived columns taken of (\d+) tested: ([-+.\d]+) in out-of-fold log-loss "
+        r"\(standard error ([.\d]+)\)$",
+        found.selection_,
+    )
+    assert int(said[1]) == len(found.interactions_)
+    assert float(said[3]) == pytest.approx(losses[1] - losses[0], abs=4 * float(said[4]))
 
 
 def test_what_is_not_there_is_not_and_the_model_is_the_one_without():
@@ -117,6 +126,11 @@ def test_what_is_not_there_is_not_and_the_model_is_the_one_without():
         found = NaiveBayes(interactions="auto").fit(X, y)
         assert found.interactions_ == []
         assert len(found.interaction_tests_) == 10
+        assert re.search(
+            r"; no derived columns: (none of \d+ tested can be told from chance"
+            r"|the \d+ that tests ask for would be worth [-+.\d]+ in out-of-fold log-loss)",
+            found.selection_,
+        )
         plain = NaiveBayes().fit(X, y)
         np.testing.assert_allclose(found.predict_proba(X), plain.predict_proba(X), atol=2e-3)
 

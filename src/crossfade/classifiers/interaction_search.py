@@ -18,7 +18,7 @@ from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
-from crossfade.tradeoff.choice import is_clearly_lower
+from crossfade.tradeoff.choice import paired_gain
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -161,22 +161,30 @@ def fit_with_interactions(
     which = np.flatnonzero(fold >= 0)
     search = Search(model.interactions, np.exp(held), which)
     tests = search.tests(rows, schema)
-    if taken(tests, None if automatic else int(model.interactions)):
+    asked = taken(tests, None if automatic else int(model.interactions))
+    why = f"no derived columns: none of {len(tests)} tested can be told from chance"
+    if asked:
         model._search = search
         found = fit(X, y, weights, groups, fold)
-        if not automatic or _pays(held, found, codes, weights, which):
-            _tell(model, tests)
+        gain, error = _gain(held, found, codes, weights, which)
+        moved = f"{-gain:+.4f} in out-of-fold log-loss (standard error {error:.4f})"
+        if not automatic or gain > error:
+            _tell(model, tests, f"{{}} derived columns taken of {len(tests)} tested: {moved}")
             return found if isinstance(model.tradeoff, str) else None
+        why = f"no derived columns: the {len(asked)} that tests ask for would be worth {moved}"
     parameters = model.get_params(deep=False)
     own = {name: value for name, value in vars(plain).items() if name not in parameters}
     model.__dict__.update(own)
-    _tell(model, tests)
+    _tell(model, tests, why)
     return held if isinstance(model.tradeoff, str) else None
 
 
-def _tell(model: NaiveBayes, tests: Sequence[Screened]) -> None:
+def _tell(model: NaiveBayes, tests: Sequence[Screened], words: str | None = None) -> None:
     model.__dict__.pop("_search", None)
     derived, schema = model._derived, model.schema_
+    if words is not None and isinstance(model.tradeoff, str):
+        number = 0 if derived is None else len(derived.columns)
+        model.selection_ = f"{model.selection_}; {words.format(number)}"
     model.interactions_ = [] if derived is None else [named(one, schema) for one in derived.columns]
     model.interaction_tests_ = [
         {"column": named(one.derived, schema), "statistic": float(one.statistic),
@@ -205,11 +213,11 @@ def _by_fold(
     return held
 
 
-def _pays(
+def _gain(
     before: Floats, after: Floats | None, codes: Integers, weights: Floats | None, held: Integers
-) -> bool:
-    """Return whether held-out rows are predicted better, by more than a standard error."""
+) -> tuple[float, float]:
+    """Return by how much the log-loss of held-out rows falls, and its standard error."""
     if after is None:
-        return False
+        return 0.0, float("nan")
     now, then = -after[held, codes[held]], -before[held, codes[held]]
-    return is_clearly_lower(now, then, None if weights is None else weights[held])
+    return paired_gain(now, then, None if weights is None else weights[held])

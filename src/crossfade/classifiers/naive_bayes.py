@@ -155,7 +155,9 @@ default="auto"
         Keys tradeoff, l2, variant (0: the wider family), weight, log_loss, brier, error (out of
         fold) and objective: a point of the grid each.
     selection_ : str
-        Where the out-of-fold losses came from, what was chosen, and how flat the choice was.
+        Where the out-of-fold losses came from, what was chosen, and how flat the choice was. With
+        `interactions` "auto" or a number also how many derived columns were taken, by how much they
+        moved the out-of-fold log-loss, or why there are none.
     posterior_scale_ : float
         Sum of the pool's weights: the power of the posterior, relative to the class shares.
     density_report_ : list of dict

@@ -10,7 +10,7 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.tradeoff.pooling import shares_of
 
-__all__ = ["Choice", "choose", "is_clearly_lower", "unscored"]
+__all__ = ["Choice", "choose", "is_clearly_lower", "paired_gain", "unscored"]
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,16 @@ def _level(each: Floats, weights: Floats | None, best: int) -> int:
     return int((mean <= np.sqrt(spread / max(total, 1.0))).sum())
 
 
-def is_clearly_lower(after: Floats, before: Floats, weights: Floats | None) -> bool:
-    """Return whether the losses of the same units are lower by more than a standard error."""
+def paired_gain(after: Floats, before: Floats, weights: Floats | None) -> tuple[float, float]:
+    """Return by how much the losses of the same units are lower, and its standard error."""
     gain = before - after
     mean = float(np.average(gain, weights=weights))
     spread = float(np.average((gain - mean) ** 2, weights=weights))
     total = gain.size if weights is None else float(weights.sum())
-    return mean > np.sqrt(spread / total)
+    return mean, float(np.sqrt(spread / total))
+
+
+def is_clearly_lower(after: Floats, before: Floats, weights: Floats | None) -> bool:
+    """Return whether the losses of the same units are lower by more than a standard error."""
+    mean, error = paired_gain(after, before, weights)
+    return mean > error
