@@ -131,7 +131,7 @@ class _Stacking(BaseEstimator):
     """scikit-learn's stack of the default pool's members for a table."""
 
     def fit(self, X: Any, y: Any) -> Any:
-        names = default_names(Schema.learn(X))
+        names = default_names(Schema.learn(X), len(X))
         members = [(name, MEMBERS[name](0)) for name in names]
         return StackingClassifier(members, LogisticRegression(max_iter=1000)).fit(X, y)
 

@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from crossfade import NaiveBayes, compare
 from crossfade.comparison import choose_models
+from crossfade.comparison.interactions import interaction_note
 from crossfade.comparison.problem import read_problem
 from crossfade.comparison.standings import Settings, Standings
 from crossfade.evaluation.evaluation import Evaluation
@@ -130,13 +131,23 @@ def test_where_a_model_without_tradeoff_is_ahead_the_columns_that_interact_are_n
             for split in splits:
                 scores = score_predictions(p[split.test].argmax(1), p[split.test], y[split.test])
                 standings.results[name].append(Evaluation(scores, 0.0, None, p[split.test]))
-        return standings._interactions()
+        found = standings._interactions()
+        return found and (interaction_note(*found), found[1])
 
     interacting, alone, none = 6 * X[:, 1] * X[:, 2], 3 * X[:, 0], np.zeros(400)
-    said = note(interacting, none)
+    said, (strongest, *_) = note(interacting, none)
     assert said.startswith("nb does not see what columns say together")
     assert "ask for x1 × x2 (χ² " in said
     assert "x0" not in said
+    # By quarters of both columns: naive Bayes says one half, the truth is told by the product.
+    assert (strongest.columns, strongest.label) == (("x1", "x2"), "1")
+    assert strongest.residual.shape == strongest.counts.shape == (4, 4)
+    corners = strongest.residual[[0, 0, 3, 3], [0, 3, 0, 3]]
+    assert (np.sign(corners) == [1, -1, -1, 1]).all()
+    assert (np.abs(corners) > 0.3).all()
+    assert 100 < strongest.counts.sum() <= 400  # those that are test rows anywhere
+    medians = [float(name) for name in strongest.first]
+    assert medians == sorted(medians)
     # Neither is ahead; the one ahead has a tradeoff.
     for told in (interacting, alone, none):
         assert note(told, told) is None

@@ -353,14 +353,18 @@ def test_fitted_members_are_used_as_they_are():
 
 def test_names_bring_members_and_the_default_is_a_table_s():
     rng = np.random.default_rng(0)
-    y = rng.integers(2, size=80)
-    size = np.where(rng.random(80) < 0.1, np.nan, y + rng.normal(size=80))
-    table = pd.DataFrame({"size": size, "colour": rng.choice(["red", "blue"], size=80)})
+    y = rng.integers(2, size=100)
+    size = np.where(rng.random(100) < 0.1, np.nan, y + rng.normal(size=100))
+    table = pd.DataFrame({"size": size, "colour": rng.choice(["red", "blue"], size=100)})
     pool = PooledClassifier(cv=2).fit(table, y)
     assert list(pool.weights_) == ["nb", "forest", "boosting"]  # one number has no covariance
     assert not pool.left_out_
-    wider = PooledClassifier(cv=2).fit(table.assign(more=rng.normal(size=80)), y)
+    wide = table.assign(more=rng.normal(size=100))
+    wider = PooledClassifier(cv=2).fit(wide, y)
     assert list(wider.weights_) == ["nb", "full", "forest", "boosting"]
+    # Of few rows, boosting is another model on folds than on all of them.
+    few = PooledClassifier(cv=2).fit(wide, y, sample_weight=(np.arange(100) > 0).astype(float))
+    assert list(few.weights_) == ["nb", "full", "forest"]
 
 
 # -- parameters ------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ import polars as pl
 from sklearn.dummy import DummyClassifier
 
 from crossfade import ComparisonResult, NaiveBayes, compare
+from crossfade.evidence.interactions import Interaction
 
 #: Names that would do something if they were taken for anything but text.
 HOSTILE = (
@@ -36,6 +40,31 @@ def line_up() -> dict[str, Any]:
     }
 
 
+def acting_together(result: ComparisonResult, names: Sequence[str]) -> ComparisonResult:
+    """Return it with interactions of its columns and a step, whose parts have these names."""
+    rng = np.random.default_rng(3)
+    found = []
+    for number, (one, other) in enumerate(pairwise(names)):
+        step = number == 2
+        second = ("",) if step else ("1", "2.5", "3e+04")
+        residual = rng.uniform(-0.3, 0.3, size=(4, len(second)))
+        residual[0, 0] = np.nan
+        found.append(
+            Interaction(
+                f"{one} > 3" if step else f"{one} × {other}",
+                (one,) if step else (one, other),
+                30.5 - number,
+                1e-6,
+                result.data.classes[-1],
+                tuple(names[:4]),
+                second,
+                residual,
+                np.full_like(residual, 12.0),
+            )
+        )
+    return replace(result, interactions=tuple(found))
+
+
 def two_classes() -> ComparisonResult:
     """Return a comparison on columns that repeat each other, with text and missing cells."""
     rng = np.random.default_rng(0)
@@ -52,7 +81,7 @@ def two_classes() -> ComparisonResult:
         }
     )
     labels = np.array(["no", "yes"])[y]
-    return compare(frame, labels, models=line_up(), n_splits=4)
+    return acting_together(compare(frame, labels, models=line_up(), n_splits=4), frame.columns)
 
 
 def texts() -> ComparisonResult:
@@ -78,4 +107,5 @@ def hostile() -> ComparisonResult:
     columns[HOSTILE[1]] = rng.choice(list(HOSTILE[:4]), n)
     labels = np.array(HOSTILE_CLASSES, dtype=object)[y]
     models = {f"{HOSTILE[0]} {name}": model for name, model in line_up().items()}
-    return compare(pl.DataFrame(columns), labels, models=models, n_splits=2)
+    found = compare(pl.DataFrame(columns), labels, models=models, n_splits=2)
+    return acting_together(found, HOSTILE)

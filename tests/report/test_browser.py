@@ -32,7 +32,7 @@ def test_it_opens_from_a_file_and_asks_for_nothing(opened, html):
     watched = opened(html)
     assert watched.said == []
     assert [url.split(":")[0] for url in watched.asked] == ["file"]
-    assert watched.page.locator("[data-drawn] svg").count() == 13
+    assert watched.page.locator("[data-drawn] svg").count() == 14
 
 
 def test_the_slider_moves_boundary_colours_and_bars_by_mouse_and_by_keys(opened, html, result):
@@ -108,7 +108,7 @@ def test_every_chart_says_what_it_shows_and_every_input_has_a_label(opened, host
         "all => all.map(svg => svg.getAttribute('aria-label') ||"
         " svg.querySelector('[aria-label]')?.ariaLabel || svg.parentElement.ariaLabel || '')",
     )
-    assert len(texts) == 10
+    assert len(texts) == 11
     assert min(map(len, texts)) > 20
     unlabelled = watched.page.eval_on_selector_all(
         "input, select", "all => all.filter(e => !e.labels.length).map(e => e.outerHTML)"

@@ -53,6 +53,10 @@ class ComparisonResult(Comparison):
     pool : PoolResult or None
         The pool of these models: its weights, scores, and what it gains over its best member. None
         where fewer than two have a weight, or posteriors were not kept (over 20,000 rows).
+    interactions : tuple of Interaction
+        Which columns say something together that naive Bayes does not see, by tests of its
+        residuals on test rows, the ten strongest at most, and where; empty unless a model without
+        a tradeoff is clearly ahead of it.
     costs : ndarray of shape (n_classes, n_classes) or None
         What decisions cost, ``costs[true, decided]``, where that was given.
 
@@ -142,8 +146,8 @@ class ComparisonResult(Comparison):
             rows), "log_loss", "brier" and "error" (along λ), "view" (the posterior over a plane,
             with a slider for λ), "weights" (of the columns, with the same slider), "ends" (weights
             of the generative and the discriminative fit), "reliability", "roc",
-            "precision_recall", "thresholds" (what decisions cost) or "densities" (where numbers lie
-            in theirs).
+            "precision_recall", "thresholds" (what decisions cost), "densities" (where numbers lie
+            in theirs) or "interactions" (what columns say together and naive Bayes does not see).
 
         Returns
         -------

@@ -13,7 +13,7 @@ from sklearn.dummy import DummyClassifier
 from crossfade._typing import Floats, Progress
 from crossfade.choice import Reason, by_type, report_of
 from crossfade.classifiers import NaiveBayes
-from crossfade.comparison.interactions import interaction_note
+from crossfade.comparison.interactions import find_interactions, interaction_note
 from crossfade.comparison.models import ModelFamily, families, model_notes, tradeoff_parameter
 from crossfade.comparison.pooling import pool_over_splits
 from crossfade.comparison.problem import ComparisonTask
@@ -32,6 +32,7 @@ from crossfade.evidence.comparison import (
     TradeoffChoice,
 )
 from crossfade.evidence.details import Details
+from crossfade.evidence.interactions import Interaction
 
 __all__ = ["Settings", "Standings", "lambda_of", "n_chosen"]
 
@@ -152,6 +153,7 @@ class Standings:
         }
         report = self.report or self._report_of_kinds()
         densities = tuple(ColumnDensity(**one) for one in report)
+        interactions = self._interactions() if self.finished_table else None
         return ComparisonResult(
             models=tuple(self._model_result(name, label.get(name), best) for name in self.models),
             best=best,
@@ -168,7 +170,8 @@ class Standings:
             ends=None if family is None or curve is None else self._compare_ends(family, curve),
             doubling={} if curve is None else self._doubling(best, curve),
             details=details,
-            notes=tuple(self._notes()),
+            notes=tuple(self._notes(interactions)),
+            interactions=() if interactions is None else interactions[1],
             pool=self._pool(best) if self.finished_table else None,
             seconds=perf_counter() - self.started,
         )
@@ -255,8 +258,11 @@ class Standings:
             gain={m: difference(one, member[m][:n_splits], ratio) for m, one in scores.items()},
         )
 
-    def _interactions(self) -> str | None:
-        """Return which columns interact, where a model without a tradeoff beats naive Bayes."""
+    def _interactions(self) -> tuple[str, tuple[Interaction, ...]] | None:
+        """Return naive Bayes' name and which columns interact, where another model beats it.
+
+        Another is one without a tradeoff.
+        """
         for name in self._fitted():
             own = [one.posterior for one in self.results[name]]
             if not isinstance(self.models[name], NaiveBayes) or not own:
@@ -270,8 +276,9 @@ class Standings:
                 if len(self.results[other]) > 1 and len(own) > 1
             ]
             if any(gap.excludes_zero and gap.mean < 0.0 for gap in gaps):
-                found = [one for one in own if one is not None]
-                return interaction_note(name, found, self.splits, self.problem.table)
+                seen = [one for one in own if one is not None]
+                found = find_interactions(seen, self.splits, self.problem.table)
+                return (name, found) if found else None
         return None
 
     def _fitted_of(self, group: ModelFamily) -> list[str]:
@@ -317,7 +324,7 @@ class Standings:
                 gains[metric] = gain
         return gains
 
-    def _notes(self) -> list[str]:
+    def _notes(self, interactions: tuple[str, tuple[Interaction, ...]] | None) -> list[str]:
         notes = list(self.problem.notes)
         for name, reason in self.failures.items():
             notes.append(f"{name} could not be fitted: {reason}")
@@ -326,8 +333,8 @@ class Standings:
                 notes.append(
                     f"{name} is not in the verdict: the run ended before its second split."
                 )
-        if self.finished_table:
-            notes += filter(None, [self._interactions()])
+        if interactions is not None:
+            notes.append(interaction_note(*interactions))
         known = self.models.keys() - self.failures.keys()
         notes += self.evaluator.counts.warning_notes(known)
         data = self.problem.data

@@ -13,6 +13,7 @@ from crossfade.evaluation.crossing import Crossing
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import EVERY_METRIC, METRICS, Estimate
 from crossfade.evidence.details import Details
+from crossfade.evidence.interactions import Interaction
 from crossfade.evidence.verdict import verdict
 
 __all__ = [
@@ -279,6 +280,7 @@ class Comparison(Finding):
         "curve": "curve",
         "doubling_the_rows": "doubling",
         "details": "details",
+        "interactions": "interactions",
         "notes": "notes",
         "verdict": "verdict_sentences",
         "seconds": "seconds",
@@ -303,6 +305,7 @@ class Comparison(Finding):
     seconds: float
     pool: PoolResult | None = None
     costs: Floats | None = None
+    interactions: tuple[Interaction, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:

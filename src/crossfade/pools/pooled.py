@@ -62,9 +62,9 @@ class PooledClassifier(InUse, ClassifierMixin, PoolParameters):
         Names ("nb", "shared", "full", "forest", "boosting") and pairs of a name of yours and any
         classifier. "default" is naive Bayes, a Gaussian discriminant with a covariance per class
         (where at least two columns are numbers and their products are not too many), a random
-        forest and histogram gradient boosting. A classifier without ``predict_proba`` gets a
-        sigmoid over its ``decision_function``. One in scikit-learn's ``FrozenEstimator`` is used
-        as it is. ("name", "drop") is left out.
+        forest and, from 100 rows on, histogram gradient boosting. A classifier without
+        ``predict_proba`` gets a sigmoid over its ``decision_function``. One in scikit-learn's
+        ``FrozenEstimator`` is used as it is. ("name", "drop") is left out.
     pooling : {"logarithmic", "linear", "best"}, default="logarithmic"
         "best" takes the one of less cross-fitted loss.
     weights : {"shared", "by_class"}, default="shared"
@@ -257,7 +257,7 @@ class PooledClassifier(InUse, ClassifierMixin, PoolParameters):
     def _members(self, data: PoolRows) -> list[tuple[str, Any]]:
         given = self.estimators
         if isinstance(given, str) and given == "default":
-            given = default_names(self.schema_)
+            given = default_names(self.schema_, data.n_rows(None))
         prefit = isinstance(self.cv, str)
         pairs = checked_pairs(given, self.random_state)
         found = []

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from crossfade.charts.densities import transform_histograms
+from crossfade.charts.interactions import residual_maps
 from crossfade.charts.learning_curves import learning_curves
 from crossfade.charts.probabilities import rate_curves, reliability, threshold_costs
 from crossfade.charts.scores import model_differences, path_losses
@@ -354,6 +355,34 @@ class Figures:
         ]
         return transform_histograms(rows, names, self.colours)
 
+    def interactions(self) -> Any:
+        """Where naive Bayes is wrong by what two columns say together, the strongest first."""
+        found = self.result.interactions
+        if not found:
+            return None
+        maps = [
+            {
+                "title": shown(one.name, 26),
+                "label": f"class {shown(one.label, 20)}, χ² {one.statistic:.0f}",
+                "columns": [shown(name, 24) for name in one.columns],
+                "first": labels(one.first, 12),
+                "second": labels(one.second, 12),
+                "rows": [
+                    {
+                        "first": at[0],
+                        "second": at[1],
+                        "residual": residual,
+                        "count": one.counts[at].item(),
+                    }
+                    for at, residual in np.ndenumerate(one.residual)
+                    if isfinite(residual)
+                ],
+            }
+            for one in found
+        ]
+        maps = [one for one in maps if one["rows"]]
+        return residual_maps(maps, self.colours) if maps else None
+
     def _rates(
         self, key: str, title: str, titles: tuple[str, str], guessing: tuple[float, float] | None
     ) -> Any:
@@ -392,6 +421,7 @@ CHARTS: Final[dict[str, Callable[[Figures], Any]]] = {
     "precision_recall": Figures.precision_recall,
     "thresholds": Figures.thresholds,
     "densities": Figures.densities,
+    "interactions": Figures.interactions,
     "ends": Figures.weights_at_ends,
 }
 

@@ -87,7 +87,8 @@ def draw(result: Comparison, name: str, colours: Colours = LIGHT) -> Any:
             f"chart: expected one that this comparison has data for, got {name!r}; "
             f"there are {possible or 'none'}"
         )
-    several = isinstance(chart, altair().FacetChart)  # each of them has a width of its own
+    # Each of several has a width of its own.
+    several = isinstance(chart, (altair().FacetChart, altair().ConcatChart))
     return themed(chart if several else chart.properties(width=560), colours)
 
 
