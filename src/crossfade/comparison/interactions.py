@@ -118,6 +118,8 @@ def _cells(
     own = np.flatnonzero((first >= 0) & (second >= 0))
     cell = first[own] * shape[1] + second[own]
     size = shape[0] * shape[1]
-    sums = [np.bincount(cell, column, minlength=size) for column in residual[own].T]
+    sums = np.zeros((residual.shape[1], size))
+    for k, column in enumerate(residual[own].T):
+        sums[k] = np.bincount(cell, column, minlength=size)
     counts = np.bincount(cell, minlength=size).astype(np.float64)
-    return np.stack(sums).reshape(-1, *shape), counts.reshape(shape)
+    return sums.reshape(-1, *shape), counts.reshape(shape)

@@ -364,7 +364,7 @@ class Figures:
             {
                 "title": shown(one.name, 26),
                 "label": f"class {shown(one.label, 20)}, χ² {one.statistic:.0f}",
-                "columns": [shown(name, 24) for name in one.columns],
+                "columns": labels(one.columns, 24),
                 "first": labels(one.first, 12),
                 "second": labels(one.second, 12),
                 "rows": [
