@@ -159,7 +159,7 @@ class FittedViews(StandardErrors, InUse, ClassifierMixin, BaseEstimator):
 
     def _finite(self, values: Floats, matrix: NDArray[Any]) -> Floats:
         """Refuse cells that cannot be used; they show as NaN in what was computed from them."""
-        if np.isnan(values).any():
+        if np.isnan(values.sum()) and np.isnan(values).any():
             if not self.density_.allows_missing and has_missing_cells(matrix):
                 raise self._missing_cells(LabelledRows(matrix, np.zeros(0, np.int64), None, 0))
             refuse_cells(values, matrix[:, : self.n_features_in_], self.schema_.names)

@@ -464,8 +464,14 @@ class Multinomial(Words):
             sums = np.where(empty[:, None], pooled, sums)
             counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
         counts = np.maximum(counts, EDGE)
-        eta = sums / self._sizes
-        np.maximum(eta, EDGE * counts, out=eta)
-        np.log(eta, out=eta)
-        eta -= np.log(counts)
+        eta = np.empty_like(sums)
+        sizes, log_counts = np.broadcast_to(self._sizes, sums.shape[1:]), np.log(counts)
+
+        def of_words(some: slice) -> None:
+            own = sums[:, some] / sizes[some]
+            np.maximum(own, EDGE * counts, out=own)
+            np.log(own, out=own)
+            np.subtract(own, log_counts, out=eta[:, some])
+
+        for_each_block(of_words, eta.shape[1])
         return self._kept(eta)

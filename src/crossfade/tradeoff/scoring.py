@@ -78,7 +78,8 @@ class Scorer:
     @property
     def _block_rows(self) -> int:
         """Rows of a block: fewer where many classes would make its scores large."""
-        most = WORD_ROWS if self.density.reads_words else BLOCK_ROWS
+        # Of words more rows, so that their products are compiled, and enough blocks for threads.
+        most = WORD_ROWS // 2 if self.density.reads_words else BLOCK_ROWS
         return max(1, min(most, _SCORE_CELLS // self.n_classes))
 
     def by_class(self, scores: Floats) -> Floats:
