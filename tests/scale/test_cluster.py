@@ -183,7 +183,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collecti
 
     def killing(source, function, join, columns=None):
         passes.append(1)
-        if len(passes) == 4:
+        if len(passes) == 3:
             processes = client.run(os.getpid)
             victim = sorted(processes.values())[0]
             # While the sums are under way.
@@ -195,7 +195,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collecti
         again = NaiveBayes(tradeoff=0.5).fit(collection[columns], collection["y"])
     finally:
         cluster_module.DaskSource.reduce_parts = own
-    assert len(passes) > 4
+    assert len(passes) > 3
     np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
     client.wait_for_workers(2, timeout=30)
 
@@ -268,6 +268,15 @@ def test_a_pass_is_a_few_tasks_that_fetch_no_rows(client, frame):
     assert len(client.run_on_scheduler(summed) - tasks) == 4
     for address, after in client.run(moved).items():
         assert sum(after[len(bytes_before[address]) :]) < 10_000
+
+
+def test_groups_of_parts_lie_on_one_worker_unless_one_has_too_many():
+    grouped = cluster_module._grouped
+    assert grouped(list("abababab"), 4, 2) == [[0, 2], [4, 6], [1, 3], [5, 7]]
+    assert grouped(list("aaabbaab"), 4, 2) == [[0, 1], [2, 5, 6], [3], [4, 7]]
+    assert grouped(list("aaaaaaab"), 4, 2) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert grouped([None] * 5, 2, 1) == [[0, 1], [2, 3, 4]]
+    assert grouped(["a"], 4, 2) == [[0]]
 
 
 def test_polars_parts_survive_the_journey():

@@ -46,6 +46,9 @@ _SENT = 1 << 20
 #: Groups of parts that each thread of the workers has, and cells that a group has at most: 512 MB.
 _GROUPS, _GROUP_CELLS = 2, 1 << 26
 
+#: How many times its fair share of the parts a worker may have before some are moved.
+_UNEVEN = 1.3
+
 
 def is_lazy(X: Any) -> bool:
     """Return whether a table is a Dask collection."""
@@ -163,6 +166,8 @@ class DaskSource(RowSource):
         Of the same partitions, or the name of a column of `X`; None for no labels.
     """
 
+    spare = 8  # the workers have the cells in memory
+
     def __init__(self, X: Any, y: Any = None) -> None:
         self._dask = import_optional("dask", "Dask collections")
         if isinstance(y, str):
@@ -176,6 +181,7 @@ class DaskSource(RowSource):
         self._collections = X, y
         self._parts: list[Any] | None = None
         self._lengths: list[int] = []
+        self._places: list[str | None] = []
         self._held: Any = None
         self._head: Part | None = None
 
@@ -189,7 +195,8 @@ class DaskSource(RowSource):
             pairs = self._pairs()
             asked = [self._delay(_length)(pair) for pair in pairs]
             few = self._delay(_few)(pairs[0])  # in the same round
-            *self._lengths, head = self._dask.compute(*asked, few)
+            *found, head = self._dask.compute(*asked, few)
+        self._lengths, self._places = [n for n, _ in found], [place for _, place in found]
         self._head = head if self._lengths[0] else None
         firsts = [sum(self._lengths[:number]) for number in range(len(pairs))]
         self.n_rows = sum(self._lengths)
@@ -303,14 +310,15 @@ class _Kept(DaskSource):
 
     def _started(self) -> list[Any]:
         if self._parts is None:
-            used = self._source._used()
+            used, source = self._source._used(), self._source
             code = self._packed(self._function, len(used))
             cells = (self.n_rows or 0) * len(self.names)
-            number = min(len(used), max(_GROUPS * _n_threads(), cells // _GROUP_CELLS))
-            edges = np.linspace(0, len(used), number + 1).astype(int).tolist()
+            threads_of = _threads_of_workers()
+            number = min(len(used), max(_GROUPS * sum(threads_of), cells // _GROUP_CELLS))
+            places = [at for at, n in zip(source._places, source._lengths, strict=True) if n]
             parts = [
-                self._delay(_mapped)(code, used[first:end])
-                for first, end in itertools.pairwise(edges)
+                self._delay(_mapped)(code, [used[number] for number in group])
+                for group in _grouped(places, number, len(threads_of))
             ]
             self._source.n_passes += 1
             with _named_errors():
@@ -331,6 +339,24 @@ class _Kept(DaskSource):
     def close(self) -> None:
         self._parts = None
         self._source.close()
+
+
+def _grouped(places: Sequence[str | None], number: int, n_workers: int) -> list[list[int]]:
+    """Return about so many groups of parts, each on one worker, so that no rows travel.
+
+    Where one worker has far more than the others, rows travel once, and all have equal work.
+    """
+    by_place: dict[str | None, list[int]] = {}
+    for part, place in enumerate(places):
+        by_place.setdefault(place, []).append(part)
+    if max(map(len, by_place.values())) * n_workers > _UNEVEN * len(places):
+        by_place = {None: list(range(len(places)))}
+    groups = []
+    for own in by_place.values():
+        share = max(1, round(number * len(own) / len(places)))
+        edges = np.linspace(0, len(own), min(len(own), share) + 1).astype(int).tolist()
+        groups += [own[first:end] for first, end in itertools.pairwise(edges)]
+    return groups
 
 
 @contextmanager
@@ -367,13 +393,13 @@ def _delayed(collection: Any) -> list[Any]:
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
 
 
-def _n_threads() -> int:
-    """Return how many threads the workers have together."""
+def _threads_of_workers() -> list[int]:
+    """Return how many threads each worker has."""
     try:
         client = import_optional("distributed", "Dask clusters").default_client()
     except (MissingExtraError, ValueError):  # without a cluster, threads here do the work
-        return n_threads()
-    return sum(client.nthreads().values()) or 1
+        return [n_threads()]
+    return list(client.nthreads().values()) or [1]
 
 
 def _pair(table: Any, labels: Any) -> tuple[Any, Any]:
@@ -388,7 +414,8 @@ def _part(pair: tuple[Any, Any], first: int) -> Part:
     return Part(*pair, first)
 
 
-def _length(pair: tuple[Any, Any]) -> int:
+def _length(pair: tuple[Any, Any]) -> tuple[int, str | None]:
+    """Return how many rows a part has, and the worker that has them."""
     table, labels = pair
     n_rows = rows_of(table)
     if labels is not None and rows_of(labels) != n_rows:
@@ -396,7 +423,10 @@ def _length(pair: tuple[Any, Any]) -> int:
             f"y: expected {n_rows} labels in a partition, got {rows_of(labels)}; take y from the "
             "same collection as X"
         )
-    return n_rows
+    try:
+        return n_rows, import_optional("distributed", "Dask clusters").get_worker().address
+    except (MissingExtraError, ValueError):  # a thread here
+        return n_rows, None
 
 
 def _pickle() -> Any:

@@ -62,6 +62,7 @@ class RowSource(ABC):
     `n_rows`: Number of rows, None where it is not known before the first pass.
     `settled`: Kinds of columns that their type alone tells.
     `n_passes`: How often the rows have been read so far.
+    `spare`: Products per cell that cost little beside getting at it at each pass.
     `progress`: Called with the rows done, the rows in all (0: not known) and what is being done.
     """
 
@@ -69,6 +70,7 @@ class RowSource(ABC):
     has_names: bool = True
     n_rows: int | None = None
     n_passes: int = 0
+    spare: int = 32
     progress: Callable[[int, int, str], None] | None = None
 
     @property
@@ -127,6 +129,7 @@ class _Mapped(RowSource):
     def __init__(self, source: RowSource, function: Callable[[Part], Part]) -> None:
         self._source, self._function = source, function
         self.names, self.has_names, self.n_rows = source.names, source.has_names, source.n_rows
+        self.spare = source.spare
 
     @property
     def n_passes(self) -> int:  # type: ignore[override]
@@ -157,7 +160,7 @@ class _Beside(RowSource):
         for role, column in columns.items():
             if not (isinstance(column, str) and source.has_names and column in source.names):
                 raise no_column_beside(role, column, source.names)
-        self._source, self._columns = source, dict(columns)
+        self._source, self._columns, self.spare = source, dict(columns), source.spare
         self._places = [j for j, name in enumerate(source.names) if name not in columns.values()]
         self.names = tuple(source.names[j] for j in self._places)
         if not self.names:

@@ -402,21 +402,26 @@ def foresee(source: RowSource, declared: Any = None) -> Foresight | None:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Rows of a sample, piece by piece: their keys, and what they hold."""
+    """Rows of a sample, piece by piece: their numbers among all, and what they hold."""
 
-    pieces: tuple[tuple[NDArray[np.uint64], Part], ...]
+    pieces: tuple[tuple[NDArray[np.int64], Part], ...]
     size: int
 
     def joined(self, other: _Drawn) -> _Drawn:
         both = _Drawn(self.pieces + other.pieces, self.size)
-        if sum(len(keys) for keys, _ in both.pieces) <= 2 * self.size:
+        if sum(len(rows) for rows, _ in both.pieces) <= 2 * self.size:
             return both
         return _Drawn((_smallest(both, self.size),), self.size)
 
 
 def row_keys(first: int, n_rows: int) -> NDArray[np.uint64]:
-    """Return a number for each row that only its position tells (SplitMix64), shape (n_rows,)."""
-    z = np.arange(first + 1, first + n_rows + 1, dtype=np.uint64)
+    """Return a number for each row that only its position tells, shape (n_rows,)."""
+    return _keys(np.arange(first, first + n_rows))
+
+
+def _keys(rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return SplitMix64 of row numbers, shape (n_rows,)."""
+    z = rows.astype(np.uint64) + np.uint64(1)
     with np.errstate(over="ignore"):
         z *= np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -446,7 +451,7 @@ class Drawing:
         X = np.array(part.table[index], dtype=np.float64)
         beside = {role: values[index] for role, values in part.beside.items()}
         drawn = Part(X, part.labels[index], part.first, beside)
-        return _Drawn(((keys[index], drawn),), self.size)
+        return _Drawn(((part.first + index, drawn),), self.size)
 
 
 def share_of(size: int, total: float) -> float:
@@ -456,25 +461,24 @@ def share_of(size: int, total: float) -> float:
 
 def drawn_rows(drawn: _Drawn, size: int) -> Part:
     """Return the rows of a sample in the order in which they came; labels are classes."""
-    return _smallest(drawn, size)[1]._replace(first=0)
+    return _smallest(drawn, size)[1]
 
 
-def _smallest(drawn: _Drawn, size: int) -> tuple[NDArray[np.uint64], Part]:
-    """Return the rows with the smallest keys, of each class the smallest in any case."""
-    keys = np.concatenate([key for key, _ in drawn.pieces])
+def _smallest(drawn: _Drawn, size: int) -> tuple[NDArray[np.int64], Part]:
+    """Return the rows with the smallest keys, of each class the smallest in any case, in order."""
+    rows = np.concatenate([own for own, _ in drawn.pieces])
     pieces = [piece for _, piece in drawn.pieces]
     X = np.concatenate([piece.table for piece in pieces])
     codes = np.concatenate([piece.labels for piece in pieces])
     roles = pieces[0].beside
     beside = {role: np.concatenate([piece.beside[role] for piece in pieces]) for role in roles}
-    if keys.size <= size:
-        return keys, Part(X, codes, 0, beside)
-    order = np.argsort(keys, kind="stable")
-    place = np.empty(keys.size, dtype=np.int64)
-    place[order] = np.arange(keys.size)
+    order = np.argsort(_keys(rows), kind="stable")
+    place = np.empty(rows.size, dtype=np.int64)
+    place[order] = np.arange(rows.size)
     for code in np.unique(codes):
         own = order[codes[order] == code][:_FEWEST_OF_A_CLASS]
         place[own] = -1
-    index = np.sort(np.argsort(place, kind="stable")[:size])
+    index = np.argsort(place, kind="stable")[:size]
+    index = index[np.argsort(rows[index], kind="stable")]
     beside = {role: values[index] for role, values in beside.items()}
-    return keys[index], Part(X[index], codes[index], 0, beside)
+    return rows[index], Part(X[index], codes[index], 0, beside)

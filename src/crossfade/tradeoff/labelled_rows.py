@@ -86,6 +86,11 @@ class LabelledRows:
         return None if self.weights is None else self.weights[rows]
 
     @property
+    def spare(self) -> int:
+        """Return the products per cell that cost little beside getting at it at each pass."""
+        return 1
+
+    @property
     def at_hand(self) -> LabelledRows:
         """Return rows that can be looked at one by one: all of them."""
         return self

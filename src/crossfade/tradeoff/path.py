@@ -40,9 +40,8 @@ __all__ = [
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
 _IN_ONE_PASS = 200
 
-#: Products of curvature per cell that cost little beside reading it, and how many times the sample
-#: must have rows for that many of theirs to be worth it.
-_PRODUCTS_OF_A_CELL, _WORTHWHILE = 32, 4
+#: How many times the sample must be rows whose curvature is summed, to be worth it.
+_WORTHWHILE = 4
 
 #: The grid of λ, from generative to discriminative.
 TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
@@ -228,7 +227,7 @@ def _stride(objective: TradeoffObjective, n_sample: int) -> int:
         # Where the function bends, the curvature of a share of the rows is worth little.
         return int(objective.n_parameters <= _IN_ONE_PASS)
     k, width = objective.passes.n_classes, objective.passes.n_free + 1
-    every = -(-(k * (k - 1) // 2) * width // _PRODUCTS_OF_A_CELL)
+    every = -(-(k * (k - 1) // 2) * width // objective.rows.spare)
     worth = every == 1 or objective.rows.n_samples >= _WORTHWHILE * every * n_sample
     return every if worth else 0
 

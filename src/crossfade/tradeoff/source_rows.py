@@ -211,6 +211,11 @@ class SourceRows(LabelledRows):
         return weighed if self.by_class is None else weighed * self.by_class
 
     @property
+    def spare(self) -> int:
+        assert self.passes is not None
+        return self.passes.source.spare
+
+    @property
     def at_hand(self) -> LabelledRows:
         """Return an even sample of the rows."""
         assert self.passes is not None
