@@ -436,6 +436,16 @@ def test_refusals(model, message):
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize("tradeoff", [1, 0.5, "auto"])
+@pytest.mark.parametrize("of", [NaiveBayes, GaussianDiscriminant])
+@pytest.mark.parametrize("bad", [np.inf, 1e200])
+def test_cells_that_no_row_may_have_are_refused_here_too(of, tradeoff, bad):
+    X, labels = half_labelled()
+    X[70, 1] = bad
+    with pytest.raises(DataError, match=r"^X: .*(inf|1e\+200)"):
+        fitted(of(tradeoff=tradeoff), X, labels)
+
+
 def test_batches_and_files_are_refused(tmp_path):
     X, labels = half_labelled()
     with pytest.raises(DataError, match=r"^unlabelled: expected None with partial_fit"):

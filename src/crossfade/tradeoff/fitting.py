@@ -530,6 +530,11 @@ def bound_rows(
         missing = has_missing(rows, bound.counts)
     missing = started.filled or missing
     _check_missing(missing, density)
+    others = rows.unlabelled
+    if others is not None:  # cells that cannot be summed are refused as those of other rows are
+        of_one = LabelledRows(others.X, np.zeros(others.X.shape[0], np.int64), others.weights, 1)
+        summarise(started, of_one, started=started)
+        _check_missing(started.filled or has_missing(of_one, None), density)
     return replace(rows, has_missing=missing), bound, Sums(started, summary)
 
 
