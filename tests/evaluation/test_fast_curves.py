@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from crossfade import GaussianDiscriminant, NaiveBayes
-from crossfade.evaluation.compiled import CompiledCurve
+from crossfade.evaluation.compiled import CompiledCurve, compiled_curve
+from crossfade.evaluation.discriminative_kernels import discriminative_curve
+from crossfade.evaluation.generative_kernels import generative_curve
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.splits import curve_sizes, repeated_splits
 from crossfade.evaluation.tracing import FittedCurve, NestedCurve, row_tracers
@@ -155,3 +157,20 @@ def test_separated_rows_without_a_penalty_end_somewhere():
         scores = fast.trace(split, sizes)
         assert np.isfinite(scores).all()
         assert scores[-1, 2] < 0.1
+
+
+@pytest.mark.parametrize("tradeoff", [0, 1])
+def test_labels_that_may_not_be_written_to_compile_nothing_anew(tradeoff):
+    X, y = table("gaussian", 2)
+    _, read, (split,), sizes = curves(NaiveBayes("gaussian", tradeoff=tradeoff), X, y, n_splits=1)
+    what = NaiveBayes("gaussian", tradeoff=tradeoff).specify(
+        read.columns, read.schema, read.evaluator.classes
+    )
+    for writable in (True, False):
+        codes = read.evaluator.codes.copy()
+        codes.setflags(write=writable)
+        model = NaiveBayes("gaussian", tradeoff=tradeoff)
+        curve = compiled_curve(model, what, what.schema.encode(read.columns), codes, 2)
+        curve.trace(split, sizes)
+    kernel = generative_curve if tradeoff else discriminative_curve
+    assert [len(code.signatures) for code in kernel._code.values()] == [1]

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,7 +21,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from crossfade.errors import CellTypeError, DataError
 from crossfade.table import encode_labels
-from crossfade.table.factorise import factorise_integers, factorise_numbers
+from crossfade.table.factorise import factorise_integers, factorise_numbers, factorise_series
 from tests.table.tables import HOSTILE
 
 
@@ -219,3 +220,15 @@ def test_wide_ranges_are_sorted_not_counted() -> None:
     distinct, codes = factorise_integers(wide)
     assert distinct.tolist() == [-(2**62), 5, 2**62]
     assert codes.tolist() == [2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Categorical])
+def test_few_and_many_cells_of_polars_are_coded_alike(dtype):
+    cells = ["z", "", None, "é", "e\u0301", "😀", "\uffff", "a\x00", "Z", " z"]
+    few, many = (
+        factorise_series(nw.from_native(pl.Series(cells * n, dtype=dtype), series_only=True))
+        for n in (1, 300)
+    )
+    assert few[0] == many[0] == sorted(set(cells) - {None})
+    assert [-1 if cell is None else few[0].index(cell) for cell in cells] == few[1].tolist()
+    assert_array_equal(many[1], np.tile(few[1], 300))

@@ -26,6 +26,9 @@ __all__ = [
     "recode",
 ]
 
+#: Rows of text up to which Python's hash tables are faster than to start an engine for them.
+_FEW_ROWS = 2_000
+
 #: Distinct values in ascending order (Python objects), and the code of each row (-1: missing).
 Factorised = tuple[list[Any], NDArray[np.int64]]
 
@@ -121,6 +124,8 @@ def _of_polars(series: Any) -> Factorised:
     import polars as pl
 
     text = series.cast(pl.String)
+    if len(text) <= _FEW_ROWS:
+        return factorise_objects(text.to_list())
     distinct = text.drop_nulls().unique().sort()
     codes = text.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).fill_null(-1)
     return distinct.to_list(), codes.to_numpy()
