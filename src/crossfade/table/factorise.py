@@ -123,7 +123,7 @@ def factorise_series(series: nw.Series[Any]) -> Factorised:
 def _of_polars(series: Any) -> Factorised:
     import polars as pl
 
-    text = series.cast(pl.String)
+    text = series if series.dtype == pl.String else series.cast(pl.String)
     if len(text) <= _FEW_ROWS:
         return factorise_objects(text.to_list())
     distinct = text.drop_nulls().unique().sort()
