@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.tree import DecisionTreeClassifier
@@ -402,17 +403,49 @@ def test_labels_beyond_64_bits_are_refused():
         to_onnx(model)
 
 
+@pytest.mark.parametrize("options", [{}, {"pooling": "linear"}, {"weights": "by_class"}])
+@pytest.mark.parametrize("kind", ["array", "table", "prepared"])
+def test_a_pool_of_members_with_operators_is_a_graph(options, kind):
+    table, y = mixed_table()
+    X, labels = numbers(n_classes=3)
+    members = [("nb", NaiveBayes(tradeoff=1)), ("other", NaiveBayes(tradeoff=0.5))]
+    if kind != "table":
+        members = [*members, ("lr", LogisticRegression(max_iter=2000))]
+        members[1] = ("full", GaussianDiscriminant("full", tradeoff=0.5))
+        table, y = X, labels
+    model = PooledClassifier(members, cv=2, **options)
+    model = (make_pipeline(Preparation(), model) if kind == "prepared" else model).fit(table, y)
+    check(model, table, atol=1e-9)
+    if kind == "array":
+        check(model.with_class_prior([0.2, 0.3, 0.5]), table, atol=1e-9)
+        frozen = [(name, FrozenEstimator(one.fit(X, y))) for name, one in members]
+        check(PooledClassifier(frozen, **options).fit(X, y), table, atol=1e-9)
+
+
+def test_a_member_that_lacks_a_class_says_nothing_of_it():
+    X, y = numbers(n_classes=3)
+    two = NaiveBayes(tradeoff=1).fit(X[y != y[0]], y[y != y[0]])
+    members = [("two", FrozenEstimator(two)), ("nb", NaiveBayes(tradeoff=1))]
+    check(PooledClassifier(members, pooling="linear", cv=2).fit(X, y), X, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "wrap", [lambda pool: pool, lambda pool: make_pipeline(Preparation(), pool)]
 )
-def test_a_pool_is_refused_in_one_sentence(wrap):
+@pytest.mark.parametrize(
+    ("name", "kind"), [("forest", "Pipeline"), ("boosting", "Boosting"), ("lr", "LogisticRegr")]
+)
+def test_a_member_of_a_pool_without_operators_is_refused_by_name(wrap, name, kind):
     X, y = numbers(n_classes=2)
-    members = [("nb", NaiveBayes(tradeoff=1)), ("other", NaiveBayes(tradeoff=0))]
-    model = wrap(PooledClassifier(members, cv=2)).fit(X, y)
+    member = (name, LogisticRegression()) if name == "lr" else name
+    pool = wrap(PooledClassifier([member], cv=2))
+    if name == "lr":  # which takes one array, where a table has an input per column
+        if isinstance(pool, Pipeline):
+            return
+        X = pd.DataFrame(X).add_prefix("x")
     wanted = (
-        r"^estimator: expected NaiveBayes, GaussianDiscriminant or EntropicNaiveBayes, got "
-        r"PooledClassifier, which ONNX has no operators for here; write it with "
-        r"crossfade\.io\.save_model$"
+        "^estimator: expected a pool of Crossfade's own classifiers .*, got one with the member "
+        rf"'{name}', {kind}.*, which has no operators here; leave it out of the pool, or write "
     )
     with pytest.raises(DataError, match=wanted):
-        to_onnx(model)
+        to_onnx(pool.fit(X, y))

@@ -106,7 +106,7 @@ def select_chain(
             steps, part = layout.take(held[sample_rows(held.size, share)])
             observed = data.emission.observe(_take(raw, steps))
             weights = [fit.weights for fit in fits]
-            kept.append(_HeldOut.of(weights, data.emission, observed, part, codes[steps]))
+            kept.append(_FoldScores.of(weights, data.emission, observed, part, codes[steps]))
     each = np.concatenate(losses, axis=1)
     log_loss = each.sum(axis=1) / np.diff(layout.offsets)[np.concatenate(dealt)].sum()
 
@@ -206,7 +206,7 @@ def _take(raw: Any, steps: Integers) -> Any:
 
 
 @dataclass(frozen=True)
-class _HeldOut:
+class _FoldScores:
     """What a fold's fits say of its held-out sequences.
 
     Shapes: codes (n_steps,).
@@ -230,7 +230,7 @@ class _HeldOut:
         observations: Any,
         layout: Layout,
         codes: Integers,
-    ) -> _HeldOut:
+    ) -> _FoldScores:
         n_states = len(weights[0].start)
         scores = np.empty((len(weights), layout.n_steps, n_states))
         for place, one in zip(scores, weights, strict=True):
@@ -280,7 +280,7 @@ _CHAIN = ("start", "transitions", "stop")
 class _SequencesLoss:
     """Minus the log-probability of held-out paths, as a function of the pool's weights."""
 
-    def __init__(self, folds: Sequence[_HeldOut], log_prior: Floats) -> None:
+    def __init__(self, folds: Sequence[_FoldScores], log_prior: Floats) -> None:
         self.folds, self.log_prior = folds, log_prior
         self.n_steps = max(sum(fold.layout.n_steps for fold in folds), 1)
         pseudo, k = pseudo_share(self.n_steps), len(log_prior)

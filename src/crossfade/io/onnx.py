@@ -34,7 +34,9 @@ from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.io.onnx_text import check_text, count_words
+from crossfade.io.pool_graph import check_members, pool_posterior
 from crossfade.io.saved import table_schema
+from crossfade.pools import PooledClassifier
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
 from crossfade.tradeoff.criteria import check_criterion
@@ -61,8 +63,9 @@ def to_onnx(estimator: Any) -> Any:
     Parameters
     ----------
     estimator : estimator
-        A fitted :class:`~crossfade.NaiveBayes`, :class:`~crossfade.GaussianDiscriminant` or
-        :class:`~crossfade.EntropicNaiveBayes`, or a pipeline of a
+        A fitted :class:`~crossfade.NaiveBayes`, :class:`~crossfade.GaussianDiscriminant`,
+        :class:`~crossfade.EntropicNaiveBayes` or :class:`~crossfade.PooledClassifier` of these
+        (fitted to an array of numbers also of others that skl2onnx knows), or a pipeline of a
         :class:`~crossfade.table.preparation.Preparation` and one.
 
     Returns
@@ -72,9 +75,10 @@ def to_onnx(estimator: Any) -> Any:
     Raises
     ------
     DataError
-        If the model is a :class:`~crossfade.PooledClassifier`, cuts free text in another way than
-        by words of letters and digits, or has a density that is not Crossfade's and not linear in
-        the column, or a classifier of columns that skl2onnx cannot convert.
+        If the model is a pool with a member that has no operators (a forest or boosting), cuts free
+        text in another way than by words of letters and digits, or has a density that is not
+        Crossfade's and not linear in the column, or a classifier of columns that skl2onnx cannot
+        convert.
     MissingExtraError
         If skl2onnx is not installed.
 
@@ -97,13 +101,16 @@ def to_onnx(estimator: Any) -> Any:
 
     register_converters()
     schema = table_schema(estimator)
-    kind = type(estimator[-1] if isinstance(estimator, Pipeline) else estimator)
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    kind = type(last)
     if kind.__module__.startswith("crossfade.") and kind not in _converters():
         names = [one.__name__ for one in _converters()]
         raise DataError(
             f"estimator: expected {', '.join(names[:-1])} or {names[-1]}, got {kind.__name__}, "
             "which ONNX has no operators for here; write it with crossfade.io.save_model"
         )
+    if isinstance(last, PooledClassifier):
+        check_members(last)
     for name, text in zip(schema.names, schema.texts or (), strict=False):
         if text is not None:
             check_text(name, text)
@@ -222,6 +229,7 @@ def _converters() -> dict[type, Callable[[Any, Any, Any], None]]:
         NaiveBayes: _convert,
         GaussianDiscriminant: _convert,
         EntropicNaiveBayes: _convert_entropic,
+        PooledClassifier: _convert_pool,
     }
 
 
@@ -321,6 +329,13 @@ def _convert_entropic(scope: Any, operator: Any, container: Any) -> None:
     posterior = graph.node("Softmax", scores, axis=1)
     graph.name(posterior, operator.outputs[1].full_name)
     _decide(graph, posterior, model, operator.outputs[0].full_name)
+
+
+def _convert_pool(scope: Any, operator: Any, container: Any) -> None:
+    graph = Graph(scope, container)
+    posterior = pool_posterior(graph, scope, operator)
+    graph.name(posterior, operator.outputs[1].full_name)
+    _decide(graph, posterior, operator.raw_operator, operator.outputs[0].full_name)
 
 
 def _convert_preparation(scope: Any, operator: Any, container: Any) -> None:
