@@ -16,8 +16,8 @@ from crossfade.classifiers.checks import class_shares
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
-from crossfade.table.cluster import part_by_part
 from crossfade.table.documents import indexable
+from crossfade.table.part_by_part import part_by_part
 
 __all__ = ["InUse"]
 

@@ -24,9 +24,10 @@ from crossfade.inference.sandwich import (
 )
 from crossfade.inference.summary import CoefficientSummary, ColumnTest
 from crossfade.table import Schema, check_weights, encode_labels
-from crossfade.table.cluster import comes_in_parts, is_lazy, part_by_part
+from crossfade.table.cluster import comes_in_parts, is_lazy
 from crossfade.table.documents import block_of
 from crossfade.table.groups import encode_groups
+from crossfade.table.part_by_part import part_by_part
 from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.labelled_rows import LabelledRows
 

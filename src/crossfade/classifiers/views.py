@@ -26,9 +26,9 @@ from crossfade.densities.base import Density
 from crossfade.errors import DataError, NotADensityError
 from crossfade.inference import ColumnFit, HeldOut
 from crossfade.table import Schema, check_finite, read_features
-from crossfade.table.cluster import part_by_part
 from crossfade.table.decoding import decoded_table
 from crossfade.table.documents import block_of
+from crossfade.table.part_by_part import part_by_part
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.criteria import decisions
 from crossfade.tradeoff.density_fit import density_fits

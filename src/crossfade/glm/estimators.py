@@ -29,7 +29,8 @@ from crossfade.glm.links import Link, ProbabilityLink, get_link, times
 from crossfade.glm.single import SingleResponse, normalisers, subset
 from crossfade.glm.source_data import counts_of, successes_of
 from crossfade.table import check_weights
-from crossfade.table.cluster import as_source, part_by_part
+from crossfade.table.cluster import as_source
+from crossfade.table.part_by_part import part_by_part
 
 __all__ = ["BinomialRegression", "PoissonRegression"]
 

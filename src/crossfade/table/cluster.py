@@ -19,7 +19,6 @@ from crossfade.table.source import (
     RowSource,
     first_rows,
     names_of,
-    no_column_beside,
     no_rows,
     no_target,
     rows_of,
@@ -30,9 +29,10 @@ __all__ = [
     "DaskSource",
     "as_source",
     "comes_in_parts",
+    "delayed_parts",
     "is_lazy",
     "joined_cluster",
-    "part_by_part",
+    "whole_rows",
 ]
 
 Result = TypeVar("Result")
@@ -74,86 +74,6 @@ def as_source(X: Any, y: Any, **beside: Any) -> RowSource | None:
             f"X: expected a Dask collection where y is one, got {type(X).__name__}; use y.compute()"
         )
     return None
-
-
-def part_by_part(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method of a table take sources and Dask collections: part by part, lazily there.
-
-    What the method takes beside the table, unless it is a number, are then names of columns.
-    """
-
-    @functools.wraps(method)
-    def of_any(self: Any, X: Any, **beside: Any) -> Any:
-        numbers = {name: value for name, value in beside.items() if isinstance(value, float)}
-        given = {
-            name: value
-            for name, value in beside.items()
-            if value is not None and name not in numbers
-        }
-        if isinstance(X, RowSource):
-            parts: list[Any] = []
-
-            def keep(part: Part) -> None:
-                parts.append(method(self, part.table, **part.beside, **numbers))
-
-            X.beside(**given).reduce_parts(keep, lambda one, other: None)
-            if not parts:
-                raise no_rows()
-            return np.concatenate(parts)
-        if is_lazy(X):
-            return _lazily(self, method, X, given, numbers)
-        return method(self, X, **beside)
-
-    return of_any
-
-
-def _lazily(
-    model: Any,
-    method: Callable[..., Any],
-    X: Any,
-    beside: dict[str, Any],
-    numbers: dict[str, float],
-) -> Any:
-    """Return a dask array of what a method makes of each partition."""
-    dask = import_optional("dask", "Dask collections")
-    array = import_optional("dask.array", "Dask collections")
-    for name, column in beside.items():
-        if not isinstance(column, str) or column not in list(getattr(X, "columns", ())):
-            raise no_column_beside(name, column, list(getattr(X, "columns", ())))
-    tables = _delayed(_whole_rows(X))
-    shape, dtype = _result_of(model, method.__name__, numbers)
-    call = dask.delayed(_of_table, pure=False, traverse=False)
-    kept = dask.delayed(model, pure=False, traverse=False)
-    chunks = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(tables)
-    blocks = [
-        array.from_delayed(call(kept, method.__name__, table, beside, numbers), (n, *shape), dtype)
-        for table, n in zip(tables, chunks, strict=True)
-    ]
-    return array.concatenate(blocks, allow_unknown_chunksizes=True)
-
-
-def _result_of(model: Any, name: str, numbers: dict[str, float]) -> tuple[tuple[int, ...], Any]:
-    """Return the shape of a row's result, and its type."""
-    classes = getattr(model, "classes_", None)
-    if classes is None:
-        return (), np.dtype(np.float64)
-    if name == "predict":
-        return (), np.dtype(object) if "reject" in numbers else classes.dtype
-    of_rows = ("score_samples", "outlier_score", "outlier_p_value")
-    alone = name in of_rows or (name == "decision_function" and classes.size == 2)
-    return () if alone else (classes.size,), np.dtype(np.float64)
-
-
-def _of_table(
-    model: Any, name: str, table: Any, beside: dict[str, str], numbers: dict[str, float]
-) -> Any:
-    if not rows_of(table):
-        shape, dtype = _result_of(model, name, numbers)
-        return np.empty((0, *shape), dtype)
-    given = {role: table[column] for role, column in beside.items()}
-    with threads(1):
-        own = table.drop(columns=list(set(beside.values()))) if beside else table
-        return getattr(model, name)(own, **given, **numbers)
 
 
 class DaskSource(RowSource):
@@ -209,14 +129,14 @@ class DaskSource(RowSource):
     def _pairs(self) -> list[Any]:
         """Return a table and its labels for every part, on the workers."""
         X, y = self._collections
-        whole = [_whole_rows(X)] if y is None or isinstance(y, str) else [_whole_rows(X), y]
+        whole = [whole_rows(X)] if y is None or isinstance(y, str) else [whole_rows(X), y]
         kept = self._dask.persist(*whole)
         self._held = kept  # the workers forget what nobody here holds
-        tables = _delayed(kept[0])
+        tables = delayed_parts(kept[0])
         if len(kept) == 1:
             # Labels are split off where they lie: apart they might lie elsewhere than their rows.
             return [self._delay(_divided)(table, y) for table in tables]
-        labels = _delayed(kept[1])
+        labels = delayed_parts(kept[1])
         if len(labels) != len(tables):
             raise DataError(
                 f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
@@ -383,12 +303,12 @@ def joined_cluster(address: str) -> Iterator[None]:
         yield
 
 
-def _whole_rows(X: Any) -> Any:
+def whole_rows(X: Any) -> Any:
     """Return an array whose chunks are whole rows."""
     return X.rechunk({1: -1}) if getattr(X, "ndim", 0) == 2 and hasattr(X, "rechunk") else X
 
 
-def _delayed(collection: Any) -> list[Any]:
+def delayed_parts(collection: Any) -> list[Any]:
     found = collection.to_delayed()
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
 
