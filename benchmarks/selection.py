@@ -222,6 +222,7 @@ def report(store: Path) -> str:
     if not splits:
         return f"nothing is in {store} yet"
     names = [m for m in MODELS if any(m in at for cell in splits.values() for at in cell.values())]
+    names.sort(key=lambda name: name != "pool")  # which is what is asked about, where it is there
     cells: dict[tuple[str, int], Any] = {}
     for cell, by_split in splits.items():
         whole = [at for _, at in sorted(by_split.items()) if all(m in at for m in names)]
