@@ -157,8 +157,8 @@ def test_json_keeps_the_names_that_others_read(result):
     scores = ["log_loss", "brier", "error", "cost"]
     estimate = ["mean", "standard_error", "low", "high"]
     assert " ".join(content) == (
-        "data splits criterion costs best models pool ends curve doubling_the_rows details notes "
-        "verdict seconds versions"
+        "data splits criterion costs best models pool ends curve doubling_the_rows details "
+        "interactions notes verdict seconds versions"
     )
     assert " ".join(content["data"]) == (
         "rows columns rows_dropped classes class_counts column_kinds column_densities "
