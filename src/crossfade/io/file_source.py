@@ -290,7 +290,9 @@ def _split(frame: Any, target: str | None) -> tuple[Any, Any]:
         present &= labels.is_not_nan()
     if not present.all():
         frame, labels = frame.filter(present), labels.filter(present)
-    return frame.drop(target), labels
+    others = frame.clone()
+    others.drop_in_place(target)  # without a query's threads
+    return others, labels
 
 
 def _rows_of(columns: list[str]) -> int:
