@@ -27,7 +27,7 @@ def same(left: Any, right: Any) -> bool:
 
 def choose_shortly(patch: pytest.MonkeyPatch) -> None:
     """Have tradeoffs chosen among three points on two folds."""
-    patch.setattr("crossfade.tradeoff.path.TRADEOFFS", (1.0, 0.5, 0.0))
-    patch.setattr("crossfade.tradeoff.path.PENALTIES", (1.0,))
+    patch.setattr("crossfade.tradeoff.grid.TRADEOFFS", (1.0, 0.5, 0.0))
+    patch.setattr("crossfade.tradeoff.grid.PENALTIES", (1.0,))
     for module in ("tradeoff.out_of_fold", "hmm.selection"):
         patch.setattr(f"crossfade.{module}._N_FOLDS", 2)

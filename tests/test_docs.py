@@ -14,7 +14,7 @@ import pytest
 
 import crossfade
 from crossfade import NaiveBayes, errors
-from crossfade.tradeoff.path import TRADEOFFS
+from crossfade.tradeoff.grid import TRADEOFFS
 from tests.conftest import ROOT
 from tools.render_examples import failures, render
 

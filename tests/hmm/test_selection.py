@@ -23,7 +23,7 @@ from crossfade.hmm.selection import (
     _SequencesLoss,
     fit_selected,
 )
-from crossfade.tradeoff.path import points
+from crossfade.tradeoff.grid import points
 from crossfade.tradeoff.pooling import least_loss
 from tests.hmm.cases import labelled
 

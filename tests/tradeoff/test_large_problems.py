@@ -10,9 +10,10 @@ import pytest
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import MultivariateGaussian
 from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.path import cold_start, is_dense, minimise
+from crossfade.tradeoff.path import cold_start, minimise
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,11 @@ from sklearn.mixture import GaussianMixture
 from crossfade.densities import MultivariateGaussian
 from crossfade.tradeoff import mixture
 from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.grid import TRADEOFFS
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.mixture import MixtureObjective, expectation_maximisation
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.path import TRADEOFFS, cold_start, follow, minimise
+from crossfade.tradeoff.path import cold_start, follow, minimise
 from tests.tradeoff.cases import COVARIANCES
 from tests.tradeoff.test_derivatives import directions, slope, unpinned
 

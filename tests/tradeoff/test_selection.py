@@ -17,8 +17,8 @@ from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
 from crossfade.tradeoff.criteria import LOSSES, Loss, losses
 from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.grid import TRADEOFFS
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.path import TRADEOFFS
 
 KEYS = {"tradeoff", "l2", "variant", "weight", "log_loss", "brier", "error", "objective"}
 

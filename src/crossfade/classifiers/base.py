@@ -47,9 +47,9 @@ from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
+from crossfade.tradeoff.grid import Points
 from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
-from crossfade.tradeoff.path import Points
 from crossfade.tradeoff.source_rows import SourceRows
 
 __all__ = ["Specification", "TradeoffClassifier"]

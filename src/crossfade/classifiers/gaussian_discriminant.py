@@ -22,7 +22,7 @@ from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.columns import Columns
 from crossfade.tradeoff.fitting import FitOptions
-from crossfade.tradeoff.path import SHRINKAGE_ROWS
+from crossfade.tradeoff.grid import SHRINKAGE_ROWS
 
 __all__ = ["GaussianDiscriminant"]
 

@@ -41,8 +41,8 @@ from crossfade.table import Schema
 from crossfade.table.cluster import comes_in_parts
 from crossfade.table.documents import is_sparse
 from crossfade.table.text import Text
+from crossfade.tradeoff.grid import SHRINKAGE_ROWS, Points
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.path import SHRINKAGE_ROWS, Points
 
 __all__ = ["NaiveBayes"]
 

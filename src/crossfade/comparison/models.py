@@ -18,7 +18,7 @@ from crossfade.errors import DataError
 from crossfade.pools import PooledClassifier
 from crossfade.pools.members import MEMBERS
 from crossfade.table.preparation import Preparation, WithWords
-from crossfade.tradeoff.path import MOST_JOINT_COLUMNS, most_searched
+from crossfade.tradeoff.grid import MOST_JOINT_COLUMNS, most_searched
 
 __all__ = [
     "SHORT_NAMES",

@@ -24,7 +24,7 @@ from crossfade.hmm.emission import by_step, score_steps
 from crossfade.hmm.emissions import emission_for, emission_from
 from crossfade.hmm.path import refuse_without_density
 from crossfade.hmm.training import HiddenMarkovTraining
-from crossfade.tradeoff.path import SHRINKAGE_ROWS
+from crossfade.tradeoff.grid import SHRINKAGE_ROWS
 
 __all__ = ["HiddenMarkovModel"]
 

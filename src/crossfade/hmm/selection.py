@@ -33,7 +33,7 @@ from crossfade.hmm.path import (
 )
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.choice import Choice, choose, unscored
-from crossfade.tradeoff.path import points
+from crossfade.tradeoff.grid import points
 from crossfade.tradeoff.pooling import Ridge, least_loss, pseudo_share
 
 __all__ = ["ChainSelection", "fit_selected", "select_chain"]

@@ -26,7 +26,7 @@ from crossfade.pools.boosting import Boosting
 from crossfade.table.documents import indexable
 from crossfade.table.preparation import Indicators
 from crossfade.table.schema import Schema
-from crossfade.tradeoff.path import MOST_JOINT_COLUMNS
+from crossfade.tradeoff.grid import MOST_JOINT_COLUMNS
 
 __all__ = [
     "MEMBERS",

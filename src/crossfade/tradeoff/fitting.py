@@ -29,15 +29,17 @@ from crossfade.optim.solver import Solution
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
+from crossfade.tradeoff.grid import Points, is_dense
 from crossfade.tradeoff.influence import FittedMember, StackedFits, score_gradients, stacked_fits
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
 from crossfade.tradeoff.out_of_fold import Refit
-from crossfade.tradeoff.path import Points, cold_start, is_dense, is_separated, minimise
+from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.selection import Selection, polish, select
+from crossfade.tradeoff.separation import is_separated
 from crossfade.tradeoff.unlabelled import Unlabelled
 
 __all__ = [

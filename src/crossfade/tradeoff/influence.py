@@ -20,8 +20,8 @@ from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_tota
 from crossfade.optim.newton import factorise
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.path import is_separated
 from crossfade.tradeoff.pooling import LogarithmicLoss
+from crossfade.tradeoff.separation import is_separated
 
 __all__ = [
     "FittedMember",

@@ -22,10 +22,11 @@ from crossfade.densities.product import Product
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import row_losses
 from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.grid import is_dense, is_wide
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
-from crossfade.tradeoff.path import PathPoint, curvature_share, follow, is_dense, is_wide, minimise
+from crossfade.tradeoff.path import PathPoint, curvature_share, follow, minimise
 from crossfade.tradeoff.scoring import held_out_scores
 
 __all__ = ["Member", "OutOfFold", "Refit", "Without", "out_of_fold"]

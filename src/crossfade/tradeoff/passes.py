@@ -18,6 +18,7 @@ from crossfade.blocks import for_each_block, workspace
 from crossfade.rowwise import logistic_pass, standardise_rows
 from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
+from crossfade.tradeoff.row_curvature import RowCurvature
 
 __all__ = ["RowPasses"]
 
@@ -26,9 +27,6 @@ _FAR_FROM_ZERO = 1e3
 
 #: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
 _BLOCK_DOUBLES = 262_144
-
-#: Posteriors that are kept for the products with one Hessian: 32 MB.
-_KEPT_POSTERIORS = 4_194_304
 
 #: Doubles up to which the curvature of all pairs of classes is made in one call.
 _AT_ONCE = 65_536
@@ -444,102 +442,3 @@ class RowPasses(BoundRows):
 
         for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
         return out
-
-
-class RowCurvature:
-    """Σ w J'(diag τ - ττ')J by its products with vectors, the posteriors τ kept where they are few.
-
-    `lost` (n_classes, n_factors): Σ w τ of the missing factors.
-    """
-
-    def __init__(self, passes: RowPasses, theta: Floats) -> None:
-        self._passes = passes
-        self._at = passes.row_coefficients(theta)
-        shape = passes.rows.n_samples, passes.n_classes
-        few = shape[0] * shape[1] <= _KEPT_POSTERIORS and not passes.rows.is_part
-        self._kept = np.empty(shape) if few else None
-        n_missing = 0 if self._at[2] is None else passes.density.n_factors
-        self.lost = np.zeros((passes.n_classes, n_missing))
-        if self._kept is None and not n_missing:
-            return
-        kept, none = self._kept, np.zeros_like(self.lost)
-        posterior_of = self._posterior
-
-        def block(own: RowPasses, rows: slice) -> Floats:
-            _, missing, posterior = posterior_of(own, rows)
-            if kept is not None:
-                kept[rows] = posterior
-            if missing is None:
-                return none.copy()
-            weights = own.rows.block_weights(rows)
-            return (posterior if weights is None else posterior * weights[:, None]).T @ missing
-
-        self.lost = passes.sum(block, passes.block_rows)
-
-    def _posterior(self, own: RowPasses, rows: slice) -> tuple[Floats, Floats | None, Floats]:
-        """Return a block's statistics, missing factors and posteriors."""
-        carrier, missing, scores = own.block_scores(rows, *self._at)
-        return carrier, missing, log_normalise(scores)[1]
-
-    def _block(self, own: RowPasses, rows: slice) -> tuple[Any, Floats | None, Floats]:
-        """Return the same, the posteriors kept where they can be."""
-        if self._kept is None:
-            return self._posterior(own, rows)
-        carrier, missing = own.block_carrier(rows, missing=self._at[2] is not None)
-        return carrier, missing, self._kept[rows]
-
-    def squares(self) -> Floats:
-        """Return Σ w τ(1-τ) T̃² by class: the diagonal, but for missing factors."""
-        passes = self._passes
-
-        def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, Floats]:
-            _, _, posterior = self._block(own, rows)
-            spread = posterior * (1.0 - posterior)
-            weights = own.rows.block_weights(rows)
-            if weights is not None:
-                spread *= weights[:, None]
-            X, density = own.rows.block(rows), own.density
-            sums = density.weighted_sums(X, spread)
-            return density.square_sums(X, spread), sums, spread.sum(axis=0)
-
-        squares, sums, mass = passes.sum(block, passes.block_rows)
-        free, mean = passes.free, passes.free_mean
-        centred = squares[:, free] - 2.0 * mean * sums[:, free] + mass[:, None] * mean**2
-        return np.maximum(centred, 0.0) / passes.free_scale**2
-
-    def product(
-        self, v_weights: Floats, v_offsets: Floats, v_absent: Floats | None
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return the product over the free weights, the offsets and the missing factors' terms."""
-        passes = self._passes
-        none = np.zeros_like(self.lost[1:])
-        step, moved = passes.coefficients(v_weights)
-        step_offset = v_offsets + moved
-        # Relative to the last class, whose sums are what is left of those of the others.
-        step, step_offset = step[:-1] - step[-1], step_offset[:-1] - step_offset[-1]
-        step = passes.turned(step)
-        if v_absent is not None:
-            v_absent = (
-                v_absent[:-1]
-                - v_absent[-1]
-                + by_factor(step * passes.free_mean, passes.free_factors, passes.density.n_factors)
-            )
-
-        def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, Floats]:
-            carrier, missing, posterior = self._block(own, rows)
-            others = posterior[:, :-1]
-            change = own.block_changes(carrier, step)
-            change += step_offset
-            if missing is not None and v_absent is not None:
-                change += missing @ v_absent.T
-            change -= (others * change).sum(axis=1)[:, None]
-            change *= others
-            weights = own.rows.block_weights(rows)
-            if weights is not None:
-                change *= weights[:, None]
-            lost = none.copy() if missing is None else change.T @ missing
-            return *own.block_sums(carrier, missing, change), lost
-
-        found = passes.sum(block, passes.block_rows)
-        sums, mass, lost = (np.append(one, -one.sum(axis=0)[None], axis=0) for one in found)
-        return sums, mass, lost

@@ -8,33 +8,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
 from crossfade.optim.lbfgs import QuasiNewton
-from crossfade.optim.newton import ConjugateGradient, Dense, Sampled, factorise
+from crossfade.optim.newton import ConjugateGradient, Dense, Sampled
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
+from crossfade.tradeoff.grid import LAST_WITH_MISSING, is_dense
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.passes import RowPasses
 from crossfade.tradeoff.preconditioner import LARGEST_CLASS, preconditioner
 
 __all__ = [
-    "MOST_JOINT_COLUMNS",
-    "PENALTIES",
-    "SHRINKAGE_ROWS",
-    "TRADEOFFS",
     "PathPoint",
-    "Points",
     "cold_start",
     "curvature_share",
     "follow",
-    "grids",
-    "is_separated",
-    "is_slow",
     "minimise",
-    "most_searched",
-    "points",
 ]
 
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
@@ -43,40 +32,14 @@ _IN_ONE_PASS = 200
 #: How many times the sample must be rows whose curvature is summed, to be worth it.
 _WORTHWHILE = 4
 
-#: The grid of λ, from generative to discriminative.
-TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
-
-#: Multiples of the penalty that are tried, and at which λ they are all tried; elsewhere only 1 is.
-PENALTIES: tuple[float, ...] = (0.1, 1.0, 10.0)
-_ALL_PENALTIES = (0.5, 0.0)
-
 #: Multiple of the tolerance where a fit starts beside that of other rows.
 _BESIDE_TOL = 0.3
 
 #: Multiple of the tolerance where there are words.
 _OF_WORDS_TOL = 0.03
 
-#: Pseudo-rows per class with the variance of all classes, where the tradeoff is chosen: of few rows
-#: a class's own variance may be nothing, and its posterior then certainty.
-SHRINKAGE_ROWS = 2.0
-
 #: Gradient norm below which no step by conjugate gradients need aim.
 _ENOUGH = 3e-9
-
-#: The last λ of the grid where cells are missing: further down the function is hardly convex.
-_LAST_WITH_MISSING = 0.01
-
-#: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
-_DENSE = 1_500
-
-#: A tradeoff below 1 joins up to so many times the parameters of a logistic regression.
-_PAYING = 10
-
-#: Columns of one covariance up to which it is chosen unasked: the time grows with their cube.
-MOST_JOINT_COLUMNS = 300
-
-#: Number of parameters from which fits are so slow that fewer folds must do.
-_WIDE = 150
 
 #: Parameters from which a Hessian costs several gradients, and is kept for some steps.
 _KEEPING = 60
@@ -97,12 +60,6 @@ _ROUGH = 1e-5
 _EM_ROUGH, _EM_TOL = 1e-5, 1e-10
 _EM_STEPS, _STEPS_BETWEEN = 500, 3
 
-#: Tradeoffs below 1 that are tried with unlabelled rows, which have a part in densities alone.
-_WITH_UNLABELLED = (0.5,)
-
-#: A grid: λ, and a multiple of the penalty.
-Points = Sequence[tuple[float, float]]
-
 
 @dataclass(frozen=True)
 class PathPoint:
@@ -114,26 +71,6 @@ class PathPoint:
     tradeoff: float
     l2: float
     solution: Solution
-
-
-def is_dense(objective: TradeoffObjective) -> bool:
-    """Return whether the objective's Hessian is small enough to be formed."""
-    return objective.n_parameters <= _DENSE and objective.density.forms_statistics
-
-
-def is_slow(objective: TradeoffObjective) -> bool:
-    """Return whether what is searched for at its λ is too much for a Hessian to be formed."""
-    return not objective.density.reads_words and not _is_dense_at(objective, objective.tradeoff)
-
-
-def _is_dense_at(objective: TradeoffObjective, tradeoff: float) -> bool:
-    searched = n_searched(objective, tradeoff)
-    return not searched or (searched <= _DENSE and objective.density.forms_statistics)
-
-
-def is_wide(objective: TradeoffObjective) -> bool:
-    """Return whether fits are so slow that fewer folds must do."""
-    return n_searched(objective, objective.tradeoff) > _WIDE
 
 
 def curvature_share(objective: TradeoffObjective, least: float = 0.1) -> float:
@@ -188,9 +125,9 @@ def minimise(
         cold = False
     sparse = objective.density.reads_words
     newton_tol = tol or (1e-8 if objective.has_missing or sparse else 1e-10)
-    if cold and objective.has_gaps and objective.tradeoff < _LAST_WITH_MISSING:
+    if cold and objective.has_gaps and objective.tradeoff < LAST_WITH_MISSING:
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
-        above = objective.with_tradeoff(_LAST_WITH_MISSING)
+        above = objective.with_tradeoff(LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
     # Far from the optimum, missing cells bend the function down.
     productless = not is_dense(objective) and objective.has_missing and not sparse
@@ -354,74 +291,6 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     return best
 
 
-def grids(
-    objectives: Sequence[TradeoffObjective], given: Sequence[Points] | None = None
-) -> tuple[list[list[tuple[float, float]]], str]:
-    """Return each variant's points (λ, l2), in the order in which they are fitted, and a remark.
-
-    λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are no more
-    than those of a logistic regression on the same columns, or `_PAYING` times as many if their
-    Hessian can be formed. Of variants that differ in their prior alone it joins for the first only:
-    below λ = 1 the penalty regularises. Beside fits without
-    unlabelled rows, fewer are tried of those with them. At λ = 1 the
-    penalty has no part. Where fits are slow (mixtures, a Hessian too large to be formed) it is not
-    varied. Takes given: each variant's own grid instead.
-    """
-    found: list[list[tuple[float, float]]] = []
-    if given is not None:
-        for objective, own in zip(objectives, given, strict=True):
-            last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
-            found.append([(max(t, last), objective.l2 * multiple) for t, multiple in own])
-        return found, ""
-    kinds: set[tuple[bytes, bool]] = set()
-    none_alone = all(objective.unlabelled is not None for objective in objectives)
-    remarks = []
-    for objective in objectives:
-        last = _LAST_WITH_MISSING if objective.has_gaps else 0.0
-        below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
-        regression = objective.passes.n_classes * (objective.density.n_linear + 1)
-        most = most_searched(regression)
-        alone = objective.unlabelled is None or none_alone
-        kind = objective.passes.tied.tobytes(), alone
-        below = below if alone else [t for t in below if t in _WITH_UNLABELLED]
-        kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
-        if kind not in kinds and kept != below and alone:
-            left = ", ".join(f"{each:g}" for each in below if each not in kept)
-            remarks.append(
-                f"tradeoffs {left} with {objective.n_parameters} parameters are left out; at most "
-                f"{most} are worth their time, where a logistic regression has {regression}"
-            )
-        kinds.add(kind)
-        several = (
-            alone and objective.exact_labels and all(_is_dense_at(objective, each) for each in kept)
-        )
-        tried = points(objective.l2, several=several, last=last)
-        found.append([point for point in tried if point[0] in (1.0, *kept)])
-    return found, "; ".join(remarks)
-
-
-def most_searched(regression: int) -> int:
-    """Return the most parameters worth their time where a logistic regression has so many."""
-    return max(regression, min(_PAYING * regression, _DENSE))
-
-
-def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:
-    """Return how many parameters a solver searches for at this λ."""
-    if tradeoff == 1.0 and objective.exact_labels:
-        return 0
-    return objective.n_parameters - (objective.passes.n_tied if tradeoff == 0.0 else 0)
-
-
-def points(l2: float, *, several: bool = True, last: float = 0.0) -> list[tuple[float, float]]:
-    """Return the points (λ, l2) of every grid, λ falling, at one λ the penalty falling."""
-    found: list[tuple[float, float]] = []
-    for tradeoff in TRADEOFFS:
-        multiples = PENALTIES if several and tradeoff in _ALL_PENALTIES else (1.0,)
-        l2s = sorted({l2 * multiple for multiple in multiples}, reverse=True)
-        found.extend((max(tradeoff, last), penalty) for penalty in l2s)
-    return found
-
-
 def follow(
     objective: TradeoffObjective,
     points: Sequence[tuple[float, float]],
@@ -477,58 +346,3 @@ def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> int | None:
         before = [i for i, point in enumerate(found) if point.tradeoff == found[last].tradeoff]
         last = min(before, key=lambda i: abs(np.log((found[i].l2 + 1e-300) / (l2 + 1e-300))))
     return last
-
-
-def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
-    """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.
-
-    Where the scores put every row on its own class's side, to grow them is always better. Where
-    only some rows are separated, a further Newton step moves their scores by about one, however
-    often; once their gradient is lost in rounding, so is the curvature along them.
-    """
-    if objective.tradeoff > 0.0 or objective.l2 > 0.0:
-        return False
-    if not _on_another_side(objective, theta):
-        return True
-    if not is_dense(objective) or not objective.exact_labels:
-        return False
-    # The whole step, without a line search: the value no longer tells what is an improvement.
-    gradient, H = objective.value_and_gradient(theta)[1], objective.curvature(theta)
-    step = -scipy.linalg.cho_solve(factorise(H), gradient)
-    before, after = (objective.passes.row_coefficients(at) for at in (theta, theta + step))
-
-    def run_away(own: RowPasses, rows: slice) -> float:
-        moved = own.block_scores(rows, *after)[2].copy()
-        moved -= own.block_scores(rows, *before)[2]
-        moved -= moved.mean(axis=1, keepdims=True)
-        return float(np.count_nonzero(np.abs(moved) > 0.05))
-
-    passes = objective.passes
-    return passes.sum(run_away, passes.block_rows) > 0.0 or _is_flat(objective, H)
-
-
-def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
-    """Return whether there is no curvature in a direction that does change the scores.
-
-    What a direction could change is told by the curvature where all classes are equally probable;
-    columns that repeat each other are flat there too.
-    """
-    values, vectors = scipy.linalg.eigh(objective.curvature(np.zeros(objective.n_parameters)))
-    matters = values > 1e-6 * values.max()
-    root = vectors[:, matters] / np.sqrt(values[matters])
-    return bool(scipy.linalg.eigvalsh(root.T @ H @ root).min() < 1e-9)
-
-
-def _on_another_side(objective: TradeoffObjective, theta: Floats) -> float:
-    """Return how many rows' largest score is not one of their own class's, by a clear margin."""
-    coefficients = objective.passes.row_coefficients(theta)
-
-    def others(own: RowPasses, rows: slice) -> float:
-        codes, k = own.rows.codes[rows], own.rows.n_classes
-        scores = own.block_scores(rows, *coefficients)[2]
-        by_class = scores.reshape(codes.size, k, -1).max(axis=2)
-        mine = by_class[np.arange(codes.size), codes]
-        by_class[np.arange(codes.size), codes] = -np.inf
-        return float(np.count_nonzero(mine - by_class.max(axis=1) <= 1e-6))
-
-    return objective.passes.sum(others, objective.passes.block_rows)

@@ -26,11 +26,12 @@ from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import Choice, choose, is_clearly_lower, unscored
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
+from crossfade.tradeoff.grid import Points, grids, is_slow
 from crossfade.tradeoff.influence import WeightEquations
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
-from crossfade.tradeoff.path import Points, cold_start, follow, grids, is_slow, minimise
+from crossfade.tradeoff.path import cold_start, follow, minimise
 from crossfade.tradeoff.pooling import LogarithmicLoss, pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
