@@ -44,6 +44,23 @@ def test_models_that_differ_in_tradeoff_only_are_a_family():
     assert LINE_UP["blend generative"].tradeoff == 1.0
 
 
+def test_objects_are_the_same_by_what_they_hold_and_not_by_where_they_lie():
+    class Own:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+    kept = [Own(1.0) for _ in range(5)]  # each at an address of its own
+    models = {
+        "one": NaiveBayes(kept[0], tradeoff=1),
+        "like it": NaiveBayes({0: kept[1]}, tradeoff=1),
+        "one auto": NaiveBayes(kept[2]),
+        "like it auto": NaiveBayes({0: kept[3]}),
+        "other": NaiveBayes(Own(2.0), tradeoff=1),
+    }
+    found = [family.members for family in families(models)]
+    assert found == [("one", "one auto"), ("like it", "like it auto"), ("other",)]
+
+
 def test_other_differences_make_other_families():
     models = {
         "a one": Blend("x", tradeoff=1),

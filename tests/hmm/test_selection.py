@@ -19,7 +19,7 @@ from crossfade.hmm.objective import labelled_chain
 from crossfade.hmm.path import StopRule, path
 from crossfade.hmm.selection import (
     ChainSelection,
-    _HeldOut,
+    _FoldScores,
     _SequencesLoss,
     fit_selected,
 )
@@ -43,7 +43,7 @@ def held_out(kind, **settings):
     fits = list(path(data, points(2.0, last=0.01)[::2], StopRule()))
     log_prior = np.log(np.bincount(codes) / codes.size)
     weights = [fit.weights for fit in fits]
-    part = _HeldOut.of(weights, data.emission, data.observations, layout, codes)
+    part = _FoldScores.of(weights, data.emission, data.observations, layout, codes)
     return data, fits, part, _SequencesLoss([part, part], log_prior)
 
 
@@ -131,10 +131,10 @@ def test_the_fitted_pool_has_the_posterior_of_its_members(kind, scale):
     chosen = ChainSelection(grid, shares, scale, "", np.zeros(len(grid)), log_prior)
     pool = fit_selected(data, chosen, StopRule())
     fits = list(path(data, grid, StopRule()))
-    parts = _HeldOut.of(
+    parts = _FoldScores.of(
         [fit.weights for fit in fits], data.emission, data.observations, data.layout, data.codes
     )
-    one = _HeldOut.of([pool.weights], data.emission, data.observations, data.layout, data.codes)
+    one = _FoldScores.of([pool.weights], data.emission, data.observations, data.layout, data.codes)
     members = by_hand(parts, log_prior, scale * shares)
     for scores, own in zip(members, by_hand(one, log_prior, np.ones(1)), strict=True):
         together = np.array([[scores[p], own[p]] for p in scores])

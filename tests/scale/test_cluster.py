@@ -196,7 +196,8 @@ def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collecti
     finally:
         cluster_module.DaskSource.reduce_parts = own
     assert len(passes) > 3
-    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    # The sums of partitions that lie on one worker are added up there; where they lie has changed.
+    np.testing.assert_allclose(again.predict_proba(X), fitted.predict_proba(X), rtol=1e-11)
     client.wait_for_workers(2, timeout=30)
 
 

@@ -352,10 +352,21 @@ def _signature(model: Any, parameter: str) -> str:
     neutral = clone(model).set_params(**{parameter: 0.5})
     parts = [
         # Nested estimators stand with their own parameters; their class says the rest.
-        f"{name}={type(value).__qualname__ if hasattr(value, 'get_params') else repr(value)}"
+        f"{name}={type(value).__qualname__ if hasattr(value, 'get_params') else _described(value)}"
         for name, value in sorted(neutral.get_params(deep=True).items())
     ]
     return f"{type(model).__qualname__}({', '.join(parts)})"
+
+
+def _described(value: Any) -> str:
+    """Return text that is equal for equal values, also for objects that show as where they lie."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_described(one)}' for key, one in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_described, value))}]"
+    if type(value).__repr__ is object.__repr__ and hasattr(value, "__dict__"):
+        return f"{type(value).__qualname__}({_described(vars(value))})"
+    return repr(value)
 
 
 def _common_words(names: Sequence[str]) -> str:
