@@ -11,8 +11,19 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade import (
+    DataError,
+    GaussianDiscriminant,
+    NaiveBayes,
+    PooledClassifier,
+    compare,
+    learning_curve,
+)
 from crossfade.densities import Gaussian, MultivariateGaussian, Product
 from crossfade.densities.categorical import Categorical
 from crossfade.io import load_model, save_model, scan
@@ -299,6 +310,35 @@ def test_categories_and_cells_that_only_unlabelled_rows_have_or_lack():
             assert "green" in model.schema_.categories[1]
 
 
+@pytest.mark.parametrize("marker", ["missing", -1])
+def test_labels_that_all_or_no_rows_lack(marker):
+    X, labels = half_labelled()
+    none = [None if marker == "missing" else marker] * len(X)
+    with pytest.raises(DataError, match=r"^y: expected labels .*, got 90 rows without a label"):
+        NaiveBayes(unlabelled=marker).fit(X, none)
+    every = NaiveBayes(tradeoff=1, unlabelled=marker).fit(X[:30], labels[:30])
+    assert f"0 rows without a label to learn from (unlabelled={marker!r})" in every.selection_
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, "auto"])
+@pytest.mark.parametrize(
+    "of", [NaiveBayes, GaussianDiscriminant], ids=["naive Bayes", "discriminant"]
+)
+def test_rows_without_a_label_and_without_a_cell_have_no_part(of, tradeoff):
+    X, labels = half_labelled()
+    X[5, 0] = X[40, 1] = np.nan
+    order = np.random.default_rng(0).permutation(len(X) + 50)
+    longer = np.vstack([X, np.full((50, 2), np.nan)])[order]
+    model = of(tradeoff=tradeoff)
+    expected = fitted(model, X, labels)
+    found = fitted(model, longer, np.append(labels, [None] * 50)[order])
+    np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-6)
+    assert np.isclose(found.unlabelled_weight_, expected.unlabelled_weight_, atol=1e-6)
+    assert found.n_unlabelled_ == expected.n_unlabelled_ == 60
+    alone = fitted(model, np.vstack([X[:30], np.full((9, 2), np.nan)]), labels[:39])
+    assert alone.n_unlabelled_ == 0
+
+
 def test_all_rows_of_one_class_lack_a_label():
     X, labels = half_labelled()
     labels[labels == 1] = None
@@ -427,6 +467,14 @@ def test_groups_files_copies(tmp_path, fits):
             GaussianDiscriminant(unlabelled="missing", components=2),
             "components: expected 1 with unlabelled='missing', got 2; give one of the two",
         ),
+        *(
+            (
+                NaiveBayes(unlabelled=marker),
+                f"unlabelled: expected None, 'missing' or a label, got {marker!r}; 'missing' takes "
+                "None, NaN and NA for no label",
+            )
+            for marker in (np.nan, pd.NA, pd.NaT, [-1], {})
+        ),
     ],
 )
 def test_refusals(model, message):
@@ -444,6 +492,47 @@ def test_cells_that_no_row_may_have_are_refused_here_too(of, tradeoff, bad):
     X[70, 1] = bad
     with pytest.raises(DataError, match=r"^X: .*(inf|1e\+200)"):
         fitted(of(tradeoff=tradeoff), X, labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "got"),
+    [
+        (NaiveBayes(unlabelled="missing"), "unlabelled='missing'"),
+        (GaussianDiscriminant(unlabelled=1), "unlabelled=1"),
+        (make_pipeline(StandardScaler(), NaiveBayes(unlabelled=1)), "naivebayes__unlabelled=1"),
+        (CalibratedClassifierCV(NaiveBayes(unlabelled=1)), "estimator__unlabelled=1"),
+    ],
+    ids=["naive Bayes", "discriminant", "pipeline", "calibrated"],
+)
+def test_what_fits_models_to_labelled_rows_alone_says_so(model, got):
+    X, labels = half_labelled()
+    y = labels[:30].astype(int)
+    models = {"plain": NaiveBayes(tradeoff=1), "other": model}
+    calls = {
+        "models": [
+            lambda: compare(X[:30], y, models=models, n_splits=2, evidence=False),
+            lambda: learning_curve(X[:30], y, models=models, n_splits=2),
+        ],
+        "estimators": [lambda: PooledClassifier([*models.items()]).fit(X[:30], y)],
+    }
+    for parameter, functions in calls.items():
+        for function in functions:
+            with pytest.raises(DataError) as error:
+                function()
+            assert str(error.value) == (
+                f"{parameter}: expected models that learn from labelled rows alone, got {got} of "
+                "'other'; leave it None, and fit such a model by itself"
+            )
+
+
+def test_a_pool_weighs_what_was_fitted_with_unlabelled_rows(fits):
+    models, X, labels = fits
+    members = [
+        ("nb", FrozenEstimator(models["generative"])),
+        ("of", FrozenEstimator(models["full"])),
+    ]
+    pool = PooledClassifier(members, cv="prefit").fit(X[:30], labels[:30].astype(int))
+    assert np.isclose(sum(pool.predict_proba(X[:3]).ravel()), 3.0)
 
 
 def test_batches_and_files_are_refused(tmp_path):

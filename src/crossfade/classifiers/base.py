@@ -41,7 +41,7 @@ from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
-from crossfade.table.read import check_same_columns, has_missing_cells
+from crossfade.table.read import check_same_columns, has_missing_cells, without_cells
 from crossfade.table.schema import check_handle_unknown
 from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
@@ -280,13 +280,15 @@ class TradeoffClassifier(FittedViews, ABC):
         n, weight = 0 if others is None else others.X.shape[0], self._fitted.unlabelled_weight
         self.n_unlabelled_, self.unlabelled_weight_ = n, weight
         if not n:
+            said = f"0 rows without a label to learn from (unlabelled={self.unlabelled!r})"
+            self.selection_ = f"{self.selection_}; {said}"
             return
         if weight > 0.0:
             said = f"count {weight:.2g} rows each in the joint likelihood"
         elif self.tradeoff == 0 or self.unlabelled_weight == 0:
-            said = "have no part"
+            said = "have no part in the likelihood"
         else:
-            said = "have no part: with them no clearly lower loss was seen"
+            said = "have no part in the likelihood: with them no clearly lower loss was seen"
         self.selection_ = f"{self.selection_}; the {n:,} rows without a label {said}"
 
     def _unlabelled_weights(self, rows: LabelledRows) -> tuple[float, ...]:
@@ -349,11 +351,13 @@ class TradeoffClassifier(FittedViews, ABC):
         order, n_labelled = labelled_first(y, self.unlabelled, matrix.shape[0])
         others = None
         if order is not None:
-            kept = order[:n_labelled]
+            kept, rest = order[:n_labelled], order[n_labelled:]
+            # Without a cell a row tells nothing, whatever would be filled in.
+            order = np.concatenate([kept, rest[~without_cells(matrix[rest])]])
             y, matrix = _safe_indexing(y, kept), matrix[order]
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
             weights = None if given is None else given[order[n_labelled:]]
-            others = OtherRows(matrix[n_labelled:], weights)
+            others = OtherRows(matrix[n_labelled:], weights) if order.size > n_labelled else None
         of_labelled = given if given is None or order is None else given[order[:n_labelled]]
         self.classes_, codes = encode_labels(y, n_samples=n_labelled)
         weights = check_weights(of_labelled, n_labelled, self.class_weight, codes, self.classes_)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import check_number, show
+from crossfade._checks import check_number, is_missing, show
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.table import check_finite
@@ -20,6 +20,7 @@ __all__ = [
     "class_shares",
     "prior_shift",
     "refuse_cells",
+    "refuse_unlabelled",
 ]
 
 
@@ -47,12 +48,28 @@ def check_unlabelled(model: Any) -> None:
         check_number("unlabelled_weight", weight, 0.0, remedy)
     if model.unlabelled is None:
         return
+    if is_missing(model.unlabelled) or not np.isscalar(model.unlabelled):
+        raise DataError(
+            f"unlabelled: expected None, 'missing' or a label, got {show(model.unlabelled)}; "
+            "'missing' takes None, NaN and NA for no label"
+        )
     for name, plain in (("interactions", None), ("components", 1)):
         got = getattr(model, name, plain)
         if got != plain:
             raise DataError(
                 f"{name}: expected {plain} with unlabelled={model.unlabelled!r}, got {got!r}; give "
                 "one of the two"
+            )
+
+
+def refuse_unlabelled(parameter: str, name: str, model: Any) -> None:
+    """Refuse a model that would learn from rows without a label, where every row has one."""
+    given = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+    for key, value in given.items():
+        if key.split("__")[-1] == "unlabelled" and value is not None:
+            raise DataError(
+                f"{parameter}: expected models that learn from labelled rows alone, got "
+                f"{key}={show(value)} of {name!r}; leave it None, and fit such a model by itself"
             )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._checks import is_missing, show
+from crossfade.classifiers.checks import refuse_unlabelled
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.table import Schema, check_cells, encode_labels
@@ -33,6 +34,7 @@ def check_models(models: Mapping[Any, Any]) -> None:
                 f"models: expected scikit-learn classifiers, got {model!r} under {name!r}; "
                 "give an unfitted estimator with fit, predict and get_params"
             )
+        refuse_unlabelled("models", name, model)
 
 
 @dataclass(frozen=True)

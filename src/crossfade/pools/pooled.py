@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
+from crossfade.classifiers.checks import refuse_unlabelled
 from crossfade.classifiers.explanation import Explanation
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.views import FittedViews
@@ -263,6 +264,8 @@ class PooledClassifier(InUse, ClassifierMixin, PoolParameters):
         found = []
         for name, one in pairs:
             frozen = prefit or is_fitted_already(one)
+            if not frozen:
+                refuse_unlabelled("estimators", name, one)
             if frozen:
                 check_is_fitted(one)
             elif data.rows.weights is not None:

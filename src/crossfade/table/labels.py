@@ -22,7 +22,7 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import numbers_from_objects, object_storage
 
-__all__ = ["Coded", "encode_labels", "labelled_first", "recoded"]
+__all__ = ["Coded", "encode_labels", "labelled_first", "recoded", "without_label"]
 
 Coded = tuple[NDArray[Any], NDArray[np.int64]]
 
@@ -69,6 +69,19 @@ def labelled_first(y: Any, unlabelled: Any, n_samples: int) -> tuple[NDArray[np.
     """
     if unlabelled is None or y is None:
         return None, n_samples
+    absent = without_label(y, unlabelled)
+    if absent.size != n_samples or not absent.any():
+        return None, n_samples
+    if absent.all():
+        raise DataError(
+            f"y: expected labels of at least 2 classes, got {n_samples} rows without a label "
+            f"(unlabelled={show(unlabelled)}); give labels to rows of each class"
+        )
+    return np.argsort(absent, kind="stable"), int(n_samples - absent.sum())
+
+
+def without_label(y: Any, unlabelled: Any) -> NDArray[np.bool_]:
+    """Return which rows have no label, "missing" or this value, shape (n_samples,)."""
     series = _as_series(y, "y")
     if series is not None:
         items = series.to_list()
@@ -77,12 +90,8 @@ def labelled_first(y: Any, unlabelled: Any, n_samples: int) -> tuple[NDArray[np.
         array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
         items = array.ravel().tolist()
     if isinstance(unlabelled, str) and unlabelled == "missing":
-        absent = np.array([is_missing(item) for item in items], dtype=bool)
-    else:
-        absent = np.array([_is_same(item, unlabelled) for item in items], dtype=bool)
-    if absent.size != n_samples or not absent.any():
-        return None, n_samples
-    return np.argsort(absent, kind="stable"), int(n_samples - absent.sum())
+        return np.array([is_missing(item) for item in items], dtype=bool)
+    return np.array([_is_same(item, unlabelled) for item in items], dtype=bool)
 
 
 def _is_same(label: Any, other: Any) -> bool:

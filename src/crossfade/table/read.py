@@ -23,6 +23,7 @@ __all__ = [
     "check_same_columns",
     "has_missing_cells",
     "read_features",
+    "without_cells",
 ]
 
 #: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
@@ -110,6 +111,13 @@ def has_missing_cells(X: Any) -> bool:
 
     with np.errstate(over="ignore"):
         return block_sum(block, X.shape[0]) > 0.0
+
+
+def without_cells(X: Any) -> NDArray[np.bool_]:
+    """Return which rows have missing cells alone, (n_rows,); none where cells are words."""
+    if not isinstance(X, np.ndarray):
+        return np.zeros(X.shape[0], dtype=bool)
+    return np.isnan(X).all(axis=1)
 
 
 def check_large(X: NDArray[Any], squares: Any = np.nan, shift: Any = 0.0) -> None:
