@@ -364,7 +364,7 @@ def _described(value: Any) -> str:
         return f"{{{', '.join(f'{key!r}: {_described(one)}' for key, one in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_described, value))}]"
-    if type(value).__repr__ is object.__repr__ and hasattr(value, "__dict__"):
+    if repr(value) == object.__repr__(value) and hasattr(value, "__dict__"):
         return f"{type(value).__qualname__}({_described(vars(value))})"
     return repr(value)
 

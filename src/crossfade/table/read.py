@@ -117,7 +117,7 @@ def without_cells(X: Any) -> NDArray[np.bool_]:
     """Return which rows have missing cells alone, (n_rows,); none where cells are words."""
     if not isinstance(X, np.ndarray):
         return np.zeros(X.shape[0], dtype=bool)
-    return np.isnan(X).all(axis=1)
+    return np.asarray(np.isnan(X).all(axis=1), dtype=bool)
 
 
 def check_large(X: NDArray[Any], squares: Any = np.nan, shift: Any = 0.0) -> None:
