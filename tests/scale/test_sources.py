@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
 from crossfade import (
+    BinomialRegression,
     DataError,
     EntropicNaiveBayes,
     GaussianDiscriminant,
@@ -173,6 +175,48 @@ def test_class_weights_are_those_of_the_table(table, folder):
         whole = NaiveBayes(tradeoff=0.5, class_weight=weights).fit(table.drop("y"), table["y"])
         np.testing.assert_allclose(fitted.class_count_, whole.class_count_)
         np.testing.assert_allclose(posterior(fitted, table), posterior(whole, table), atol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, "auto"])
+@pytest.mark.parametrize("Model", [NaiveBayes, GaussianDiscriminant])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"class_weight": {"a": 2.0, "z": 5.0}},
+        {"class_weight": {"z": 5.0}},
+        {"class_prior": {"a": 0.1, "b": 0.2, "c": 0.3, "z": 0.4}},
+    ],
+)
+def test_classes_that_occur_late_can_be_named(table, tmp_path, Model, given, tradeoff):
+    frame = spoiled(table[:3_000].select("tail", "count", "y"), "a class")
+    model = Model(tradeoff=tradeoff, **given)
+    whole = clone(model).fit(frame.drop("y"), frame["y"])
+    for source in (
+        MemorySource(frame, "y", size=500),
+        scan(write(frame, tmp_path / "csv", 3, suffix="csv"), "y"),
+    ):
+        model.fit(source)
+        np.testing.assert_allclose(model.class_count_, whole.class_count_)
+        np.testing.assert_allclose(posterior(model, frame), posterior(whole, frame), atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [{"q": 2.0}, {"a": 0.0}, [1.0, 2.0, 3.0]])
+def test_class_weights_of_no_class_are_refused_as_in_memory(table, folder, weights):
+    model = NaiveBayes(tradeoff=1, class_weight=weights)
+    with pytest.raises(DataError) as whole:
+        model.fit(table.drop("y"), table["y"])
+    with pytest.raises(DataError, match=f"^{re.escape(str(whole.value))}$"):
+        model.fit(scan(folder), "y")
+
+
+def test_balanced_classes_whose_weights_sum_to_their_number():
+    x = np.random.default_rng(0).normal(size=16)
+    frame = pl.DataFrame({"x": x, "weight": [0.125] * 16, "y": ["a", "a", "a", "b"] * 4})
+    given = NaiveBayes(tradeoff=1, class_weight="balanced")
+    fitted = clone(given).fit(MemorySource(frame, "y", size=8), sample_weight="weight")
+    whole = given.fit(frame.select("x"), frame["y"], sample_weight=frame["weight"])
+    np.testing.assert_allclose(fitted.class_count_, [1.0, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(whole.class_count_, [1.0, 1.0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("tradeoff", [1.0, 0.5, "auto"])
@@ -393,6 +437,24 @@ def test_a_file_without_rows_among_others_is_skipped(tmp_path, suffix):
         scan(folder).sample()
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("n_files", [1, 2])
+@pytest.mark.parametrize("rows", ["none", "blank"])
+def test_files_without_cells_are_refused(tmp_path, suffix, n_files, rows):
+    frame = mixed_table(8)
+    n_rows = 0 if rows == "none" else frame.height
+    blank = frame.with_columns(pl.lit(None, one.dtype).alias(one.name) for one in frame)[:n_rows]
+    folder = write(blank, tmp_path / "parts", n_files, suffix=suffix)
+    for act in (
+        lambda: NaiveBayes(tradeoff=1).fit(scan(folder), "y"),
+        lambda: GaussianDiscriminant(tradeoff="auto").fit(scan(folder), "y"),
+        lambda: BinomialRegression().fit(scan(folder), "y"),
+        lambda: scan(folder, "y").sample(),
+    ):
+        with pytest.raises(DataError, match=r"minimum of 1 is required|got none"):
+            act()
+
+
 @pytest.mark.parametrize("wanted", [1, "auto", [("level", "tail")], [("no", "such")]])
 def test_interactions_are_refused_for_rows_in_parts(folder, table, wanted):
     for source in (scan(folder), MemorySource(table)):
@@ -512,6 +574,7 @@ def spoiled(frame, what):
         "large numbers": [pl.when(last).then(10**6).otherwise("grade").alias("grade")],
         "all classes but one": [pl.when(last).then("y").otherwise(pl.lit("a")).alias("y")],
         "cells": [pl.when(last).then("level").alias("level")],
+        "categories": [pl.when(last).then("region").alias("region")],
     }
     return frame.with_columns(changes[what])
 
@@ -527,6 +590,7 @@ def spoiled(frame, what):
         ("large numbers", 2),
         ("all classes but one", 2),
         ("cells", 2),  # a sample tells where a column without cells in the first rows lies
+        ("categories", 3),
     ],
 )
 def test_what_the_first_rows_do_not_tell_costs_one_pass(table, what, passes, tradeoff):

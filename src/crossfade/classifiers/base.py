@@ -438,26 +438,35 @@ class TradeoffClassifier(FittedViews, ABC):
     ) -> tuple[SourceRows, Schema]:
         """Return the rows of a source as numbers: as surveyed, else as the first rows promise."""
         found = next((one.found for one in known if one.declared == declared), None)
-        expected = None
+        expected = by_class = None
         # What classes weigh in the balance, all rows tell.
         if found is None and not isinstance(self.class_weight, str):
             expected = foresee(source, declared)
         if expected is not None:
             encoder = expected.encoder
-        else:
+            try:
+                by_class = self._by_class(encoder.classes)
+            except DataError:  # perhaps only because later rows have other classes
+                expected = None
+        if expected is None:
             found = survey(source, declared) if found is None else found
             encoder = Encoder(found.schema(source, declared), found.classes())
+            balanced = isinstance(self.class_weight, str)
+            weights = found.class_weights(encoder.classes) if balanced else None
+            by_class = self._by_class(encoder.classes, weights)
         self.classes_ = encoder.classes
-        every = np.arange(self.classes_.size)
-        weights = None if found is None else found.class_weights(self.classes_)
-        balanced = weights if isinstance(self.class_weight, str) else None
-        by_class = check_weights(balanced, every.size, self.class_weight, every, self.classes_)
-        if by_class is not None and balanced is not None:
-            by_class = by_class / balanced
         draws = self.tradeoff != 1
         told = found if expected is None else expected
         assert told is not None
         return SourceRows.of(source, encoder, told, by_class, draws=draws), encoder.schema
+
+    def _by_class(self, classes: NDArray[Any], weights: Floats | None = None) -> Floats | None:
+        """Return the factor of each class's rows, (n_classes,); `weights`: of all of a class."""
+        every = np.arange(classes.size)
+        found = check_weights(weights, every.size, self.class_weight, every, classes)
+        if weights is None:
+            return found
+        return (1.0 if found is None else found) / weights
 
     def _choice_by_fold(
         self,

@@ -191,7 +191,7 @@ class TextReader(Reader):
     ) -> None:
         super().__init__(files)
         self._missing, self._text, self._separator = missing, text, separator
-        self._dtypes: dict[str, Any] = {}
+        self._dtypes: dict[str, Any] | None = None  # of all columns with cells, once looked at
         self._written = _written(files, {})
         names = []
         for file in files:
@@ -221,7 +221,7 @@ class TextReader(Reader):
     def _found(self) -> dict[str, Any]:
         """Return the type of every column that serves the cells of all files."""
         known: dict[str, Shown] = {}
-        while not self._dtypes:
+        while self._dtypes is None:
             self._written = _written(self.files, known)
             try:
                 self._dtypes = self._surveyed()
