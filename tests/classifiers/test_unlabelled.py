@@ -13,6 +13,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -533,6 +534,34 @@ def test_a_pool_weighs_what_was_fitted_with_unlabelled_rows(fits):
     ]
     pool = PooledClassifier(members, cv="prefit").fit(X[:30], labels[:30].astype(int))
     assert np.isclose(sum(pool.predict_proba(X[:3]).ravel()), 3.0)
+
+
+@pytest.mark.parametrize("marker", [None, "missing", 0, -1])
+def test_scores_are_of_rows_with_a_label(marker):
+    X, labels = half_labelled()
+    y = labels[:30].astype(int) + 1
+    absent = None if marker in (None, "missing") else marker
+    model = NaiveBayes(tradeoff=1, unlabelled=marker).fit(X[:30], y)
+    weights = np.arange(30.0)
+    assert model.score(X[:30], y) == (model.predict(X[:30]) == y).mean()
+    right = (model.predict(X[:30]) == y) @ weights / weights.sum()
+    assert np.isclose(model.score(X[:30], y, weights), right)
+    every = np.append(y.astype(object), [absent] * 60)
+    with pytest.raises(DataError) as error:
+        model.score(X, every)
+    what = f" (unlabelled={marker!r})" if absent is not None else ""
+    assert str(error.value) == (
+        "y: expected a label in every row that is scored, got 60 of 90 rows without one"
+        f"{what}; leave out rows without a label"
+    )
+    if marker is not None:
+        with pytest.raises(DataError, match=r"^y: expected a label in every row that is scored"):
+            cross_val_score(
+                model, X, every, cv=ShuffleSplit(2, random_state=0), error_score="raise"
+            )
+    pool = PooledClassifier([("nb", NaiveBayes(tradeoff=1))]).fit(X[:30], y)
+    with pytest.raises(DataError, match=r"^y: expected a label in every row that is scored"):
+        pool.score(X, np.append(y.astype(object), [None] * 60))
 
 
 def test_batches_and_files_are_refused(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from crossfade import DataError, NaiveBayes, PooledClassifier
-from crossfade.pools.weights import Evidence, weigh, weights_covariance
+from crossfade.pools.weights import POOLINGS, Evidence, weigh, weights_covariance
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -144,6 +145,33 @@ def test_weights_by_class_have_names_of_both():
     )
     assert said.summary().names == ("a: 0", "a: 1", "b: 0", "b: 1")
     assert np.isfinite(said.summary().standard_errors).all()
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+def test_errors_take_more_rows_or_groups_than_weights(by_class):
+    given = said_of(*known(1_000, 5), by_class, "log_loss")
+    free = (POOLINGS["logarithmic"](given)[1] > 0.0).sum()
+    for n in (1, free, free + 1, 50):
+        covariance, total = weights_covariance(given, "logarithmic", np.arange(1_000) % n)
+        assert (covariance is None) == (n <= free)
+        assert total == 1_000
+    for n in range(2, 9):
+        for times in (1, 3):
+            part = replace(given.rows(np.arange(n)), weights=np.full(n, float(times)))
+            free = (POOLINGS["logarithmic"](part)[1] > 0.0).sum()
+            covariance, _ = weights_covariance(part, "logarithmic")
+            assert (covariance is None) == (times * n <= free)
+
+
+def test_a_summary_of_too_few_rows_says_so():
+    rng = np.random.default_rng(0)
+    said = PooledClassifier(weights="by_class").fit(rng.normal(size=(3, 2)), ["a", "b", "a"])
+    said = said.summary()
+    assert np.isfinite(said.estimates).all()
+    for missing in (said.standard_errors, said.statistics, said.p_values, said.lower, said.upper):
+        assert np.isnan(missing).all()
+    assert said.notes[0].startswith("No standard errors: expected more held-out rows")
+    assert "No standard errors" in str(said)
 
 
 # -- probabilities ---------------------------------------------------------------------------------

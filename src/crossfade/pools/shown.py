@@ -62,6 +62,11 @@ def weights_summary(pool: PooledClassifier, level: float) -> Summary:
         "Standard errors: sandwich of the equations of the weights, for held-out probabilities "
         "of members taken as they are.",
     ]
+    if covariance is None:
+        notes = [
+            "No standard errors: expected more held-out rows, or groups of rows, than weights; add "
+            "rows, or take fewer members."
+        ]
     if (estimates == 0.0).any():
         notes.append("A weight of zero is on the edge of what weights can be: it has no error.")
     return Summary(

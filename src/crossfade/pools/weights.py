@@ -285,8 +285,11 @@ def _weights_of(evidence: Evidence, flat: Floats) -> Floats:
 
 def weights_covariance(
     evidence: Evidence, pooling: str, groups: Integers | None = None
-) -> tuple[Floats, float]:
+) -> tuple[Floats | None, float]:
     """Return the covariance of a pool's weights, and the rows by weight.
+
+    None where rows, or groups of them, are not more than the weights: what is fitted to them as
+    well as that says nothing of chance.
 
     The sandwich H⁻¹ J H⁻¹ of the equations of the weights that are above zero, members and ridge
     taken as given; NaN for weights of zero, which are on the edge. Rows of a group are summed
@@ -304,6 +307,11 @@ def weights_covariance(
     together: Integers | None = position if groups is None else groups[position]
     if groups is None and np.unique(position).size == n:
         together = None
+
+    first = evidence.first_of_rows()
+    apart = evidence.weights[first].sum() if groups is None else np.unique(groups[position]).size
+    if apart <= free.size:
+        return None, float(evidence.weights.sum())
 
     def influences(rows: slice) -> tuple[Floats, Floats]:
         return moved[rows], evidence.weights[rows]

@@ -16,7 +16,7 @@ __all__ = ["Worth", "worth"]
 class Worth:
     """Losses of members and pool by name, and by how much the pool's rises without a member.
 
-    `covariance`: Of the weights, and the rows by weight; None where no row was held out.
+    `covariance`: Of the weights, and the rows by weight; None where too few rows were held out.
     """
 
     members: dict[str, dict[str, float]] = field(default_factory=dict)
