@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from crossfade import (
     DataError,
+    EntropicNaiveBayes,
     GaussianDiscriminant,
     NaiveBayes,
     PooledClassifier,
@@ -524,6 +525,13 @@ def test_what_fits_models_to_labelled_rows_alone_says_so(model, got):
                 f"{parameter}: expected models that learn from labelled rows alone, got {got} of "
                 "'other'; leave it None, and fit such a model by itself"
             )
+
+
+def test_classifiers_of_columns_are_fitted_to_labelled_rows_alone():
+    X, labels = half_labelled()
+    model = EntropicNaiveBayes(NaiveBayes(unlabelled=-1))
+    with pytest.raises(DataError, match=r"^column_classifiers: .* got unlabelled=-1 of 'NaiveBay"):
+        model.fit(X[:30], labels[:30].astype(int))
 
 
 def test_a_pool_weighs_what_was_fitted_with_unlabelled_rows(fits):

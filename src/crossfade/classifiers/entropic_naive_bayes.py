@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
-from crossfade.classifiers.checks import class_shares
+from crossfade.classifiers.checks import class_shares, refuse_unlabelled
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
 from crossfade.table.columns import refuse_parts
@@ -160,6 +160,7 @@ class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
         if self.prefit:
             check_is_fitted(given)
             return given
+        refuse_unlabelled("column_classifiers", type(given).__name__, given)
         model = clone(given)
         present = np.flatnonzero(~np.isnan(columns).any(axis=1))
         labels = self.classes_[codes[present]]
