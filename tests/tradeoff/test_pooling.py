@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn.metrics import log_loss
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
@@ -34,8 +35,9 @@ def objective(w, scores, codes, log_prior, brier, ridge=1.0, pseudo=0.2):
         loss = ((np.exp(log_posterior) - labels) ** 2).sum()
     centred = scores - log_prior
     centred = centred - centred.mean(axis=2, keepdims=True)
-    size = (centred**2).mean(axis=(1, 2))
-    excess = np.maximum(size / np.sort(size)[len(w) // 4], 1.0)
+    size = (centred**2).sum(axis=2).mean(axis=1)
+    telling = size[size >= 0.1]
+    excess = np.maximum(size / np.sort(telling)[len(telling) // 4], 1.0)
     middle = 1 / excess / (1 / excess).sum()
     return loss + 0.5 * ridge * len(w) * (excess * (w - middle) ** 2).sum()
 
@@ -57,6 +59,29 @@ def test_no_other_weights_are_better(brier):
     own = objective(found, scores, codes, log_prior, brier)
     assert own <= reference.fun + 1e-7
     np.testing.assert_allclose(found, reference.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_silent", [1, 3, 12])
+def test_models_that_say_next_to_nothing_do_not_silence_the_others(n_silent):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=400)
+    odds = 1.5 * (2 * y - 1) + rng.normal(size=400)  # Bayes' rule: 3 times as much
+    telling = np.stack([-odds, odds], axis=1)
+    silent = 0.03 * rng.normal(size=(n_silent, 400, 2))
+    log_prior = np.log([0.5, 0.5])
+    alone = pool_weights(telling[None], y, None, log_prior)
+    beside = pool_weights(np.stack([telling, *silent]), y, None, log_prior)
+    assert beside[0] > 0.75 * alone[0]
+
+
+def test_auto_is_near_its_best_point_where_half_of_the_grid_sees_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=1200) > 0  # means say nothing, products all
+    model = GaussianDiscriminant(covariance="full").fit(X[:300], y[:300])
+    best = GaussianDiscriminant(covariance="full", tradeoff="best").fit(X[:300], y[:300])
+    losses = [log_loss(y[300:], one.predict_proba(X[300:])) for one in (model, best)]
+    assert losses[0] < losses[1] + 0.05
 
 
 def test_the_scale_repairs_what_is_too_sure():

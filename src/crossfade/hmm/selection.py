@@ -305,7 +305,8 @@ class _SequencesLoss:
             self.spread_prior += n * float(prior @ log_prior)
         self.labels = (1.0 - pseudo) * self.own + pseudo * self.spread
         self.labels_prior = (1.0 - pseudo) * self.own_prior + pseudo * self.spread_prior
-        self.ridge = Ridge(np.sum([fold.sizes(log_prior) for fold in folds], axis=0))
+        sizes = np.sum([fold.sizes(log_prior) for fold in folds], axis=0)
+        self.ridge = Ridge(sizes, self.n_steps)
         # Scores of 1e9 (a state that was seen once) next to scores of one.
         largest = np.max([np.abs(f.scores).max(axis=(1, 2), initial=0.0) for f in folds], axis=0)
         self.differences = _DIFFERENCE / (1.0 + largest)

@@ -180,7 +180,7 @@ class LinearLoss:
         self.posteriors = np.exp(evidence.scores)
         self.labels = spread_labels(evidence.codes, evidence.weights, evidence.log_prior)
         self.total = float(evidence.weights.sum())
-        self.ridge = Ridge(np.ones(len(evidence.scores)))
+        self.ridge = Ridge(np.ones(len(evidence.scores)), 1.0)
 
     def evaluate(self, w: Floats) -> tuple[float, Floats]:
         """Return the value and the mixture's probabilities."""

@@ -10,7 +10,8 @@ choosing wildly: a ridge, and, as in Platt's scaling (1999), a part of a row who
 as π, without which separated rows would ask for endless scores. The ridge is on what models
 contribute, not on bare weights: one whose scores are ten times as large as others', as those of
 naive Bayes with many columns are, gains a great deal from rows it is right on, and would lose far
-more on the one row in a hundred that few rows do not show.
+more on the one row in a hundred that few rows do not show. What is usual is told by the models that
+say something: many silent ones would else make all that others say an excess.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ __all__ = [
 ]
 
 #: The ridge is this, times the number of models, times their squared distances from where it draws
-#: them, halved; each times its mean squared score, in units of the lower quartile of all models'.
+#: them, halved; each times its mean squared score, in units of the lower quartile of the models'.
 _RIDGE = 1.0
+
+#: Mean square of a row's centred scores, in nats², below which a model says next to nothing.
+_SILENT = 0.1
 
 #: Pseudo-rows spread over the rows, their labels as the class shares.
 _PSEUDO_ROWS = 0.2
@@ -63,11 +67,14 @@ class Ridge:
     """What draws the weights of a pool towards equal contributions.
 
     `sizes` (n_models,): Sum of squares of each model's centred scores.
-    `ordinary`: A size that is no excess, however silent other models are.
+    `n_rows`: Total weight of the rows.
+    `ordinary`: Mean square that is no excess, however little other models say.
     """
 
-    def __init__(self, sizes: Floats, ordinary: float = 0.0) -> None:
-        usual = max(float(np.sort(sizes)[len(sizes) // 4]), ordinary)
+    def __init__(self, sizes: Floats, n_rows: float, ordinary: float = 0.0) -> None:
+        telling = np.sort(sizes[sizes >= _SILENT * n_rows])
+        known = telling if telling.size else np.sort(sizes)
+        usual = max(float(known[known.size // 4]), ordinary * n_rows)
         excess = np.maximum(sizes / usual, 1.0) if usual > 0.0 else np.ones_like(sizes)
         self.strength = _RIDGE * len(sizes) * excess
         self.middle = (1.0 / excess) / (1.0 / excess).sum()
@@ -145,7 +152,7 @@ class LogarithmicLoss:
         self.weights = np.ones(codes.size) if weights is None else weights
         self.labels = spread_labels(codes, self.weights, log_prior)
         sizes = np.einsum("gnk,n->g", self.scores**2, self.weights)
-        self.ridge = Ridge(sizes, ordinary * float(self.weights.sum()))
+        self.ridge = Ridge(sizes, float(self.weights.sum()), ordinary)
 
     def of_members(self, kept: Integers) -> LogarithmicLoss:
         """Return the loss as a function of the weights of these alone."""
