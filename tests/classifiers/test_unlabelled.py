@@ -26,8 +26,10 @@ from crossfade import (
     compare,
     learning_curve,
 )
+from crossfade.crf import MaximumEntropyClassifier
 from crossfade.densities import Gaussian, MultivariateGaussian, Product
 from crossfade.densities.categorical import Categorical
+from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
@@ -567,9 +569,27 @@ def test_scores_are_of_rows_with_a_label(marker):
             cross_val_score(
                 model, X, every, cv=ShuffleSplit(2, random_state=0), error_score="raise"
             )
-    pool = PooledClassifier([("nb", NaiveBayes(tradeoff=1))]).fit(X[:30], y)
-    with pytest.raises(DataError, match=r"^y: expected a label in every row that is scored"):
-        pool.score(X, np.append(y.astype(object), [None] * 60))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PooledClassifier([("nb", NaiveBayes(tradeoff=1))]),
+        EntropicNaiveBayes(NaiveBayes(tradeoff=1)),
+        BinomialRegression(),
+        MultinomialRegression(),
+        MaximumEntropyClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
+def test_every_classifier_s_score_asks_for_labels(model, absent):
+    X, labels = half_labelled()
+    y = labels[:30].astype(int)
+    model = clone(model).fit(X[:30], y)
+    assert np.isclose(model.score(X[:30], y), (model.predict(X[:30]) == y).mean())
+    with pytest.raises(DataError, match=r"^y: expected .* scored, got 60 of 90 rows without one;"):
+        model.score(X, np.append(y.astype(object), [absent] * 60))
 
 
 def test_batches_and_files_are_refused(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
@@ -17,6 +17,7 @@ from crossfade.classifiers.checks import class_shares, refuse_unlabelled
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
 from crossfade.table.columns import refuse_parts
+from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.labelled_rows import log_normalise
 
 __all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
@@ -25,7 +26,7 @@ __all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
 LEAST_POSTERIOR = 1e-300
 
 
-class EntropicNaiveBayes(ClassifierMixin, BaseEstimator):
+class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
     """Naive Bayes from classifiers of single columns, each fitted in any way.
 
     With π the class prior and L_t(i) = p(y = i | column t) the posterior by column t alone, naive

@@ -7,18 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade._checks import check_number, show
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
 from crossfade.table.documents import indexable
-from crossfade.table.labels import without_label
 from crossfade.table.part_by_part import part_by_part
 
 __all__ = ["InUse"]
@@ -65,36 +63,6 @@ class InUse(ABC):
         """
 
     # -- what follows ----------------------------------------------------------------------------
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of rows whose most probable class is their label.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        DataError
-            If rows lack a label: a missing one, or the value that `unlabelled` gives for none.
-        """
-        for marker in ("missing", getattr(self, "unlabelled", None)):
-            if marker is None:
-                continue
-            absent = int(without_label(y, marker).sum())
-            if absent:
-                what = "" if marker == "missing" else f" (unlabelled={show(marker)})"
-                raise DataError(
-                    f"y: expected a label in every row that is scored, got {absent} of "
-                    f"{_num_samples(y)} rows without one{what}; leave out rows without a label"
-                )
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
     def with_class_prior(self, class_prior: str | ArrayLike | dict[Any, float]) -> Self:
         """Return the same model for rows among which the classes have other shares.

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -30,6 +30,7 @@ from crossfade.table.decoding import decoded_table
 from crossfade.table.documents import block_of
 from crossfade.table.part_by_part import part_by_part
 from crossfade.table.read import has_missing_cells
+from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.criteria import decisions
 from crossfade.tradeoff.density_fit import density_fits
 from crossfade.tradeoff.fitting import Fitted
@@ -46,7 +47,7 @@ _MOST_FITS = 200
 _MOST_POSTERIORS = 2_000_000
 
 
-class FittedViews(StandardErrors, InUse, ClassifierMixin, BaseEstimator):
+class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
     """Predictions, densities, samples and the linear view of a fitted classifier."""
 
     handle_unknown: Literal["ignore", "error"]

@@ -6,16 +6,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._typing import Floats
 from crossfade.crf.model import ConditionalRandomField
+from crossfade.table.scored import ScoredClassifier
 
 __all__ = ["MaximumEntropyClassifier"]
 
 
-class MaximumEntropyClassifier(ClassifierMixin, BaseEstimator):
+class MaximumEntropyClassifier(ScoredClassifier, BaseEstimator):
     """Multinomial logistic regression with weights for the (column, class) pairs that occur.
 
     It is the random field on sequences of length one, and shares its training: minutes become

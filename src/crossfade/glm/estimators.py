@@ -6,7 +6,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.metrics import accuracy_score
 
 from crossfade._fitting import whole_or_not_at_all
@@ -31,11 +31,12 @@ from crossfade.glm.source_data import counts_of, successes_of
 from crossfade.table import check_weights
 from crossfade.table.cluster import as_source
 from crossfade.table.part_by_part import part_by_part
+from crossfade.table.scored import ScoredClassifier, check_scored
 
 __all__ = ["BinomialRegression", "PoissonRegression"]
 
 
-class BinomialRegression(ClassifierMixin, SingleResponse):
+class BinomialRegression(ScoredClassifier, SingleResponse):
     """Logistic, probit or complementary log-log regression, for single or grouped trials.
 
     Parameters
@@ -290,6 +291,7 @@ class BinomialRegression(ClassifierMixin, SingleResponse):
                 raise DataError(
                     "trials: expected the trials of each row, as in fit, got none; give trials="
                 )
+            check_scored(y)
             return float(accuracy_score(y, named, sample_weight=sample_weight))
         size = check_trials(trials, len(named))
         successes = check_successes(y, size)

@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_choice, listed
@@ -20,11 +19,12 @@ from crossfade.glm.fit import fit_multinomial
 from crossfade.glm.multinomial import class_probabilities, top_classes
 from crossfade.glm.single import subset
 from crossfade.table import check_weights, encode_labels
+from crossfade.table.scored import ScoredClassifier
 
 __all__ = ["MultinomialRegression"]
 
 
-class MultinomialRegression(ClassifierMixin, Regression):
+class MultinomialRegression(ScoredClassifier, Regression):
     """Multinomial logit: one coefficient vector for each class but the reference.
 
     log(P(y=k | x) / P(y=reference | x)) = intercept_k + xᵀcoef_k.

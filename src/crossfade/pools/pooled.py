@@ -9,7 +9,6 @@ from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -44,12 +43,13 @@ from crossfade.table.columns import refuse_parts
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
+from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 
 __all__ = ["PooledClassifier"]
 
 
-class PooledClassifier(InUse, ClassifierMixin, PoolParameters):
+class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
     """One posterior from several classifiers, weighted by their out-of-fold probabilities.
 
     With π the class shares and P_g the members' posteriors, a logarithmic pool (Genest & Zidek

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import integrate, stats
 from scipy.optimize import brentq
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, clone
 
 from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
 from crossfade.errors import DataError
+from crossfade.table.scored import ScoredClassifier
 from crossfade.theory.parameters import check_probability
 
 __all__ = ["BayesClassifier", "ErrorEstimate", "PopulationGap", "population_gap"]
@@ -43,7 +44,7 @@ class ErrorEstimate:
     method: str
 
 
-class BayesClassifier(ClassifierMixin, BaseEstimator):
+class BayesClassifier(ScoredClassifier, BaseEstimator):
     """The rule of least error for a known distribution: the largest p_k f_k(x).
 
     Parameters

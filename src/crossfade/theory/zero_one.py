@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from crossfade._checks import check_number
@@ -16,6 +16,7 @@ from crossfade._typing import Floats
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import ConvergenceWarning, DataError, SeparationWarning
 from crossfade.table import encode_labels
+from crossfade.table.scored import ScoredClassifier
 
 __all__ = ["ZeroOneLinearClassifier"]
 
@@ -26,7 +27,7 @@ _PENALTIES = (0.01, 1.0, 100.0)
 _SWEEPS = 50
 
 
-class ZeroOneLinearClassifier(ClassifierMixin, BaseEstimator):
+class ZeroOneLinearClassifier(ScoredClassifier, BaseEstimator):
     """A linear classifier of two classes with as few training errors as can be found.
 
     The number of errors is a step function of the weights; to find its least value is NP-hard. The
