@@ -36,8 +36,8 @@ def objective(w, scores, codes, log_prior, brier, ridge=1.0, pseudo=0.2):
     centred = scores - log_prior
     centred = centred - centred.mean(axis=2, keepdims=True)
     size = (centred**2).sum(axis=2).mean(axis=1)
-    telling = size[size >= 0.1]
-    excess = np.maximum(size / np.sort(telling)[len(telling) // 4], 1.0)
+    telling = np.sort(size[size >= 0.1])
+    excess = np.maximum(size / telling[len(telling) // 4], 1.0)
     middle = 1 / excess / (1 / excess).sum()
     return loss + 0.5 * ridge * len(w) * (excess * (w - middle) ** 2).sum()
 

@@ -138,9 +138,14 @@ def fit(
             # Those that a comparison leaves out are learnt from here.
             lines += task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
             estimator.fit(table.X, table.y)
+            n_rows = len(table.y)
+            if unlabelled and (empty := task.data.n_dropped - estimator.n_unlabelled_):
+                has = "row has" if empty == 1 else "rows have"
+                lines.append(f"{empty:,} {has} neither label nor cells and no part in the fit.")
+                n_rows -= empty
         else:
             _fit_in_passes(estimator, table, cluster)
-    n_rows = len(table.y) if table.source is None else int(estimator.class_count_.sum())
+            n_rows = int(estimator.class_count_.sum())
     training["rows"] = n_rows
     beside = ""
     if getattr(estimator, "n_unlabelled_", 0):

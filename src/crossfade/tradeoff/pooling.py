@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 #: The ridge is this, times the number of models, times their squared distances from where it draws
-#: them, halved; each times its mean squared score, in units of the lower quartile of the models'.
+#: them, halved; each times its mean squared score, in units of the lower quartile of all models'.
 _RIDGE = 1.0
 
 #: Mean square of a row's centred scores, in nats², below which a model says next to nothing.
@@ -68,13 +68,16 @@ class Ridge:
 
     `sizes` (n_models,): Sum of squares of each model's centred scores.
     `n_rows`: Total weight of the rows.
-    `ordinary`: Mean square that is no excess, however little other models say.
+    `ordinary`: Mean square that is no excess, however little the models say; of many points of one
+        grid, those that say something tell it.
     """
 
-    def __init__(self, sizes: Floats, n_rows: float, ordinary: float = 0.0) -> None:
-        telling = np.sort(sizes[sizes >= _SILENT * n_rows])
-        known = telling if telling.size else np.sort(sizes)
-        usual = max(float(known[known.size // 4]), ordinary * n_rows)
+    def __init__(self, sizes: Floats, n_rows: float, ordinary: float | None = None) -> None:
+        if ordinary is None:
+            telling = sizes[sizes >= _SILENT * n_rows]
+            usual = _lower_quartile(telling if telling.size else sizes)
+        else:
+            usual = max(_lower_quartile(sizes), ordinary * n_rows)
         excess = np.maximum(sizes / usual, 1.0) if usual > 0.0 else np.ones_like(sizes)
         self.strength = _RIDGE * len(sizes) * excess
         self.middle = (1.0 / excess) / (1.0 / excess).sum()
@@ -86,6 +89,10 @@ class Ridge:
     def gradient(self, w: Floats) -> Floats:
         """Return its gradient; its Hessian is diagonal, `strength`."""
         return self.strength * (w - self.middle)
+
+
+def _lower_quartile(sizes: Floats) -> float:
+    return float(np.sort(sizes)[sizes.size // 4])
 
 
 def pseudo_share(n_rows: float) -> float:
@@ -121,7 +128,7 @@ def pool_weights(
     log_prior: Floats,
     *,
     brier: bool = False,
-    ordinary: float = 0.0,
+    ordinary: float | None = None,
 ) -> Floats:
     """Return the weight of each model in the pool.
 
@@ -144,7 +151,7 @@ class LogarithmicLoss:
         codes: Integers,
         weights: Floats | None,
         log_prior: Floats,
-        ordinary: float = 0.0,
+        ordinary: float | None = None,
     ) -> None:
         relative = scores - log_prior
         self.scores = relative - relative.mean(axis=2, keepdims=True)
