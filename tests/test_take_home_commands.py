@@ -240,6 +240,26 @@ def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path,
     assert written[:, 3:].to_numpy().tolist() == adapted.predict_set(rows, 0.8).tolist()
 
 
+def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):
+    out = tmp_path / "p.csv"
+    estimator, rows = load_model(model).estimator, pl.read_csv(table).drop("default")
+    for given, prior in (("yes=.3,no=.7", {"yes": 0.3, "no": 0.7}), ("uniform", "uniform")):
+        more = ("--class-prior", given, "--interval", 0.9)
+        assert run("predict", model, table, *more, "-o", out) == 0
+        written = pl.read_csv(out)
+        wanted = estimator.predict_proba(rows, interval=0.9, class_prior=prior)
+        np.testing.assert_allclose(written[:, 1:].to_numpy(), np.hstack(wanted), rtol=1e-9)
+        decided = estimator.predict(rows, class_prior=prior)
+        assert written["prediction"].to_list() == decided.tolist()
+    capsys.readouterr()
+    for given in ("yes=.3", "yes=.3,no=.6", "yes=.3,no=x", "yes=.3,maybe=.7", "yes=1,no=0", "y"):
+        assert run("predict", model, table, "--class-prior", given) == 2
+        assert "class_prior: expected" in capsys.readouterr().err
+    assert run("predict", model, table, "--class-prior", "yes=.3,yes=.3,no=.7") == 2
+    assert run("predict", model, table, "--class-prior", "uniform", "--adapt") == 2
+    assert "expected no shares beside --adapt" in capsys.readouterr().err
+
+
 def test_predict_tells_strangers_and_rejects_them(model, table, tmp_path, capsys):
     out, new = tmp_path / "p.csv", tmp_path / "new.csv"
     rows = pl.read_csv(table)[:40]

@@ -10,7 +10,7 @@ from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from crossfade import EntropicNaiveBayes, NaiveBayes
+from crossfade import EntropicNaiveBayes, NaiveBayes, explain
 from crossfade.errors import DataError
 from tests.classifiers.models import DENSITIES, continuous, mixed
 
@@ -26,6 +26,29 @@ def test_equals_bayes_rule_of_the_same_densities(k):
         entropic.predict_log_proba(X), whole.predict_log_proba(X), rtol=1e-10, atol=1e-12
     )
     np.testing.assert_array_equal(entropic.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize("prior", ["empirical", "uniform"])
+def test_other_shares_are_bayes_rule_with_them(prior):
+    X, y = mixed(k=2)
+    columns = [NaiveBayes({0: DENSITIES[j]}, tradeoff=1, class_prior=prior) for j in range(4)]
+    entropic = EntropicNaiveBayes(columns, class_prior=prior).fit(X, y)
+    whole = NaiveBayes(DENSITIES, tradeoff=1, class_prior=[0.9, 0.1]).fit(X, y)
+    wanted = whole.predict_proba(X)
+    for given in ([0.9, 0.1], dict(zip(whole.classes_.tolist(), [0.9, 0.1], strict=True))):
+        found = entropic.predict_proba(X, class_prior=given)
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+        found = np.exp(entropic.predict_log_proba(X, class_prior=given))
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+        np.testing.assert_array_equal(entropic.predict(X, class_prior=given), whole.predict(X))
+        explained = explain(entropic.with_class_prior(given), X).scores
+        explained = explained - np.logaddexp.reduce(explained, axis=1)[:, None]
+        np.testing.assert_allclose(np.exp(explained), wanted, atol=1e-12)
+    back = entropic.with_class_prior([0.9, 0.1]).with_class_prior("empirical")
+    shares = NaiveBayes(DENSITIES, tradeoff=1).fit(X, y)
+    np.testing.assert_allclose(back.predict_proba(X), shares.predict_proba(X), atol=1e-12)
+    with pytest.raises(DataError, match=r"^class_prior: expected"):
+        entropic.predict(X, class_prior=[0.5, 0.6])
 
 
 def test_equals_bayes_rule_of_scikit_learns_classifiers():

@@ -40,6 +40,13 @@ def test_other_shares_multiply_the_posterior_and_come_back(pool):
     wanted /= wanted.sum(axis=1, keepdims=True)
     assert_allclose(moved.predict_proba(X), wanted, rtol=1e-10)
     assert_array_equal(moved.predict(X), wanted.argmax(axis=1))
+    given = np.array([0.9, 0.1])
+    assert_allclose(pool.predict_proba(X, class_prior=given), wanted, rtol=1e-10)
+    assert_allclose(pool.predict_log_proba(X, class_prior=given), np.log(wanted), rtol=1e-9)
+    assert_array_equal(pool.predict(X, class_prior=given), wanted.argmax(axis=1))
+    used = pool.with_class_prior(given)
+    given[:] = 0.5
+    assert_allclose(used.predict_proba(X), wanted, rtol=1e-10)
     assert_allclose(moved.class_prior_, [0.9, 0.1], rtol=1e-12)
     scores = moved.explain(X[:3]).scores
     scores = scores - np.logaddexp.reduce(scores, axis=1)[:, None]

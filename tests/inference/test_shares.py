@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
@@ -99,6 +99,17 @@ def test_other_shares_multiply_the_posterior_and_are_all_that_changes(tradeoff):
     assert_allclose(model.predict_proba(X), before, rtol=0, atol=0)
     back = moved.with_class_prior("empirical")
     assert_allclose(back.predict_proba(X), before, rtol=1e-10)
+    for prior in ({0: 0.9, 1: 0.1}, "uniform", "empirical"):
+        asked = model.with_class_prior(prior)
+        assert_array_equal(model.predict_proba(X, class_prior=prior), asked.predict_proba(X))
+        assert_array_equal(
+            model.predict_log_proba(X, class_prior=prior), asked.predict_log_proba(X)
+        )
+        assert_array_equal(model.predict(X, class_prior=prior), asked.predict(X))
+        assert_array_equal(
+            model.predict_proba(X, interval=0.9, class_prior=prior),
+            asked.predict_proba(X, interval=0.9),
+        )
     given = NaiveBayes(tradeoff=1.0, class_prior=[0.9, 0.1]).fit(X, y).predict_proba(X)
     if tradeoff == 1.0:
         assert_allclose(moved.class_prior_, [0.9, 0.1], rtol=1e-10)

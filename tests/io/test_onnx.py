@@ -335,7 +335,9 @@ def test_products_of_posteriors(labels):
     y = np.array(labels)[y]
     inner = [(NaiveBayes(tradeoff=0), [0, 1]), (LogisticRegression(), [2])]
     X /= np.nanstd(X, axis=0)
-    check(EntropicNaiveBayes(inner).fit(X, y), X)
+    model = EntropicNaiveBayes(inner).fit(X, y)
+    check(model, X)
+    check(model.with_class_prior([0.2, 0.3, 0.5]), X)
 
 
 def test_classifiers_of_columns_that_do_not_convert_are_refused():

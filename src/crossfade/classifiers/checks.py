@@ -90,7 +90,7 @@ def class_shares(prior: Any, classes: NDArray[Any]) -> Floats | None:
         # Keys that are no labels, or too few of them, are no shares.
         given = [prior.get(label) for label in labels] if len(prior) == k else None
     try:
-        shares = np.asarray(given, dtype=np.float64)
+        shares = np.array(given, dtype=np.float64)  # a copy: the user may write into theirs
         usable = shares.shape == (k,) and np.isfinite(shares).all() and (shares > 0).all()
     except (TypeError, ValueError):
         usable = False

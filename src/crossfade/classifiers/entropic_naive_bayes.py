@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares, refuse_unlabelled
+from crossfade.classifiers.class_prior import ClassPrior, PriorInUse
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
 from crossfade.table.columns import refuse_parts
@@ -26,7 +28,7 @@ __all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
 LEAST_POSTERIOR = 1e-300
 
 
-class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
+class EntropicNaiveBayes(PriorInUse, ScoredClassifier, BaseEstimator):
     """Naive Bayes from classifiers of single columns, each fitted in any way.
 
     With π the class prior and L_t(i) = p(y = i | column t) the posterior by column t alone, naive
@@ -49,6 +51,7 @@ class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     class_prior_ : ndarray of shape (n_classes,)
+        π; other shares after ``with_class_prior``.
     column_classifiers_ : list of (classifier, list of int)
         The fitted classifiers with the positions of their columns.
     n_features_in_ : int
@@ -76,7 +79,7 @@ class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
         column_classifiers: Any,
         *,
         prefit: bool = False,
-        class_prior: str | ArrayLike | Mapping[Any, float] = "empirical",
+        class_prior: ClassPrior = "empirical",
     ) -> None:
         self.column_classifiers = column_classifiers
         self.prefit = prefit
@@ -116,8 +119,9 @@ class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         counts = np.bincount(codes, weights, minlength=self.classes_.size)
         shares = class_shares(self.class_prior, self.classes_)
-        self._log_prior = np.log(counts / counts.sum() if shares is None else shares)
-        self.class_prior_ = np.exp(self._log_prior)
+        self._row_shares = counts / counts.sum()
+        self.class_prior_ = self._row_shares if shares is None else shares
+        self._log_prior = np.log(self.class_prior_)
         self.column_classifiers_ = [
             (
                 self._fitted(given, matrix[:, columns], codes, weights),
@@ -189,21 +193,36 @@ class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
             )
         return np.array([known.index(label) for label in self.classes_.tolist()])
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    @property
+    def _shares(self) -> tuple[Floats, Floats]:
+        return self._row_shares, self.class_prior_
+
+    def _for_shares(self, shares: Floats) -> Self:
+        adapted = copy(self)
+        adapted.class_prior_ = shares
+        return adapted
+
+    def predict_log_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, shape (n_samples, n_classes)."""
-        scores = self._scores(X)
+        scores = self._used_with(class_prior)._scores(X)
         return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
         """Return π(i)^(1-T) ∏_t L_t(i), normalised, shape (n_samples, n_classes).
 
-        A classifier whose columns are missing in a row is left out there (and of T).
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            A classifier whose columns are missing in a row is left out there (and of T).
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
         """
-        return log_normalise(self._scores(X))[1]
+        return log_normalise(self._used_with(class_prior)._scores(X))[1]
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any, *, class_prior: ClassPrior | None = None) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,)."""
-        best = self._scores(X).argmax(axis=1)
+        best = self._used_with(class_prior)._scores(X).argmax(axis=1)
         return self.classes_[best]
 
     def _factors(self, X: Any) -> Iterator[Floats]:
@@ -223,7 +242,8 @@ class EntropicNaiveBayes(ScoredClassifier, BaseEstimator):
             yield factor
 
     def _scores(self, X: Any) -> Floats:
-        return np.add(sum(self._factors(X)), self._log_prior)
+        factors = sum(self._factors(X))
+        return np.add(factors, np.log(self.class_prior_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats
-from crossfade.classifiers.checks import class_shares
+from crossfade.classifiers.class_prior import PriorInUse
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
@@ -22,10 +22,9 @@ from crossfade.table.part_by_part import part_by_part
 __all__ = ["InUse"]
 
 
-class InUse(ABC):
+class InUse(PriorInUse):
     """Class shares that differ where the model is used, prediction sets, and strangers."""
 
-    classes_: NDArray[Any]
     class_shares_: ClassShares
 
     # -- what a model says of itself -------------------------------------------------------------
@@ -37,15 +36,6 @@ class InUse(ABC):
     @abstractmethod
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the log-posterior, shape (n_samples, n_classes)."""
-
-    @property
-    @abstractmethod
-    def _shares(self) -> tuple[Floats, Floats]:
-        """Class shares of the rows of fit, and of the posterior, both (n_classes,)."""
-
-    @abstractmethod
-    def _for_shares(self, shares: Floats) -> Self:
-        """Return a copy for rows among which the classes have these shares, (n_classes,)."""
 
     @abstractmethod
     def _left_out(self) -> HeldOut | DataError:
@@ -63,37 +53,6 @@ class InUse(ABC):
         """
 
     # -- what follows ----------------------------------------------------------------------------
-
-    def with_class_prior(self, class_prior: str | ArrayLike | dict[Any, float]) -> Self:
-        """Return the same model for rows among which the classes have other shares.
-
-        Parameters
-        ----------
-        class_prior : "uniform", array-like of shape (n_classes,) or mapping of label to share
-
-        Returns
-        -------
-        A fitted copy with P'(y|x) ∝ P(y|x) π'_y/π_y; everything else follows from it.
-
-        Raises
-        ------
-        DataError
-            If these are no shares.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from crossfade import NaiveBayes
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = NaiveBayes(tradeoff=1).fit(X, y)
-        >>> model.with_class_prior([0.2, 0.7, 0.1]).class_prior_.round(3)
-        array([0.2, 0.7, 0.1])
-        """
-        check_is_fitted(self)
-        shares = class_shares(class_prior, self.classes_)
-        adapted = self._for_shares(self._shares[0] if shares is None else shares)
-        adapted.__dict__.pop("class_shares_", None)  # they were estimated for other rows
-        return adapted
 
     def adapt(self, X: Any, *, coverage: float = 0.95) -> Self:
         """Return the same model for the class shares of new rows, estimated without their labels.

@@ -19,6 +19,7 @@ from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
+from crossfade.classifiers.class_prior import ClassPrior
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.classifiers.standard_errors import StandardErrors
@@ -87,11 +88,6 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         if isinstance(self._joint, JointRows):
             state = state | {"_joint": self._joint.described}
         return state
-
-    def __copy__(self) -> Self:
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__)
-        return found
 
     # -- where the model is used -----------------------------------------------------------------
 
@@ -167,13 +163,17 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         return values
 
     @overload
-    def predict_proba(self, X: Any, *, interval: None = None) -> Floats: ...
+    def predict_proba(
+        self, X: Any, *, interval: None = None, class_prior: ClassPrior | None = None
+    ) -> Floats: ...
 
     @overload
-    def predict_proba(self, X: Any, *, interval: float) -> tuple[Floats, Floats, Floats]: ...
+    def predict_proba(
+        self, X: Any, *, interval: float, class_prior: ClassPrior | None = None
+    ) -> tuple[Floats, Floats, Floats]: ...
 
     def predict_proba(
-        self, X: Any, *, interval: float | None = None
+        self, X: Any, *, interval: float | None = None, class_prior: ClassPrior | None = None
     ) -> Floats | tuple[Floats, Floats, Floats]:
         """Return the posterior probability of each class.
 
@@ -188,7 +188,10 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         interval : float, optional
             Coverage of an interval for each probability, such as .95: how much it could have
             differed by chance in the rows of fit. By the standard errors of :meth:`summary` and the
-            delta method on the logit scale.
+            delta method on the logit scale. Shares that are given are taken as known.
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
 
         Returns
         -------
@@ -204,9 +207,8 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         DataError
             If there are no standard errors for `interval`; see :meth:`summary`.
         """
-        if interval is not None:
-            return self._with_interval(X, interval)
-        return self._probabilities(X)
+        model = self._used_with(class_prior)
+        return model._probabilities(X) if interval is None else model._with_interval(X, interval)
 
     @part_by_part
     def _probabilities(self, X: Any) -> Floats:
@@ -216,17 +218,21 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix), matrix)
 
-    @part_by_part
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
+        return self._used_with(class_prior)._log_probabilities(X)
+
+    @part_by_part
+    def _log_probabilities(self, X: Any) -> Floats:
         return self._log_posterior(self._encoded(X))
 
     def _log_posterior(self, matrix: NDArray[Any]) -> Floats:
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix, log=True), matrix)
 
-    @part_by_part
-    def predict(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
+    def predict(
+        self, X: Any, *, reject: float | None = None, class_prior: ClassPrior | None = None
+    ) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,).
 
         With a cost matrix as `selection`, the class of least expected cost.
@@ -237,7 +243,14 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         reject : float, optional
             Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
             objects: of rows like those of fit, about this share does.
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
         """
+        return self._used_with(class_prior)._decided(X, reject=reject)
+
+    @part_by_part
+    def _decided(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
         if reject is not None:
             return self._rejecting(X, reject)
         matrix = self._encoded(X)

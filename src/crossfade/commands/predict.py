@@ -32,6 +32,14 @@ def predict(
             help="Estimate the class shares of these rows first, and predict with those.",
         ),
     ] = False,
+    class_prior: Annotated[
+        str | None,
+        typer.Option(
+            "--class-prior",
+            metavar="CLASS=SHARE,...",
+            help="Predict for rows among which the classes have these shares, or 'uniform'.",
+        ),
+    ] = None,
     coverage: Annotated[
         float | None,
         typer.Option(
@@ -75,12 +83,13 @@ def predict(
     last row is done.
 
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
-    on stderr with 95 % intervals, and the probabilities follow. With --coverage 0.9 a column
-    in_set(class) per class tells whether the class belongs to a set that holds the true class of 90
-    of 100 rows. With --interval 0.95 columns low(class) and high(class) tell how sure each
-    probability is; they are empty where missing cells leave that open. With --outliers,
-    outlier_score tells how unlike the rows of fit a row is, and outlier_p which share of those is
-    no less so; with --reject 0.01, rows with outlier_p of 0.01 or less get no prediction.
+    on stderr with 95 % intervals, and the probabilities follow. With --class-prior ill=0.2,well=0.8
+    they follow from shares that you know. With --coverage 0.9 a column in_set(class) per class
+    tells whether the class belongs to a set that holds the true class of 90 of 100 rows. With
+    --interval 0.95 columns low(class) and high(class) tell how sure each probability is; they are
+    empty where missing cells leave that open. With --outliers, outlier_score tells how unlike the
+    rows of fit a row is, and outlier_p which share of those is no less so; with --reject 0.01, rows
+    with outlier_p of 0.01 or less get no prediction.
     """
     from crossfade._checks import check_number
     from crossfade.commands.new_rows import NewRows
@@ -97,6 +106,11 @@ def predict(
             raise DataError(
                 f"--out: expected a name ending in .csv, got {str(out)!r}; predictions are CSV"
             )
+    if adapt and class_prior is not None:
+        raise DataError(
+            f"--class-prior: expected no shares beside --adapt, which estimates them, got "
+            f"{class_prior!r}; leave one of the two out"
+        )
     saved = load_model(model)
     estimator = saved.estimator
     labels = _Labels(estimator.classes_, spreadsheet_safe)
@@ -117,6 +131,9 @@ def predict(
         _check_has(estimator, "--outliers" if outliers else "--reject", "outlier_p_value")
     if interval is not None:
         _check_has(estimator, "--interval", "summary", pool=False)
+    if class_prior is not None:
+        _check_has(estimator, "--class-prior", "with_class_prior")
+        estimator = estimator.with_class_prior(_shares(class_prior, estimator.classes_))
     if adapt:
         estimator = _adapted(estimator, read())  # what is told of cells is told of one reading
     n_rows = n_rejected = 0
@@ -173,6 +190,24 @@ def _adapted(estimator: Any, rows: Any) -> Any:
     adapted = estimator.adapt_to_posteriors(np.concatenate(found) if found else np.empty((0, 0)))
     say(str(adapted.class_shares_), stderr=True)
     return adapted
+
+
+def _shares(text: str, classes: Any) -> Any:
+    """Return the shares of classes that an option gives, by label; what is none as it is."""
+    labels = {str(label): label for label in classes.tolist()}
+    found: dict[Any, Any] = {}
+    rest = text
+    while rest:
+        # A label may have a comma in it.
+        given = next((label for label in labels if rest.startswith(f"{label}=")), None)
+        if given is None or labels[given] in found:
+            return text
+        share, _, rest = rest[len(given) + 1 :].partition(",")
+        try:
+            found[labels[given]] = float(share)
+        except ValueError:
+            return text
+    return found
 
 
 @contextmanager

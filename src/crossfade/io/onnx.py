@@ -295,9 +295,9 @@ def _convert_entropic(scope: Any, operator: Any, container: Any) -> None:
     graph = Graph(scope, container)
     model: EntropicNaiveBayes = operator.raw_operator
     matrix = _encoded(graph, operator, model.schema_)
-    log_prior = graph.constant(np.log(model.class_prior_))
+    log_prior = graph.constant(model._log_prior)
     label_type = StringTensorType if isinstance(model.classes_[0], str) else Int64TensorType
-    scores = log_prior
+    scores = graph.constant(np.log(model.class_prior_))
     for classifier, columns in model.column_classifiers_:
         part = graph.node("Gather", matrix, graph.integers(columns), axis=1)
         filled, present = split_missing(graph, part)

@@ -16,6 +16,7 @@ from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_unlabelled
+from crossfade.classifiers.class_prior import ClassPrior
 from crossfade.classifiers.explanation import Explanation
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.views import FittedViews
@@ -292,11 +293,6 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         state = super().__getstate__()
         return state | {"_jackknife": None} if "_jackknife" in state else state
 
-    def __copy__(self) -> Self:
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__)
-        return found
-
     # -- predicting ------------------------------------------------------------------------------
 
     def _member_scores(self, X: Any) -> Floats:
@@ -375,13 +371,17 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         return explain_pool(self, X)
 
     @overload
-    def predict_proba(self, X: Any, *, interval: None = None) -> Floats: ...
+    def predict_proba(
+        self, X: Any, *, interval: None = None, class_prior: ClassPrior | None = None
+    ) -> Floats: ...
 
     @overload
-    def predict_proba(self, X: Any, *, interval: float) -> tuple[Floats, Floats, Floats]: ...
+    def predict_proba(
+        self, X: Any, *, interval: float, class_prior: ClassPrior | None = None
+    ) -> tuple[Floats, Floats, Floats]: ...
 
     def predict_proba(
-        self, X: Any, *, interval: float | None = None
+        self, X: Any, *, interval: float | None = None, class_prior: ClassPrior | None = None
     ) -> Floats | tuple[Floats, Floats, Floats]:
         """Return the pool's posterior.
 
@@ -395,6 +395,10 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
             members are fitted and weighed anew when the first interval is asked for, ten fits of
             each. The interval is for what the pool tends to, not for what members get wrong
             however many rows they have. Chance inside a member, as of a forest's trees, widens it.
+            Shares that are given are taken as known.
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
 
         Returns
         -------
@@ -408,8 +412,9 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
             If intervals are asked for and the rows of fit were too many to be kept (2 million
             cells), or the pool came from a file.
         """
+        pool = self._used_with(class_prior)
         if interval is None:
-            return log_normalise(self._scores(X))[1]
+            return log_normalise(pool._scores(X))[1]
         check_number("interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
         check_is_fitted(self)
         if self._jackknife is None:
@@ -417,7 +422,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
                 "interval: expected a pool with its rows of fit, at most 2 million cells, got one "
                 "without them; fit it in this process, to a sample of the rows if they are many"
             )
-        return self._jackknife.limits(self, X, interval)
+        return self._jackknife.limits(pool, X, interval)
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return the members' weights with standard errors, intervals and tests.
@@ -451,12 +456,14 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
         return weights_summary(self, level)
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
         """Return the logarithm of :meth:`predict_proba`, shape (n_samples, n_classes)."""
-        scores = self._scores(X)
+        scores = self._used_with(class_prior)._scores(X)
         return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
 
-    def predict(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
+    def predict(
+        self, X: Any, *, reject: float | None = None, class_prior: ClassPrior | None = None
+    ) -> NDArray[Any]:
         """Return the most probable class of each row, shape (n_samples,).
 
         Parameters
@@ -465,11 +472,14 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         reject : float, optional
             Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
             objects.
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
         """
+        pool = self._used_with(class_prior)
         if reject is not None:
-            return self._rejecting(X, reject)
-        check_is_fitted(self)
-        return self.classes_[self._scores(X).argmax(axis=1)]
+            return pool._rejecting(X, reject)
+        return self.classes_[pool._scores(X).argmax(axis=1)]
 
     # -- for people ------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ def _result_of(model: Any, name: str, numbers: dict[str, float]) -> tuple[tuple[
     classes = getattr(model, "classes_", None)
     if classes is None:
         return (), np.dtype(np.float64)
-    if name == "predict":
+    if name in ("predict", "_decided"):
         return (), np.dtype(object) if "reject" in numbers else classes.dtype
     of_rows = ("score_samples", "outlier_score", "outlier_p_value")
     alone = name in of_rows or (name == "decision_function" and classes.size == 2)

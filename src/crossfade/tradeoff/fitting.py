@@ -158,7 +158,10 @@ class Fitted:
         left_out = self.left_out
         if left_out is not None:
             left_out = replace(left_out, ratio=ratio)
-        return replace(self, shift=np.log(ratio), settled=settled, left_out=left_out)
+        errors = self.__dict__.get("errors", self.found_errors)  # no shift enters them
+        return replace(
+            self, shift=np.log(ratio), settled=settled, left_out=left_out, found_errors=errors
+        )
 
     @property
     def shares(self) -> Floats:
