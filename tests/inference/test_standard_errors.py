@@ -455,6 +455,31 @@ def test_missing_cells_have_no_interval_where_densities_are_open():
     assert np.isfinite(np.delete(low, 3, axis=0)).all()
 
 
+@pytest.mark.parametrize("gone", [0, 1, 2, 3])
+@pytest.mark.parametrize("tradeoff", [0, 0.5, 1, "auto"])
+def test_a_column_without_any_cell_in_fit_changes_no_interval(tradeoff, gone):
+    X, y = mixed(60)
+    X[:, gone] = np.nan
+    rest = np.delete(np.arange(4), gone)
+    kinds = {place: DENSITIES[j] for place, j in enumerate(rest.tolist())}
+    alone = NaiveBayes(kinds, tradeoff=tradeoff).fit(X[:, rest], y)
+    model = NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(X, y)
+    found, wanted = (
+        np.array(one.predict_proba(rows, interval=0.9))
+        for one, rows in ((model, X), (alone, X[:, rest]))
+    )
+    assert np.isfinite(wanted).all()
+    assert_allclose(found, wanted, rtol=1e-5)
+    said = model.summary()
+    of_column = [j for j, term in enumerate(said.terms) if term.startswith(f"x{gone}")]
+    assert (said.standard_errors[of_column] == 0.0).all()
+    assert (np.delete(said.standard_errors, of_column) > 0.0).all()
+    if tradeoff == 0:
+        X[3, rest[0]] = np.nan
+        _, low, _ = model.predict_proba(X, interval=0.9)
+        assert np.isnan(low).any(axis=1).nonzero()[0].tolist() == [3]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -332,6 +332,7 @@ class StandardErrors(ABC):
         log_posterior = self._log_posterior(matrix)
         gradients = fitted.score_gradients()
         k, known = self.classes_.size, not np.isnan(errors.covariance).any()
+        telling = None if self._knows_missing else self._telling(errors)
         found = np.empty((len(matrix), 3, k))
         size = max(1, _BLOCK_DOUBLES // (k * len(errors.covariance)))
         for first in range(0, len(matrix), size):
@@ -342,12 +343,20 @@ class StandardErrors(ABC):
             with np.errstate(over="ignore", invalid="ignore"):
                 limits = posterior_interval(own, gradients(X), errors.covariance, interval)
             found[rows, 1:] = np.stack(limits, axis=1)
-            missing = np.isnan(X).any(axis=1)
+            missing = np.isnan(X)
             if known:
-                self._finite(found[rows, 1:][~missing], X[~missing])
-            if not self._knows_missing:
-                found[rows, 1:][missing] = np.nan
+                self._finite(found[rows, 1:][~missing.any(axis=1)], X[~missing.any(axis=1)])
+            if telling is not None:
+                found[rows, 1:][missing[:, telling].any(axis=1)] = np.nan
         return found
+
+    def _telling(self, errors: PosteriorCovariance) -> NDArray[np.bool_]:
+        """Return which columns say something of the classes; one without any cell in fit cannot."""
+        gradients, _, columns = self._coefficient_gradients()
+        spread = quadratic_forms(gradients - gradients[:1], errors.covariance)
+        free = (spread != 0.0).any(axis=0)
+        used = {j for of, said in zip(columns, free, strict=True) if said for j in of}
+        return np.isin(np.arange(len(self._longer_schema.names)), list(used))
 
     @property
     def _knows_missing(self) -> bool:
