@@ -1,12 +1,12 @@
 """The discriminative curve: logistic regression that starts at the optimum of the size before.
 
-All nested fits of one split in one loop, and their test scores. What it computes is what the
-estimators compute; the tests compare.
+All nested fits of one split, and their test scores. What it computes is what the estimators
+compute; the tests compare. The loop over sizes is not compiled: one loop of all that it calls would
+take three times as long to compile.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,36 @@ from crossfade.evaluation.score_kernels import add_scores
 __all__ = ["discriminative_curve"]
 
 _FAST = {"reassoc", "nsz", "contract"}
+
+
+@kernel(fastmath=_FAST)
+def _add_powers(rows: Floats, labels: Integers, powers: Floats, counts: Floats) -> None:
+    """Add the sums of the rows' first four powers, shape (4, n_statistics), and of labels."""
+    for i in range(rows.shape[0]):
+        counts[labels[i]] += 1.0
+        for j in range(rows.shape[1]):
+            x = rows[i, j]
+            powers[0, j] += x
+            powers[1, j] += x * x
+            powers[2, j] += x * x * x
+            powers[3, j] += x * x * x * x
+
+
+@kernel(fastmath=_FAST)
+def _score(rows: Floats, truth: Integers, theta: Floats, shift: Floats, out: Floats) -> None:
+    """Write the mean scores of test rows; shift (K - 1,) is added to their differences."""
+    width = rows.shape[1]
+    differences = np.empty(shift.shape[0])
+    out[:] = 0.0
+    for i in range(rows.shape[0]):
+        for k in range(shift.shape[0]):
+            value = theta[k, width] + shift[k]
+            for j in range(width):
+                value += theta[k, j] * rows[i, j]
+            differences[k] = value
+        add_scores(differences, truth[i], out)
+    for score in range(out.shape[0]):
+        out[score] /= rows.shape[0]
 
 
 @kernel()
@@ -80,7 +110,6 @@ def _standardise(
                 penalty[j + 1] = (4.0 * m1 * m1 * variance + variance**2 * spread) * up * up
 
 
-@kernel(fastmath=_FAST)
 def discriminative_curve(
     statistics: Floats,
     y: Integers,
@@ -100,48 +129,23 @@ def discriminative_curve(
     (x and x² where variances differ by class), an indicator for each level.
     """
     width = statistics.shape[1]
-    n_train = sizes[-1]
-    design = np.empty((n_train, width))
-    labels = np.empty(n_train, np.int64)
-    for i in range(n_train):
-        design[i] = statistics[train[i]]
-        labels[i] = y[train[i]]
-    powers = np.zeros((4, width))
-    counts = np.zeros(n_classes)
+    design, labels = statistics[train[: sizes[-1]]], y[train[: sizes[-1]]]
+    tested, truth = statistics[test], y[test]
+    powers, counts = np.zeros((4, width)), np.zeros(n_classes)
     theta = np.zeros((n_classes - 1, width + 1))
-    penalty = np.ones(width)
-    coupling = np.zeros(width)
-    active = np.ones(width, np.bool_)
-    differences = np.zeros(n_classes - 1)
+    penalty, coupling = np.ones(width), np.zeros(width)
+    active = np.ones(width, dtype=np.bool_)
     # For two classes the penalty counts twice: it is then that on the difference of weights.
     strength = 2.0 * l2 if n_classes == 2 else l2
+    shift = np.zeros(n_classes - 1)
     start = 0
-    for s in range(sizes.shape[0]):
-        m = sizes[s]
-        for i in range(start, m):
-            counts[labels[i]] += 1.0
-            for j in range(width):
-                x = design[i, j]
-                powers[0, j] += x
-                powers[1, j] += x * x
-                powers[2, j] += x * x * x
-                powers[3, j] += x * x * x * x
+    for m, out in zip(sizes.tolist(), scores, strict=True):
+        _add_powers(design[start:m], labels[start:m], powers, counts)
         if start == 0:
-            for k in range(1, n_classes):
-                theta[k - 1, width] = math.log(counts[k] / counts[0])
+            theta[:, width] = np.log(counts[1:] / counts[0])
+        if shares.size:
+            shift = np.log(shares[1:] / shares[0]) - np.log(counts[1:] / counts[0])
         start = m
         _standardise(powers, m, blocks, square_scale, theta, penalty, coupling, active)
         minimise(design[:m], labels[:m], penalty, coupling, active, strength, theta)
-        out = scores[s]
-        out[:] = 0.0
-        for t in range(test.shape[0]):
-            row = statistics[test[t]]
-            for k in range(1, n_classes):
-                value = theta[k - 1, width]
-                if shares.shape[0] > 0:
-                    value += math.log(shares[k] / shares[0]) - math.log(counts[k] / counts[0])
-                for j in range(width):
-                    value += theta[k - 1, j] * row[j]
-                differences[k - 1] = value
-            add_scores(differences, y[test[t]], out)
-        out /= test.shape[0]
+        _score(tested, truth, theta, shift, out)

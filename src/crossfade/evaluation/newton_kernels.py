@@ -6,9 +6,9 @@ Weights and scores are differences to class 0, K - 1 of them.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossfade._compiled import kernel
 from crossfade._typing import Floats, Integers
@@ -189,9 +189,10 @@ def _newton(
     n_rows = design.shape[0]
     n_others, side = theta.shape
     probabilities = np.empty((n_rows, n_others))
-    gradient = np.empty((n_others, side))
+    flat_gradient, flat_step = np.empty(n_others * side), np.empty(n_others * side)
+    gradient = flat_gradient.reshape((n_others, side))
+    step = flat_step.reshape((n_others, side))
     hessian = np.empty((n_others * side, n_others * side))
-    step = np.empty((n_others, side))
     trial = np.empty((n_others, side))
     value = _probabilities(design, theta, y, probabilities)
     if not value <= n_rows * math.log(n_others + 1.0):
@@ -209,9 +210,10 @@ def _newton(
             return
         _hessian(design, probabilities, penalty, coupling, l2, hessian)
         _factorise(hessian)
-        step[:] = gradient
-        _forward(hessian, step.reshape(n_others * side))
-        _backward(hessian, step.reshape(n_others * side))
+        for j in range(n_others * side):
+            flat_step[j] = flat_gradient[j]
+        _forward(hessian, flat_step)
+        _backward(hessian, flat_step)
         slope = 0.0
         for k in range(n_others):
             for j in range(side):
@@ -230,12 +232,37 @@ def _newton(
             length *= 0.5
         else:
             return
-        theta[:] = trial
+        _move(trial, step, 0.0, theta)
         value = trial_value
 
 
-@kernel()
-def _newton_over_rows(
+def minimise(
+    design: Floats,
+    y: Integers,
+    penalty: Floats,
+    coupling: Floats,
+    active: NDArray[np.bool_],
+    l2: float,
+    theta: Floats,
+) -> None:
+    """Move theta to the minimum over the statistics that vary; the others keep weight 0."""
+    over_rows = len(active) > len(design) and l2 > 0.0 and not coupling.any()
+    if active.all() and not over_rows:
+        _newton(design, y, penalty, coupling, l2, theta)
+        return
+    kept = np.flatnonzero(active)
+    columns = np.append(kept, design.shape[1])
+    small, own = np.take(design, kept, axis=1), np.take(theta, columns, axis=1)
+    strength, tie = penalty[kept], coupling[kept]
+    if kept.size > len(design) and l2 > 0.0 and not tie.any():
+        _minimise_over_rows(small, y, strength, l2, own)
+    else:
+        _newton(small, y, strength, tie, l2, own)
+    theta[:] = 0.0
+    theta[:, columns] = own
+
+
+def _minimise_over_rows(
     design: Floats, y: Integers, penalty: Floats, l2: float, theta: Floats
 ) -> None:
     """What :func:`_newton` does, for fewer rows than statistics and a penalty without coupling.
@@ -244,79 +271,17 @@ def _newton_over_rows(
     Z P⁻¹ Zᵀ = L Lᵀ and β = Lᵀ α the scores are L β and the penalty is ‖β‖²: the same problem with
     L as its design.
     """
-    n_rows, width = design.shape
-    scaled = np.empty((n_rows, width))
-    for i in range(n_rows):
-        for j in range(width):
-            scaled[i, j] = design[i, j] / penalty[j]
-    factor = np.dot(scaled, design.T)
-    largest = 0.0
-    for i in range(n_rows):
-        largest = max(largest, factor[i, i])
-    for i in range(n_rows):
-        factor[i, i] += 1e-12 * largest  # equal rows
+    n_rows = len(design)
+    scaled = design / penalty
+    factor = scaled @ design.T
+    factor.flat[:: n_rows + 1] += 1e-12 * factor.diagonal().max()  # equal rows
     _factorise(factor)
-    for i in range(n_rows):
-        for j in range(i + 1, n_rows):
-            factor[i, j] = 0.0
-    n_others = theta.shape[0]
-    beta = np.empty((n_others, n_rows + 1))
-    for k in range(n_others):
-        for i in range(n_rows):
-            beta[k, i] = 0.0
-            for j in range(width):
-                beta[k, i] += design[i, j] * theta[k, j]
-        _forward(factor, beta[k, :n_rows])
-        beta[k, n_rows] = theta[k, width]
+    factor = np.tril(factor)
+    beta = np.column_stack([theta[:, :-1] @ design.T, theta[:, -1]])
+    for row in beta:
+        _forward(factor, row[:n_rows])
     _newton(factor, y, np.ones(n_rows), np.zeros(n_rows), l2, beta)
-    for k in range(n_others):
-        _backward(factor, beta[k, :n_rows])
-        theta[k, width] = beta[k, n_rows]
-        for j in range(width):
-            theta[k, j] = 0.0
-        for i in range(n_rows):
-            for j in range(width):
-                theta[k, j] += scaled[i, j] * beta[k, i]
-
-
-@kernel()
-def minimise(
-    design: Floats,
-    y: Integers,
-    penalty: Floats,
-    coupling: Floats,
-    active: Any,
-    l2: float,
-    theta: Floats,
-) -> None:
-    """Move theta to the minimum over the statistics that vary; the others keep weight 0."""
-    n_rows, width = design.shape
-    n_others = theta.shape[0]
-    kept = np.empty(width, np.int64)
-    n_kept, coupled = 0, False
-    for j in range(width):
-        if active[j]:
-            kept[n_kept] = j
-            n_kept += 1
-            coupled = coupled or coupling[j] != 0.0
-    small = np.empty((n_rows, n_kept))
-    for i in range(n_rows):
-        for j in range(n_kept):
-            small[i, j] = design[i, kept[j]]
-    own = np.empty((n_others, n_kept + 1))
-    strength, tie = np.empty(n_kept), np.empty(n_kept)
-    for j in range(n_kept):
-        strength[j], tie[j] = penalty[kept[j]], coupling[kept[j]]
-        for k in range(n_others):
-            own[k, j] = theta[k, kept[j]]
-    for k in range(n_others):
-        own[k, n_kept] = theta[k, width]
-    if n_kept > n_rows and l2 > 0.0 and not coupled:
-        _newton_over_rows(small, y, strength, l2, own)
-    else:
-        _newton(small, y, strength, tie, l2, own)
-    theta[:] = 0.0
-    for k in range(n_others):
-        for j in range(n_kept):
-            theta[k, kept[j]] = own[k, j]
-        theta[k, width] = own[k, n_kept]
+    theta[:, -1] = beta[:, n_rows]
+    for row in beta:
+        _backward(factor, row[:n_rows])
+    theta[:, :-1] = beta[:, :n_rows] @ scaled
