@@ -9,8 +9,8 @@ import pytest
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade._compiled import Kernel
-from crossfade.evaluation.compiled import CompiledCurve, compiled_curve
 from crossfade.evaluation import discriminative_kernels, generative_kernels, newton_kernels
+from crossfade.evaluation.compiled import CompiledCurve, compiled_curve
 from crossfade.evaluation.inputs import LabelledTable, read_table
 from crossfade.evaluation.splits import curve_sizes, repeated_splits
 from crossfade.evaluation.tracing import FittedCurve, NestedCurve, row_tracers
