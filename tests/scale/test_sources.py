@@ -705,3 +705,55 @@ def test_predictions_for_a_folder_are_whole_or_not_at_all(table, tmp_path, capsy
     assert run("predict", file, few, "--out", few / "part-00.csv") == 2
     assert "expected a file other than those that are read" in capsys.readouterr().err
     assert (few / "part-00.csv").read_text() == before
+
+
+@pytest.mark.parametrize("values", [[0, 1], [0, 1, 2], [0.0, 1.0], [0.5, 2.5]])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_booleans_beside_numbers(tmp_path, values, suffix, swapped):
+    y = ["a", "b", "a", "b"]
+    truth = pl.DataFrame({"x": [True, False, True, True], "y": y})
+    digits = pl.DataFrame({"x": (values * 4)[:4], "y": y})
+    frames = [digits, truth] if swapped else [truth, digits]
+    for number, frame in enumerate(frames):
+        {"parquet": frame.write_parquet, "csv": frame.write_csv}[suffix](
+            tmp_path / f"{number}.{suffix}"
+        )
+    model = NaiveBayes(tradeoff=1)
+    if str(values) != "[0, 1]":
+        with pytest.raises(DataError, match="column 'x': expected true and false"):
+            model.fit(scan(tmp_path), "y")
+        return
+    source = scan(tmp_path)
+    model.fit(source, "y")
+    bits = pl.concat([frame.with_columns(pl.col("x").cast(pl.Int64)) for frame in frames])
+    whole = NaiveBayes(tradeoff=1).fit(bits.drop("y"), bits["y"])
+    assert model.schema_ == whole.schema_
+    np.testing.assert_allclose(posterior(model, bits), posterior(whole, bits), atol=1e-12)
+    told = ("'x': 1 is read as true and 0 as false, as in other rows",)
+    assert source.notes == (told if suffix == "csv" else ())
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_new_rows_whose_first_batch_does_not_tell_what_points_mean(tmp_path, capsys, separator):
+    """All numbers of the first batches look like 1.234; only the last one has a comma."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=600)
+    x = np.round(rng.integers(1_000, 900_000, size=600) * (1.0 + y), 0)
+    cells = [f"{one:,.0f}".replace(",", ".") for one in x]
+    cells[-1] = cells[-1] + ",5"
+    x[-1] += 0.5
+    lines = [f"x{separator}n{separator}y"]
+    lines += [f"{c}{separator}{k}{separator}{k}" for c, k in zip(cells, y, strict=True)]
+    data, file, out = tmp_path / "new.csv", tmp_path / "m.skops", tmp_path / "out.csv"
+    data.write_text("\n".join(lines))
+    assert run("fit", data, "-t", "y", "-m", "naive-bayes", "--batches", "--tradeoff", 1,
+               "--drop", "n", "-o", file) == 0  # fmt: skip
+    assert "'x': '" in capsys.readouterr().out
+    frame = pl.DataFrame({"x": x})
+    whole = NaiveBayes(tradeoff=1).fit(frame, y)
+    for batch in (0.0003, 16):
+        assert run("predict", file, data, "--out", out, "--batch", batch) == 0, capsys.readouterr()
+        found = pl.read_csv(out).select("P(0)", "P(1)").to_numpy()
+        np.testing.assert_allclose(found, whole.predict_proba(frame), atol=1e-10)
+    assert run("explain", file, data, "--row", 2) == 0

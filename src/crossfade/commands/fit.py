@@ -145,6 +145,7 @@ def fit(
                 n_rows -= empty
         else:
             _fit_in_passes(estimator, table, cluster)
+            lines += [note for note in table.source.notes if note not in lines]
             n_rows = int(estimator.class_count_.sum())
     training["rows"] = n_rows
     beside = ""

@@ -36,7 +36,7 @@ class NewRows:
     ) -> None:
         self.saved = saved
         self.name = name
-        self.matcher = Matcher(saved.schema, name, saved.about["missing_values"])
+        self.matcher = Matcher(saved.schema, name, saved.about["missing_values"], self._read)
         self.extra: list[str] = []
         self._separator = separator
         self._size = size

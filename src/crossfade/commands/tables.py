@@ -117,6 +117,7 @@ def _open_large(name: str, target: str, source: FileSource, *, sampled: bool) ->
         source.progress = None
         if len(y) < n_rows:
             notes[0] = f"The figures are of {len(y):,} rows of all {n_rows:,}, drawn evenly."
+        notes += source.notes
     return OpenTable(name, target, source.n_dropped, tuple(notes), X, y, source.names, source)
 
 

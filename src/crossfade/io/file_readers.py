@@ -12,7 +12,7 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
-from crossfade.io.numerals import Notation, Shown, TwoNotations, Written
+from crossfade.io.gathered import Gathered, Reading, gather
 from crossfade.io.reading import cells_as_read, opened
 
 __all__ = ["ArrowReader", "Reader", "TextReader", "reader_of"]
@@ -24,9 +24,11 @@ class Reader(ABC):
     `types`: Each column's kind where its type alone tells it, else None.
     `n_rows`: None where it is not known.
     `size`: How much of the files has been read, and how much there is.
+    `notes`: How cells were read that Python would read otherwise, or not, once that is known.
     """
 
     types: dict[str, Any]
+    notes: tuple[str, ...] = ()
     n_rows: int | None = None
     size: tuple[int, int] = 0, 0
 
@@ -191,11 +193,8 @@ class TextReader(Reader):
     ) -> None:
         super().__init__(files)
         self._missing, self._text, self._separator = missing, text, separator
-        self._dtypes: dict[str, Any] | None = None  # of all columns with cells, once looked at
-        self._written = _written(files, {})
-        names = []
-        for file in files:
-            names.append(next(iter(self._batches(file))).frame.columns)
+        self._readings: dict[str, Reading] | None = None  # of all columns with cells
+        names = [next(iter(self._batches(file))).frame.columns for file in files]
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
         self.types = dict.fromkeys(names[0])
@@ -208,79 +207,48 @@ class TextReader(Reader):
     def _raw(self, file: Path) -> Iterator[Batch]:
         yield from (batch for batch in self._batches(file) if batch.frame.height)
 
-    def _cells(self, raw: Batch, file: Path, text: frozenset[str]) -> Any:
-        return cells_as_read(
-            raw.frame,
-            self._missing,
-            text=text,
-            where=str(file),
-            written=self._written,
-            first=raw.first,
-        )
-
-    def _found(self) -> dict[str, Any]:
-        """Return the type of every column that serves the cells of all files."""
-        known: dict[str, Shown] = {}
-        while self._dtypes is None:
-            self._written = _written(self.files, known)
-            try:
-                self._dtypes = self._surveyed()
-            except TwoNotations as error:
-                if error.name in known or error.later.notation.decimal != ",":
-                    raise
-                # Dots that came before may have separated thousands: once more, knowing that.
-                known[error.name] = error.later._replace(notation=Notation(decimal=","))
-        return self._dtypes
-
-    def _surveyed(self) -> dict[str, Any]:
+    def _found(self) -> dict[str, Reading]:
+        """Return how every column that has cells is read, which all files tell together."""
+        if self._readings is not None:
+            return self._readings
         pl = import_optional("polars", "tables from files")
-        dtypes: dict[str, Any] = {}
-        marked: set[str] = set()
+        path, remedy = _together(self.files), "write them in one way, or name the column in text"
+        gathered: dict[str, Gathered] = {}
         for file in self.files:
+            of = f" of {file}" if len(self.files) > 1 else f" of {path}"
             for raw in read_ahead(self._raw(file)):
-                frame = self._cells(raw, file, self._text)
-                for name, dtype in frame.schema.items():
-                    if frame[name].null_count() < frame.height:
-                        dtypes[name] = _wider(dtypes.get(name, dtype), dtype, f"{file}: {name}")
-                unknown = [name for name in frame.columns if name not in {*dtypes, *marked}]
-                if unknown:
-                    cells = cells_as_read(raw.frame.select(unknown), self._missing)
-                    marked |= {one.name for one in cells if one.null_count() < one.len()}
-        # A column of nothing but NA has text.
-        return dict.fromkeys(marked, pl.String) | dtypes
+                asked = [name for name in raw.frame.columns if name not in self._text]
+                gather(gathered, raw.frame, self._missing, asked, raw.first, of)
+        found, notes = dict.fromkeys(self._text, Reading(pl.String)), []
+        for name, one in gathered.items():
+            reading, told = one.reading(path, remedy)
+            if reading is not None:
+                found[name] = reading
+            notes += told
+        self._readings, self.notes = found, tuple(notes)
+        return found
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         pl = import_optional("polars", "tables from files")
-        dtypes = self._found()
-        as_text = {name for name, dtype in dtypes.items() if dtype == pl.String} | self._text
-        wanted = {name: dtypes.get(name, pl.Float64) for name in columns}
+        readings = self._found()
+        empty = [*self._missing, ""]
         for file in self.files:
             for raw in self._raw(file):
-                own = frozenset(as_text & set(columns))
-                frame = self._cells(raw._replace(frame=raw.frame.select(columns)), file, own)
-                yield frame.select(pl.col(name).cast(dtype) for name, dtype in wanted.items())
+                read = []
+                for name in columns:
+                    cells, stripped = raw.frame[name], raw.frame[name].str.strip_chars()
+                    is_empty = stripped.is_in(empty)
+                    reading = readings.get(name, Reading(pl.Float64))
+                    if reading.dtype != pl.String:
+                        cells = reading.read(stripped.set(is_empty, None))
+                    elif is_empty.any():
+                        cells = cells.set(is_empty, None)
+                    read.append(cells.alias(name))
+                yield pl.DataFrame(read)
 
 
-def _written(files: list[Path], known: dict[str, Shown]) -> Written:
-    path = str(files[0]) if len(files) == 1 else f"{len(files)} files"
-    remedy = "write them in one way, or name the column in text"
-    return Written(path, known, remedy)
-
-
-def _wider(one: Any, other: Any, where: str) -> Any:
-    """Return the type that holds the cells of both, whole numbers among text being codes."""
-    pl = import_optional("polars", "tables from files")
-    if one == other:
-        return one
-    pair = {one, other}
-    if pair == {pl.Int64, pl.Float64}:
-        return pl.Float64
-    if pair == {pl.Int64, pl.String}:
-        return pl.String
-    raise DataError(
-        f"{where}: expected cells of one type in the whole column, got {one} in some rows and "
-        f"{other} in others; correct the cells, or name the column in text (--text)"
-    )
+def _together(files: list[Path]) -> str:
+    return str(files[0]) if len(files) == 1 else f"{len(files)} files"
 
 
 def _first_line(error: Exception) -> str:

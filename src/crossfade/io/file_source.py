@@ -120,6 +120,9 @@ class FileSource(PartedSource):
         Rows without a label, once they have been read.
     n_passes : int
         How often the rows have been read.
+    notes : tuple of str
+        How cells of delimited text were read that Python would read otherwise ("1.234,5", 1 beside
+        true), once they have been.
     """
 
     def __init__(
@@ -167,6 +170,10 @@ class FileSource(PartedSource):
     @property
     def size(self) -> tuple[int, int]:
         return self._reader.size
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._reader.notes
 
     def parts(self, columns: Sequence[int] | None) -> Iterator[Part]:
         if columns is not None or self._begun is None:

@@ -8,14 +8,17 @@ an error with its row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from crossfade._checks import did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.io.numerals import Written
+from crossfade.io.batches import Batch
+from crossfade.io.gathered import Gathered, gather
+from crossfade.io.numerals import Written, may_mean_either
 from crossfade.io.reading import NOT_AVAILABLE, TRUTH
 from crossfade.table.schema import Schema
 
@@ -37,17 +40,27 @@ class NewCategories:
 
 
 class Matcher:
-    """Picks a schema's columns out of tables; keeps new categories and how cells were read."""
+    """Picks a schema's columns out of tables; keeps new categories and how cells were read.
 
-    def __init__(self, schema: Schema, path: str, missing_values: Collection[str] = ()) -> None:
+    `every`: Yields all tables that will come, for columns whose first ones do not tell how their
+    numbers are written.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        path: str,
+        missing_values: Collection[str] = (),
+        every: Callable[[], Iterable[Batch]] | None = None,
+    ) -> None:
         self.schema = schema
         self.path = path
         self.missing_values = [*missing_values, ""]
         self.new_categories: dict[str, NewCategories] = {}
         self.read_as: dict[str, str] = {}
-        remedy = "write them in one way, or read the file at once (predict: a larger --batch)"
-        self._whole = path
-        self._written = Written(path, remedy=remedy)
+        self._whole, self._every = path, every
+        self._written = Written(path, remedy="write them in one way")
+        self._asked: set[str] = set()
         self._known = [None if known is None else set(known) for known in schema.categories]
 
     def extra(self, names: Sequence[str]) -> list[str]:
@@ -68,6 +81,7 @@ class Matcher:
     def match(self, frame: pl.DataFrame, first: int = 1) -> pl.DataFrame:
         """Return the schema's columns in its order and types."""
         pl = import_optional("polars", "tables from files")
+        self._ask(frame)
         return pl.DataFrame(
             [
                 self._column(frame[name], index, first)
@@ -75,11 +89,40 @@ class Matcher:
             ]
         )
 
-    def _column(self, series: pl.Series, index: int, first: int) -> pl.Series:
+    def _ask(self, frame: pl.DataFrame) -> None:
+        """Look at all tables where this one does not tell what commas and points mean."""
         pl = import_optional("polars", "tables from files")
+        if self._every is None:
+            return
+        unsure = [
+            name
+            for index, name in enumerate(self.schema.names)
+            if name not in self._asked
+            and frame[name].dtype == pl.String
+            and not self._has_words(index)
+            and not self._written.known(name).settled
+            and may_mean_either(frame[name].str.strip_chars())
+        ]
+        if not unsure:
+            return
+        self._asked |= set(unsure)
+        gathered: dict[str, Gathered] = {}
+        for batch in self._every():
+            gather(gathered, batch.frame, self.missing_values, unsure, batch.first, "")
+        for name, one in gathered.items():
+            with suppress(DataError):  # what is wrong is told with the row that is
+                reading, _ = one.reading(self._whole)
+                if reading is not None and reading.notation.settled:
+                    self._written.settle(name, reading.notation)
+
+    def _has_words(self, index: int) -> bool:
         known = self.schema.categories[index]
         words = known is not None and not any(isinstance(value, (int, float)) for value in known)
-        words = words or self.schema.kinds[index] == "identifier"
+        return words or self.schema.kinds[index] == "identifier"
+
+    def _column(self, series: pl.Series, index: int, first: int) -> pl.Series:
+        pl = import_optional("polars", "tables from files")
+        words = self._has_words(index)
         if series.dtype in (pl.Categorical, pl.Enum):
             series = series.cast(pl.String)
         if series.dtype == pl.String:

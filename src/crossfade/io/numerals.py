@@ -19,7 +19,15 @@ from crossfade.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Notation", "Shown", "TwoNotations", "Written", "looks_numeric", "plain_numerals"]
+__all__ = [
+    "DOTTED",
+    "NUMERAL",
+    "Notation",
+    "Written",
+    "looks_numeric",
+    "may_mean_either",
+    "plain_numerals",
+]
 
 _SYMBOLS: Final = "[$€£¥₹%]"
 _SPACES: Final = " \u00a0\u2009\u202f"
@@ -27,18 +35,29 @@ _GROUPING: Final = f"[{_SPACES}'’_٬]"
 _SIGN: Final = r"[+\-−]?"
 
 #: What may be a number, before it is known which comma means what.
-_NUMERAL: Final = (
+NUMERAL: Final = (
     rf"^{_SIGN}[{_SPACES}]?{_SYMBOLS}?[{_SPACES}]?{_SIGN}"
     rf"[\d.,٫]*\d[\d.,٫'’_٬{_SPACES}]*{_SYMBOLS}?$"
 )
 
 #: A number whose dots separate groups of three digits.
-_DOTTED: Final = r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?$"
+DOTTED: Final = r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?$"
+
+
+#: A number whose marks separate groups or stand before decimals: only other cells tell.
+_EITHER: Final = rf"^\D*[1-9]\d{{0,2}}(?:[.,]\d{{3}})+[{_SPACES}]*{_SYMBOLS}?$"
+
+
+def may_mean_either(cells: pl.Series) -> bool:
+    """Return whether there are commas or points, none of which shows what they mean."""
+    marked = cells.drop_nulls()
+    marked = marked.filter(marked.str.contains("[.,]"))
+    return len(marked) > 0 and bool(marked.str.contains(_EITHER).all())
 
 
 def looks_numeric(cells: pl.Series) -> bool:
     """Return whether every cell is made of digits and what is written around them."""
-    return all(bool(some.str.contains(_NUMERAL).all()) for some in (cells.head(100), cells))
+    return all(bool(some.str.contains(NUMERAL).all()) for some in (cells.head(100), cells))
 
 
 class Notation(NamedTuple):
@@ -59,13 +78,10 @@ class Notation(NamedTuple):
         differ = any(None not in (a, b) and a != b for a, b in pairs)
         return None if differ or (found.group and found.group == found.decimal) else found
 
-
-class TwoNotations(DataError):
-    """Two parts of a column write numbers in two ways; `later` is that of the second one."""
-
-    def __init__(self, message: str, name: str, later: Shown) -> None:
-        super().__init__(message)
-        self.name, self.later = name, later
+    @property
+    def settled(self) -> bool:
+        """Whether it tells what commas and points mean."""
+        return self.decimal is not None or self.group in {".", ","}
 
 
 class Shown(NamedTuple):
@@ -77,14 +93,15 @@ class Shown(NamedTuple):
 
 
 class Written:
-    """How the numbers of columns that come in parts are written.
+    """How the numbers of columns that come in parts are written."""
 
-    `known`: What is known of some columns before.
-    """
-
-    def __init__(self, path: str, known: dict[str, Shown] | None = None, remedy: str = "") -> None:
+    def __init__(self, path: str, remedy: str = "") -> None:
         self._path, self._remedy = path, remedy
-        self._shown = {name: [one] for name, one in (known or {}).items()}
+        self._shown: dict[str, list[Shown]] = {}
+
+    def settle(self, name: str, notation: Notation) -> None:
+        """Take what all parts of a column tell together for what is known of it."""
+        self._shown[name] = [Shown(notation, "", "all rows")]
 
     def known(self, name: str) -> Notation:
         """Return what is known of a column so far."""
@@ -105,12 +122,10 @@ class Written:
         later = Shown(notation, cells[row], f"row {first + row}{of}")
         for one in self._shown.setdefault(name, []):
             if one.notation.joined(notation) is None:
-                raise TwoNotations(
+                raise DataError(
                     f"{self._path}: column {show(name)}: expected numbers written in one way in "
                     f"all rows, got {show(one.cell)} in {one.where} and {show(later.cell)} in "
-                    f"{later.where}, which cannot be read in one way; {self._remedy}",
-                    name,
-                    later,
+                    f"{later.where}, which cannot be read in one way; {self._remedy}"
                 )
         self._shown[name].append(later)
 
@@ -180,7 +195,7 @@ def plain_numerals(
         decimal = "," if comma_is_decimal else "." if dots else None
         group = group or ("," if not comma_is_decimal else "." if dots else None)
     elif dots and known.decimal == ",":
-        if not text.filter(text.str.contains(".", literal=True)).str.contains(_DOTTED).all():
+        if not text.filter(text.str.contains(".", literal=True)).str.contains(DOTTED).all():
             return None
         text, group = text.str.replace_all(".", "", literal=True), "."
     elif dots:
@@ -210,7 +225,7 @@ def _without_commas(text: Any, grouped: bool, known: Notation) -> Any:
     if decimal and (sure or known.decimal == ","):
         # Then a dot separates groups in every cell; 1.5 beside 1,5 is neither.
         dotted = text.filter(text.str.contains(".", literal=True))
-        if not dotted.str.contains(_DOTTED).all():
+        if not dotted.str.contains(DOTTED).all():
             return None
         text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
         return text, True

@@ -34,7 +34,16 @@ from crossfade.table.text import is_text
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TableFile", "cells_as_read", "read_file", "read_table", "split_target"]
+__all__ = [
+    "TableFile",
+    "Tally",
+    "cells_as_read",
+    "read_file",
+    "read_table",
+    "read_truth",
+    "split_target",
+    "typed_column",
+]
 
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -46,12 +55,23 @@ NOT_AVAILABLE = frozenset(
 )
 
 #: Whole numbers with leading zeros: codes.
-_CODE = r"^[+-]?0\d"
+CODE = r"^[+-]?0\d"
 
 #: Cells whose types are looked for at a time.
 _BLOCK_CELLS = 1 << 22
 
+#: Digits that mean the same beside them.
+_BITS = {"1": True, "0": False}
+
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+class Tally(NamedTuple):
+    """How many cells of a column are numbers, which (some of more than 20), and how many others."""
+
+    numbers: int
+    different: frozenset[float]
+    others: int
 
 
 class TableFile(NamedTuple):
@@ -180,23 +200,8 @@ def _odd_quote(table: Delimited) -> int:
 # -- from text to types --------------------------------------------------------------------------
 
 
-def cells_as_read(
-    frame: pl.DataFrame,
-    missing: Collection[str] = (),
-    *,
-    text: Collection[str] | None = None,
-    where: str = "",
-    written: Written | None = None,
-    first: int = 1,
-) -> pl.DataFrame:
-    """Return some rows of a file with its cells read as those of a whole file are.
-
-    `text`: Columns to leave as text, None for all: their types then are as they should be.
-    `written`: How the numbers of other rows are written.
-    `first`: The number of the first row in the file.
-    """
-    if text is not None:
-        return _typed(frame, where, frozenset(missing), frozenset(text), written, first).frame
+def cells_as_read(frame: pl.DataFrame, missing: Collection[str] = ()) -> pl.DataFrame:
+    """Return some rows of a file whose columns have types, as those of a whole file are read."""
     pl = import_optional("polars", "tables from files")
     empty = [*missing, ""]
     changed = []
@@ -215,15 +220,13 @@ def _typed(
     place: str,
     missing: frozenset[str],
     text: frozenset[str],
-    written: Written | None = None,
-    first: int = 1,
 ) -> TableFile:
     """Return a table whose columns of text are numbers or booleans where all their cells are."""
     pl = import_optional("polars", "tables from files")
     notes: list[str] = []
     columns = {series.name: _wide(pl, series) for series in frame.iter_columns()}
     words = [name for name, series in columns.items() if series.dtype == pl.String]
-    height, of = frame.height, f" of {place}"
+    height = frame.height
     # Asking a column costs a query, so that short ones are asked many at once, end to end.
     step = max(1, _BLOCK_CELLS // max(1, height))
     for start in range(0, len(words), step):
@@ -234,7 +237,7 @@ def _typed(
         cells, stripped = cells.set(empty, None), stripped.set(empty, None)
         floats = stripped.cast(pl.Float64, strict=False).fill_nan(None)
         whole = stripped.cast(pl.Int64, strict=False)
-        coded = stripped.str.contains(_CODE).fill_null(False)
+        coded = stripped.str.contains(CODE).fill_null(False)
         n_empty, n_odd, n_broken, n_coded = (
             one.to_numpy().reshape(len(block), height).sum(axis=1).tolist()
             for one in (stripped.is_null(), floats.is_null(), whole.is_null(), coded)
@@ -246,13 +249,10 @@ def _typed(
                 if n_odd[k] > n_empty[k] or n_empty[k] == height:
                     where = f"{place}: column {show(name)}"
                     one = series.alias(name), stripped.slice(*rows)
-                    series = _typed_column(*one, where, notes, written, first, of)
+                    series = typed_column(*one, where, notes)
                 elif n_broken[k] > n_odd[k] or not n_coded[k]:
                     broken = n_broken[k] > n_odd[k]
                     series = (floats if broken else whole).slice(*rows)
-                    if written is not None:
-                        cells_of = stripped.slice(*rows)
-                        series = written.numbers(name, cells_of, series, first, of)
             columns[name] = series.alias(name)
     notes += filter(None, (_alike(columns[name]) for name in words))
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
@@ -293,38 +293,46 @@ def _alike(series: pl.Series) -> str | None:
     return None
 
 
-def _typed_column(
+def typed_column(
     series: pl.Series,
     stripped: pl.Series,
     where: str,
     notes: list[str],
-    written: Written | None,
-    first: int,
-    of: str,
+    written: Written | None = None,
+    tally: Tally | None = None,
 ) -> pl.Series:
-    """Return the column as integers, floats or booleans if all its cells are, else unchanged."""
+    """Return the column as integers, floats or booleans if all its cells are, else unchanged.
+
+    `written`: Takes note of how its numbers are written.
+    `tally`: Of all cells, where these stand for more.
+    """
     pl = import_optional("polars", "tables from files")
     numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
     other = stripped.filter(numbers.is_null() & stripped.is_not_null())
     marks = set(other.unique().to_list())
     if not marks <= NOT_AVAILABLE:
         cells = stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None)
-        found = (written or Written(where)).plain(series.name, cells, first, of)
+        found = (written or Written(where)).plain(series.name, cells, 1, "")
         if found is None:
-            return _text(series, stripped, numbers, other, where, notes)
+            tally = tally or _tally(numbers, other)
+            return _text(series, stripped, numbers, other, where, notes, tally)
         plain, read = found
         row = int(cells.is_not_null().arg_true()[0])
         notes.append(f"{show(series.name)}: {show(cells[row])} is read as {read[row]:.15g}")
         stripped, numbers = plain, read
     elif numbers.null_count() == len(series) > series.null_count():
-        # Nothing but marks for missing cells: in a part of a column, other parts tell what it is.
-        return series if written is None else numbers
+        return series  # nothing but marks for missing cells
     elif written is not None:
-        numbers = written.numbers(series.name, stripped, numbers, first, of)
+        numbers = written.numbers(series.name, stripped, numbers, 1, "")
     whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():
         return numbers
-    return series if stripped.str.contains(_CODE).any() else whole
+    return series if stripped.str.contains(CODE).any() else whole
+
+
+def _tally(numbers: pl.Series, other: pl.Series) -> Tally:
+    present = numbers.drop_nulls()
+    return Tally(len(present), frozenset(present.unique().head(21).to_list()), len(other))
 
 
 def _text(
@@ -334,27 +342,51 @@ def _text(
     other: pl.Series,
     where: str,
     notes: list[str],
+    tally: Tally,
 ) -> pl.Series:
     """Return a column as text or booleans; say where it looks like numbers."""
-    if numbers.null_count() == len(series):
-        typed = _truth(series, stripped, where)
+    if set(other.unique().to_list()) <= TRUTH.keys():
+        return _truth(series, stripped, numbers, where, notes, tally)
+    if tally.numbers:
+        _refuse_mixed(numbers, other, where, tally)
     else:
-        typed = series
-        _refuse_mixed(numbers, other, where)
-    if typed is series and looks_numeric(other):
+        _refuse_commas(other, where)
+    if looks_numeric(other):
         notes.append(
             f"{show(series.name)}: cells such as {show(other[0])} may be numbers, but are not sure "
             "to be; the column is kept as text"
         )
-    return typed
-
-
-def _truth(series: pl.Series, stripped: pl.Series, where: str) -> pl.Series:
-    pl = import_optional("polars", "tables from files")
-    if set(stripped.drop_nulls().unique().to_list()) <= TRUTH.keys():
-        return stripped.replace_strict(TRUTH, return_dtype=pl.Boolean)
-    _refuse_commas(stripped.drop_nulls(), where)
     return series
+
+
+def read_truth(cells: pl.Series) -> pl.Series:
+    """Return true, false, 1 and 0 as booleans."""
+    pl = import_optional("polars", "tables from files")
+    return cells.replace_strict(TRUTH | _BITS, default=None, return_dtype=pl.Boolean)
+
+
+def _truth(
+    series: pl.Series,
+    stripped: pl.Series,
+    numbers: pl.Series,
+    where: str,
+    notes: list[str],
+    tally: Tally,
+) -> pl.Series:
+    """Return true and false as booleans; beside them 0 and 1 mean the same, other numbers none."""
+    if tally.numbers:
+        digits = stripped.filter(numbers.is_not_null())
+        wrong = digits.filter(~digits.is_in(list(_BITS))).to_list()
+        wrong += [f"{one:g}" for one in tally.different - {0.0, 1.0}]
+        if wrong:
+            word = stripped.filter(numbers.is_null() & stripped.is_not_null())[0]
+            raise DataError(
+                f"{where}: expected true and false (or 1 and 0), or numbers, got both: "
+                f"{show(word)} and {show(wrong[0])}; correct the cells, or name the column in text "
+                "(--text)"
+            )
+        notes.append(f"{show(series.name)}: 1 is read as true and 0 as false, as in other rows")
+    return read_truth(stripped)
 
 
 def _refuse_commas(text: pl.Series, where: str) -> None:
@@ -366,22 +398,21 @@ def _refuse_commas(text: pl.Series, where: str) -> None:
         )
 
 
-def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str) -> None:
+def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str, tally: Tally) -> None:
     """Refuse a column of numbers with some text among them.
 
     Text next to a few numbers that come again and again ("0", "1", "2", "3+") is a column of
     categories; next to many different numbers it is a mistake, or a mark for a missing cell.
     """
     _refuse_commas(other, where)
-    present = numbers.drop_nulls()
-    distinct = present.n_unique()
-    if len(present) < max(2, len(other)) or (distinct <= 20 and 2 * distinct <= len(present)):
+    n_numbers, distinct, n_others = tally.numbers, len(tally.different), tally.others
+    if n_numbers < max(2, n_others) or (distinct <= 20 and 2 * distinct <= n_numbers):
         return
     example = show(other[0])
     raise DataError(
-        f"{where}: expected numbers or text, got both: {present[0]:g} and {example} ({len(other)} "
-        f"of {len(present) + len(other)} cells are text); correct the cells, or name {example} in "
-        "missing_values (--missing), or the column in text (--text)"
+        f"{where}: expected numbers or text, got both: {numbers.drop_nulls()[0]:g} and {example} "
+        f"({n_others} of {n_numbers + n_others} cells are text); correct the cells, or name "
+        f"{example} in missing_values (--missing), or the column in text (--text)"
     )
 
 

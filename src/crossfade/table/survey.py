@@ -144,6 +144,13 @@ class Survey:
                     f"{called}: expected cells of one type in all parts of the rows, got text and "
                     "numbers; give the column one type"
                 )
+            if given[j] is None and (
+                storage == "boolean and numbers" or (storage == "0/1" and kind != "boolean")
+            ):
+                raise DataError(
+                    f"{called}: expected true and false (or 1 and 0), or numbers, got both in "
+                    "parts of the rows; give the column one type"
+                )
             if kind is None and storage == "category":
                 kind = _kind_of_words(values or frozenset(), float(self.cells[place]), called)
             kinds[j] = kind or "continuous"
@@ -172,7 +179,12 @@ def _joined_storage(one: str, other: str) -> str:
         return other
     if other == "missing":
         return one
-    return "mixed" if "category" in (one, other) or "mixed" in (one, other) else "float"
+    pair = {one, other}
+    if pair & {"category", "mixed"}:
+        return "mixed"
+    if pair <= {"boolean", "integer", "0/1"}:
+        return "0/1"  # or not: all cells tell
+    return "boolean and numbers" if pair & {"boolean", "0/1", "boolean and numbers"} else "float"
 
 
 def _common(one: Any, other: Any) -> Any:
