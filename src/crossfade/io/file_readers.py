@@ -12,7 +12,7 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
-from crossfade.io.gathered import Gathered, Reading, gather
+from crossfade.io.gathered import CellReading, Gathered, gather
 from crossfade.io.reading import cells_as_read, opened
 
 __all__ = ["ArrowReader", "Reader", "TextReader", "reader_of"]
@@ -193,7 +193,7 @@ class TextReader(Reader):
     ) -> None:
         super().__init__(files)
         self._missing, self._text, self._separator = missing, text, separator
-        self._readings: dict[str, Reading] | None = None  # of all columns with cells
+        self._readings: dict[str, CellReading] | None = None  # of all columns with cells
         names = [next(iter(self._batches(file))).frame.columns for file in files]
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
@@ -207,7 +207,7 @@ class TextReader(Reader):
     def _raw(self, file: Path) -> Iterator[Batch]:
         yield from (batch for batch in self._batches(file) if batch.frame.height)
 
-    def _found(self) -> dict[str, Reading]:
+    def _found(self) -> dict[str, CellReading]:
         """Return how every column that has cells is read, which all files tell together."""
         if self._readings is not None:
             return self._readings
@@ -219,7 +219,7 @@ class TextReader(Reader):
             for raw in read_ahead(self._raw(file)):
                 asked = [name for name in raw.frame.columns if name not in self._text]
                 gather(gathered, raw.frame, self._missing, asked, raw.first, of)
-        found, notes = dict.fromkeys(self._text, Reading(pl.String)), []
+        found, notes = dict.fromkeys(self._text, CellReading(pl.String)), []
         for name, one in gathered.items():
             reading, told = one.reading(path, remedy)
             if reading is not None:
@@ -238,7 +238,7 @@ class TextReader(Reader):
                 for name in columns:
                     cells, stripped = raw.frame[name], raw.frame[name].str.strip_chars()
                     is_empty = stripped.is_in(empty)
-                    reading = readings.get(name, Reading(pl.Float64))
+                    reading = readings.get(name, CellReading(pl.Float64))
                     if reading.dtype != pl.String:
                         cells = reading.read(stripped.set(is_empty, None))
                     elif is_empty.any():

@@ -15,12 +15,12 @@ from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.numerals import DOTTED, NUMERAL, Notation, Written, plain_numerals
-from crossfade.io.reading import CODE, NOT_AVAILABLE, TRUTH, Tally, read_truth, typed_column
+from crossfade.io.reading import CODE, NOT_AVAILABLE, TRUTH, CellCounts, read_truth, typed_column
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Gathered", "Reading"]
+__all__ = ["CellReading", "Gathered"]
 
 #: Different numbers that are remembered: of more, it is no column of categories.
 _MOST_DIFFERENT = 21
@@ -29,7 +29,7 @@ _MOST_DIFFERENT = 21
 _NUMBERS = ("code", "whole", "letters", "dotted", "fraction")
 
 
-class Reading(NamedTuple):
+class CellReading(NamedTuple):
     """How a column's cells are read: the type, and the notation of its numbers."""
 
     dtype: Any
@@ -133,7 +133,7 @@ class Gathered:
             row = int(which.fill_null(False).arg_max() or 0)
             self._shown[key] = cells[row], first + row, of
 
-    def reading(self, path: str, remedy: str = "") -> tuple[Reading | None, list[str]]:
+    def reading(self, path: str, remedy: str = "") -> tuple[CellReading | None, list[str]]:
         """Return how the column is read, None without cells; and what is worth telling of it."""
         pl = import_optional("polars", "tables from files")
         if not self._shown:
@@ -142,15 +142,15 @@ class Gathered:
         notes: list[str] = []
         written = Written(path)
         where = f"{path}: column {show(self.name)}"
-        tally = Tally(self._numbers, frozenset(self._different), self._others)
+        counts = CellCounts(self._numbers, frozenset(self._different), self._others)
         try:
-            found = typed_column(cells, cells, where, notes, written, tally)
+            found = typed_column(cells, cells, where, notes, written, counts)
         except DataError as error:
             self._in_one_way(path, remedy)
             raise DataError(f"{error} ({self._places()})") from None
         if found.dtype == pl.String:
             self._in_one_way(path, remedy)
-        return Reading(found.dtype, written.known(self.name)), notes
+        return CellReading(found.dtype, written.known(self.name)), notes
 
     def _places(self) -> str:
         """Return where the first number stands, and the first cell that is none."""

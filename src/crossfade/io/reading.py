@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "CellCounts",
     "TableFile",
-    "Tally",
     "cells_as_read",
     "read_file",
     "read_table",
@@ -66,7 +66,7 @@ _BITS = {"1": True, "0": False}
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-class Tally(NamedTuple):
+class CellCounts(NamedTuple):
     """How many cells of a column are numbers, which (some of more than 20), and how many others."""
 
     numbers: int
@@ -299,12 +299,12 @@ def typed_column(
     where: str,
     notes: list[str],
     written: Written | None = None,
-    tally: Tally | None = None,
+    counts: CellCounts | None = None,
 ) -> pl.Series:
     """Return the column as integers, floats or booleans if all its cells are, else unchanged.
 
     `written`: Takes note of how its numbers are written.
-    `tally`: Of all cells, where these stand for more.
+    `counts`: Of all cells, where these stand for more.
     """
     pl = import_optional("polars", "tables from files")
     numbers = stripped.cast(pl.Float64, strict=False).fill_nan(None)
@@ -314,8 +314,8 @@ def typed_column(
         cells = stripped.set(stripped.is_in(list(NOT_AVAILABLE)), None)
         found = (written or Written(where)).plain(series.name, cells, 1, "")
         if found is None:
-            tally = tally or _tally(numbers, other)
-            return _text(series, stripped, numbers, other, where, notes, tally)
+            counts = counts or _counts_of(numbers, other)
+            return _text(series, stripped, numbers, other, where, notes, counts)
         plain, read = found
         row = int(cells.is_not_null().arg_true()[0])
         notes.append(f"{show(series.name)}: {show(cells[row])} is read as {read[row]:.15g}")
@@ -330,9 +330,9 @@ def typed_column(
     return series if stripped.str.contains(CODE).any() else whole
 
 
-def _tally(numbers: pl.Series, other: pl.Series) -> Tally:
+def _counts_of(numbers: pl.Series, other: pl.Series) -> CellCounts:
     present = numbers.drop_nulls()
-    return Tally(len(present), frozenset(present.unique().head(21).to_list()), len(other))
+    return CellCounts(len(present), frozenset(present.unique().head(21).to_list()), len(other))
 
 
 def _text(
@@ -342,13 +342,13 @@ def _text(
     other: pl.Series,
     where: str,
     notes: list[str],
-    tally: Tally,
+    counts: CellCounts,
 ) -> pl.Series:
     """Return a column as text or booleans; say where it looks like numbers."""
     if set(other.unique().to_list()) <= TRUTH.keys():
-        return _truth(series, stripped, numbers, where, notes, tally)
-    if tally.numbers:
-        _refuse_mixed(numbers, other, where, tally)
+        return _truth(series, stripped, numbers, where, notes, counts)
+    if counts.numbers:
+        _refuse_mixed(numbers, other, where, counts)
     else:
         _refuse_commas(other, where)
     if looks_numeric(other):
@@ -371,13 +371,13 @@ def _truth(
     numbers: pl.Series,
     where: str,
     notes: list[str],
-    tally: Tally,
+    counts: CellCounts,
 ) -> pl.Series:
     """Return true and false as booleans; beside them 0 and 1 mean the same, other numbers none."""
-    if tally.numbers:
+    if counts.numbers:
         digits = stripped.filter(numbers.is_not_null())
         wrong = digits.filter(~digits.is_in(list(_BITS))).to_list()
-        wrong += [f"{one:g}" for one in tally.different - {0.0, 1.0}]
+        wrong += [f"{one:g}" for one in counts.different - {0.0, 1.0}]
         if wrong:
             word = stripped.filter(numbers.is_null() & stripped.is_not_null())[0]
             raise DataError(
@@ -398,14 +398,14 @@ def _refuse_commas(text: pl.Series, where: str) -> None:
         )
 
 
-def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str, tally: Tally) -> None:
+def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str, counts: CellCounts) -> None:
     """Refuse a column of numbers with some text among them.
 
     Text next to a few numbers that come again and again ("0", "1", "2", "3+") is a column of
     categories; next to many different numbers it is a mistake, or a mark for a missing cell.
     """
     _refuse_commas(other, where)
-    n_numbers, distinct, n_others = tally.numbers, len(tally.different), tally.others
+    n_numbers, distinct, n_others = counts.numbers, len(counts.different), counts.others
     if n_numbers < max(2, n_others) or (distinct <= 20 and 2 * distinct <= n_numbers):
         return
     example = show(other[0])
