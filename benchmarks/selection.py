@@ -108,6 +108,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     ),
     "LR C=1": lambda: _prepared(LogisticRegression(max_iter=1000)),
     "NB pairs": lambda: NaiveBayes(interactions="auto"),
+    "NB steps": lambda: NaiveBayes(thresholds="auto"),
     "pool": lambda: PooledClassifier(),
     "forest": random_forest,
     "boosting": boosting,

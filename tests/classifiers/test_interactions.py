@@ -25,7 +25,6 @@ def drawn(kind, n=300, seed=0):
     odds = {
         "xor": 4 * np.sign(z[:, 1] * z[:, 2]),
         "product": z[:, 0] + 2 * z[:, 1] * z[:, 2],
-        "step": 3 * (np.abs(z[:, 0]) < 0.7) - 1,
         "sum": z[:, 0] + z[:, 1],
     }[kind]
     return X, (odds + rng.logistic(size=n) > 0).astype(int)
@@ -100,10 +99,9 @@ def test_weights_are_repetitions_units_do_not_matter_and_missing_cells_are_left_
 # -- what is found ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "column"), [("xor", "x1 × x2"), ("product", "x1 × x2"), ("step", "x0 > ")]
-)
-def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind, column):
+@pytest.mark.parametrize("kind", ["xor", "product"])
+def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind):
+    column = "x1 × x2"
     X, y = drawn(kind, 600)
     fresh, labels = drawn(kind, 10_000, seed=1)
     plain, found = NaiveBayes().fit(X, y), NaiveBayes(interactions="auto").fit(X, y)
@@ -125,7 +123,7 @@ def test_what_is_not_there_is_not_and_the_model_is_the_one_without():
         X, y = drawn("sum", seed=seed)
         found = NaiveBayes(interactions="auto").fit(X, y)
         assert found.interactions_ == []
-        assert len(found.interaction_tests_) == 10
+        assert len(found.interaction_tests_) == 6
         assert re.search(
             r"; no derived columns: (none of \d+ tested can be told from chance"
             r"|the \d+ that tests ask for would be worth [-+.\d]+ in out-of-fold log-loss)",
@@ -144,7 +142,8 @@ def test_p_values_of_nothing_are_uniform():
         posterior = rng.dirichlet([2.0, 2.0, 2.0], size=250)
         codes = np.array([rng.choice(3, p=p) for p in posterior])
         schema = Schema.learn(table)
-        tests = screened(schema.encode(table), schema, codes, posterior, None)
+        matrix = schema.encode(table)
+        tests = screened(matrix, schema, codes, posterior, None, alone=False)
         p_values.append([tests[0].p_value, np.median([one.p_value for one in tests])])
         found = {one.derived: one.p_value for one in tests}
         p_values[-1] = [found[one] for one in sorted(found)]
@@ -186,9 +185,9 @@ def test_explanations_add_up_and_files_keep_the_columns(short_choice, tmp_path):
         lambda: to_onnx(model),
         lambda: clone(model).set_params(tradeoff=1).partial_fit(X, y),
     ):
-        with pytest.raises(DataError, match=r"interactions: |without interactions"):
+        with pytest.raises(DataError, match=r"interactions: |without interactions and thresholds"):
             refused()
-    with pytest.raises(NotADensityError, match="interactions: with derived columns"):
+    with pytest.raises(NotADensityError, match="interactions, thresholds: with derived columns"):
         model.joint_log_likelihood(X)
 
 

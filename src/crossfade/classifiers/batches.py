@@ -17,6 +17,7 @@ from crossfade._checks import show
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.checks import derives_columns
 from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
@@ -90,10 +91,11 @@ class BatchClassifier(TradeoffClassifier, ABC):
             If a parameter, the columns or the labels cannot be used as given.
         """
         self._check_parameters()
-        if getattr(self, "interactions", None) is not None:
+        derives = derives_columns(self)
+        if derives is not None:
             raise DataError(
-                f"interactions: expected None with partial_fit, got {self.interactions!r}; fit all "
-                "rows at once"
+                f"{derives}: expected None with partial_fit, got {getattr(self, derives)!r}; fit "
+                "all rows at once"
             )
         if self.unlabelled is not None:
             raise DataError(

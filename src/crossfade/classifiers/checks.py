@@ -18,6 +18,7 @@ __all__ = [
     "check_unlabelled",
     "class_factors",
     "class_shares",
+    "derives_columns",
     "prior_shift",
     "refuse_cells",
     "refuse_unlabelled",
@@ -53,13 +54,19 @@ def check_unlabelled(model: Any) -> None:
             f"unlabelled: expected None, 'missing' or a label, got {show(model.unlabelled)}; "
             "'missing' takes None, NaN and NA for no label"
         )
-    for name, plain in (("interactions", None), ("components", 1)):
+    for name, plain in (("interactions", None), ("thresholds", None), ("components", 1)):
         got = getattr(model, name, plain)
         if got != plain:
             raise DataError(
                 f"{name}: expected {plain} with unlabelled={model.unlabelled!r}, got {got!r}; give "
                 "one of the two"
             )
+
+
+def derives_columns(model: Any) -> str | None:
+    """Return the name of the parameter by which a model derives columns, None if it does not."""
+    names = ("interactions", "thresholds")
+    return next((name for name in names if getattr(model, name, None) is not None), None)
 
 
 def refuse_unlabelled(parameter: str, name: str, model: Any) -> None:

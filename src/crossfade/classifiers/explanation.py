@@ -143,7 +143,8 @@ def explain(model: Any, X: Any) -> Explanation:
     Where tradeoff "auto" raised the posterior, relative to the class shares, to a power,
     ``posterior_scale_``, what columns add is times it, and the baseline stays the log of the prior.
 
-    A column that ``interactions`` derives from two others adds half of its part to each of them.
+    A column that ``interactions`` derives from two others adds half of its part to each of them,
+    one that ``thresholds`` derives adds to the column that it comes from.
 
     Gaussian discriminants: the log-posterior is a polynomial a·z + z·B z in the columns centred at
     their training means (and divided by their deviations, which changes nothing). A column adds

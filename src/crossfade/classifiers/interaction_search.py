@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,33 +33,69 @@ _FOLDS = 5
 _SHOWN = 10
 
 
-def check_interactions(wanted: Any) -> None:
-    """Refuse what is neither "auto" nor a number nor pairs."""
-    pairs = not isinstance(wanted, str) and isinstance(wanted, Sequence)
-    whole = isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool)
-    named = wanted is None or (isinstance(wanted, str) and wanted == "auto")
-    fine = all(map(_is_pair, wanted)) if pairs else named
-    if not fine and not (whole and wanted >= 1):
+def check_interactions(model: NaiveBayes) -> None:
+    """Refuse interactions and thresholds that are neither "auto" nor a number nor named ones."""
+    pairs: Any = model.interactions
+    places: Any = model.thresholds
+    fine = _is_sequence(pairs) and all(_is_sequence(one) and len(one) == 2 for one in pairs)
+    if not fine and not _is_searched(pairs):
         raise DataError(
             "interactions: expected None, 'auto', a number of at least 1 or pairs of columns, got "
-            f"{show(wanted)}; for example [('age', 'income')]"
+            f"{show(pairs)}; for example [('age', 'income')]"
+        )
+    fine = isinstance(places, Mapping) and all(
+        _is_sequence(some) and all(map(_is_finite, some)) for some in places.values()
+    )
+    if not fine and not _is_searched(places):
+        raise DataError(
+            "thresholds: expected None, 'auto', a number of at least 1 or a mapping of columns to "
+            f"numbers, got {show(places)}; for example {{'age': [30, 65]}}"
+        )
+    searched = {
+        isinstance(one, str) for one in (pairs, places) if one is not None and _is_searched(one)
+    }
+    if len(searched) > 1:
+        raise DataError(
+            f"interactions, thresholds: expected 'auto' or a number for both, got {pairs!r} and "
+            f"{places!r}; give both in one way"
+        )
+    if True in searched and not isinstance(model.tradeoff, str):
+        name = "interactions" if isinstance(pairs, str) else "thresholds"
+        raise DataError(
+            f"{name}: expected a number or named columns with tradeoff={model.tradeoff!r}, got "
+            "'auto', which needs tradeoff 'auto' or 'best'"
         )
 
 
-def _is_pair(one: Any) -> bool:
-    return not isinstance(one, str) and isinstance(one, Sequence) and len(one) == 2
+def _is_searched(wanted: Any) -> bool:
+    """Whether the columns are looked for, or there are none."""
+    if wanted is None or isinstance(wanted, str):
+        return wanted in (None, "auto")
+    whole = isinstance(wanted, (int, np.integer)) and not isinstance(wanted, bool)
+    return whole and wanted >= 1
+
+
+def _is_sequence(one: Any) -> bool:
+    return not isinstance(one, str) and isinstance(one, Sequence)
+
+
+def _is_finite(one: Any) -> bool:
+    number = isinstance(one, (int, float, np.number)) and not isinstance(one, bool)
+    return number and bool(np.isfinite(one))
 
 
 @dataclass
 class Search:
     """Which columns are derived for which rows.
 
-    `posterior` (n_samples, n_classes): Of rows by fits that did not see them; None where pairs are
+    `pairs`, `places`: `interactions` and `thresholds` of the model.
+    `posterior` (n_samples, n_classes): Of rows by fits that did not see them; None where all is
         given.
     `held` (n_samples,): Rows that have one.
     """
 
-    wanted: Any
+    pairs: Any
+    places: Any
     posterior: Floats | None = None
     held: Integers | None = None
 
@@ -70,31 +106,59 @@ class Search:
         assert self.posterior is not None
         assert self.held is not None
         some = self.held if train is None else np.intersect1d(self.held, train)
-        weights = None if rows.weights is None else rows.weights[some]
-        return screened(rows.X[some], schema, rows.codes[some], self.posterior[some], weights)
+        return screened(
+            rows.X[some],
+            schema,
+            rows.codes[some],
+            self.posterior[some],
+            None if rows.weights is None else rows.weights[some],
+            together=self.pairs is not None and _is_searched(self.pairs),
+            alone=self.places is not None and _is_searched(self.places),
+        )
+
+    def asked(self, tests: Sequence[Screened]) -> list[Derived]:
+        """Return the columns that tests ask for."""
+        pairs, places = (
+            int(one) if isinstance(one, (int, np.integer)) else None
+            for one in (self.pairs, self.places)
+        )
+        return taken(tests, pairs, places)
 
     def derives(
         self, rows: LabelledRows, schema: Schema, train: Integers | None = None
     ) -> Sequence[Derived]:
-        """Return the derived columns that these rows ask for."""
+        """Return the derived columns that are given, and those that these rows ask for."""
         _refuse_words(schema)
-        if self.posterior is None:
+        given: dict[Any, Derived] = {}
+        if not _is_searched(self.pairs):
             # The same pair, however it is given, is evidence once.
-            given: dict[frozenset[int], Derived] = {}
-            for pair in self.wanted:
+            for pair in self.pairs:
                 one = _given(pair, schema)
                 given.setdefault(frozenset((one.first, one.second)), one)
-            return list(given.values())
-        number = None if self.wanted == "auto" else int(self.wanted)
-        return taken(self.tests(rows, schema, train), number)
+        if not _is_searched(self.places):
+            given |= {one: one for one in _given_steps(self.places, schema)}
+        found = [] if self.posterior is None else self.asked(self.tests(rows, schema, train))
+        return [*given.values(), *found]
 
 
 def _refuse_words(schema: Schema) -> None:
     if schema.reads_words:
         raise DataError(
-            "interactions: expected a table of numbers and categories, got one with words; "
-            "leave interactions out"
+            "interactions, thresholds: expected a table of numbers and categories, got one with "
+            "words; leave both out"
         )
+
+
+def _given_steps(places: Mapping[Any, Sequence[float]], schema: Schema) -> Iterator[Derived]:
+    for column, some in places.items():
+        j = schema.index(column, "thresholds")
+        if schema.kinds[j] not in ("continuous", "count"):
+            raise DataError(
+                f"thresholds: expected columns of numbers, got {show(column)}, which is "
+                f"{schema.kinds[j]}; leave it out"
+            )
+        for at in some:
+            yield Derived("step", j, j, float(at))
 
 
 def _given(pair: Sequence[Any], schema: Schema) -> Derived:
@@ -130,17 +194,18 @@ def fit_with_interactions(
 ) -> Floats | None:
     """Fit; return log-posteriors of held-out rows where there are any."""
     model._check_parameters()
-    if not isinstance(model.interactions, (str, int, np.integer)):
-        model._search = Search(model.interactions)
+    pairs, places = model.interactions, model.thresholds
+    sought = {
+        name: None
+        for name, one in (("interactions", pairs), ("thresholds", places))
+        if one is not None and _is_searched(one)
+    }
+    if not sought:
+        model._search = Search(pairs, places)
         found = fit(X, y, sample_weight, groups, fold)
         _tell(model, [])
         return found
-    automatic = model.interactions == "auto"
-    if automatic and not isinstance(model.tradeoff, str):
-        raise DataError(
-            f"interactions: expected a number or pairs with tradeoff={model.tradeoff!r}, got "
-            "'auto', which needs tradeoff 'auto' or 'best'"
-        )
+    automatic = isinstance(getattr(model, next(iter(sought))), str)
     n = _num_samples(X)
     weights = check_weights(sample_weight, n) if sample_weight is not None else None
     groups = None if groups is None else encode_groups(groups, n)
@@ -148,7 +213,7 @@ def fit_with_interactions(
         kept = np.flatnonzero(weights)
         X, y, weights = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), weights[kept]
         groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
-    plain = clone(model).set_params(interactions=None)
+    plain = clone(model).set_params(**sought)
     matrix, schema = read_features(clone(plain), X, reset=True, sample_weight=weights)
     _refuse_words(schema)
     classes, codes = encode_labels(y, n_samples=matrix.shape[0])
@@ -157,11 +222,11 @@ def fit_with_interactions(
         fold = folds(rows, _FOLDS, groups)
     held = plain.fit_out_of_fold(X, y, weights, groups, fold)
     if held is None:
-        held = _by_fold(model, X, classes[codes], weights, fold, classes)
+        held = _by_fold(plain, X, classes[codes], weights, fold, classes)
     which = np.flatnonzero(fold >= 0)
-    search = Search(model.interactions, np.exp(held), which)
+    search = Search(pairs, places, np.exp(held), which)
     tests = search.tests(rows, schema)
-    asked = taken(tests, None if automatic else int(model.interactions))
+    asked = search.asked(tests)
     why = f"no derived columns: none of {len(tests)} tested can be told from chance"
     if asked:
         model._search = search
@@ -185,23 +250,28 @@ def _tell(model: NaiveBayes, tests: Sequence[Screened], words: str | None = None
     if words is not None and isinstance(model.tradeoff, str):
         number = 0 if derived is None else len(derived.columns)
         model.selection_ = f"{model.selection_}; {words.format(number)}"
-    model.interactions_ = [] if derived is None else [named(one, schema) for one in derived.columns]
-    model.interaction_tests_ = [
-        {"column": named(one.derived, schema), "statistic": float(one.statistic),
-         "p_value": float(one.p_value)}
-        for one in tests[:_SHOWN]
-    ]  # fmt: skip
+    columns = () if derived is None else derived.columns
+    for name, wanted in (("interaction", model.interactions), ("threshold", model.thresholds)):
+        if wanted is None:
+            continue
+        alone = name == "threshold"
+        own = [named(one, schema) for one in columns if one.alone == alone]
+        told = [
+            {"column": named(one.derived, schema), "statistic": one.statistic,
+             "p_value": float(one.p_value)}
+            for one in tests if one.derived.alone == alone
+        ]  # fmt: skip
+        model.__dict__ |= {f"{name}s_": own, f"{name}_tests_": told[:_SHOWN]}
 
 
 def _by_fold(
-    model: NaiveBayes, X: Any, labels: Any, weights: Floats | None, fold: Integers, classes: Any
+    plain: NaiveBayes, X: Any, labels: Any, weights: Floats | None, fold: Integers, classes: Any
 ) -> Floats:
     """Return log-posteriors of each fold by a fit at this λ to the others."""
     held = np.full((len(labels), classes.size), -np.log(classes.size))
     for number in np.unique(fold[fold >= 0]):
         train, own = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        part = clone(model).set_params(interactions=None)
-        part.fit(
+        part = clone(plain).fit(
             _safe_indexing(indexable(X), train),
             labels[train],
             None if weights is None else weights[train],

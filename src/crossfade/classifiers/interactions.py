@@ -1,9 +1,12 @@
-"""Columns that naive Bayes does not see: products, pairs of categories and steps, as columns.
+"""Columns that naive Bayes does not see: products, pairs of categories, steps and hinges.
 
 A derived column has a density of its own, like any other, and multiplies the product of the others.
 Which ones are worth it is told by score tests of the fitted model's held-out residuals: with p the
 posteriors and r = 1[y] - p, a column s that adds nothing has sums Σ r (s - s̄) of mean zero and
-covariance Σ (diag p - p p') (s - s̄)² (Rao 1948), in all a χ².
+covariance Σ (diag p - p p') (s - s̄)² (Rao 1948), in all a χ². Of steps and hinges of a column only
+what its own line and parabola leave of them is tested, and what those taken before leave; half of
+the covariance is of r r' (White 1980), lest a few rows of a tail that the model takes for certain
+decide where they are.
 """
 
 from __future__ import annotations
@@ -35,8 +38,14 @@ _LEVEL: Final = 0.01
 #: Most pairs of categories of a column pair, and fewest rows per class and pair of categories.
 _MOST_CELLS: Final = 64
 
-#: Where steps are looked for, as shares of the rows.
-_STEPS: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
+#: Where steps and hinges are looked for, as shares of the rows; most of one column, and fewest rows
+#: on either side.
+_PLACES: Final = np.arange(1, 10) / 10
+_MOST_OF_A_COLUMN: Final = 3
+_FEWEST_BESIDE: Final = 10
+
+#: Share of a statistic's variance below which what others leave of it is rounding.
+_NOTHING_LEFT: Final = 1e-9
 
 #: Columns whose products with one another are looked at.
 _MOST_COLUMNS: Final = 300
@@ -45,15 +54,20 @@ _MOST_COLUMNS: Final = 300
 class Derived(NamedTuple):
     """One derived column.
 
-    `what`: "product" (of two standardised columns), "pair" (two categories as one) or "step"
-        (whether a column is above `at`).
-    `first`, `second`: Positions in the table; equal for a step.
+    `what`: "product" (of two standardised columns), "pair" (two categories as one), "step"
+        (whether a column is above `at`), "above" or "below" (by how much it is, else 0: a hinge).
+    `first`, `second`: Positions in the table; equal for a step and a hinge.
     """
 
     what: str
     first: int
     second: int
     at: float = 0.0
+
+    @property
+    def alone(self) -> bool:
+        """Whether it comes from one column."""
+        return self.what in ("step", "above", "below")
 
 
 class Screened(NamedTuple):
@@ -115,8 +129,8 @@ class DerivedColumns:
         first, second = (self._numbers(j, matrix) for j in (one.first, one.second))
         if one.what == "pair":
             return first * self.levels[one.second] + second
-        if one.what == "step":
-            return np.where(np.isnan(first), np.nan, first > one.at)
+        if one.alone:
+            return _of_threshold(one, first)
         j, k = one.first, one.second
         with np.errstate(invalid="ignore", over="ignore"):
             z = (first - self.centre[j]) / self.scale[j]
@@ -133,14 +147,17 @@ class DerivedColumns:
 
     def schema(self, schema: Schema) -> Schema:
         """Return the schema of the longer matrix."""
-        kinds = {"product": "continuous", "pair": "categorical", "step": "boolean"}
+        kinds = {"pair": "categorical", "step": "boolean"}
         more = [
             tuple(range(self.levels[one.first] * self.levels[one.second]))
             if one.what == "pair"
             else None
             for one in self.columns
         ]
-        extended: Any = (*schema.kinds, *(kinds[one.what] for one in self.columns))
+        extended: Any = (
+            *schema.kinds,
+            *(kinds.get(one.what, "continuous") for one in self.columns),
+        )
         return replace(
             schema,
             names=(*schema.names, *(named(one, schema) for one in self.columns)),
@@ -165,13 +182,35 @@ class DerivedColumns:
 def named(one: Derived, schema: Schema) -> str:
     """Return what to call a derived column."""
     first, second = schema.names[one.first], schema.names[one.second]
-    return f"{first} > {one.at:.6g}" if one.what == "step" else f"{first} × {second}"
+    if one.what == "step":
+        return f"{first} > {one.at:.6g}"
+    if one.what == "below":
+        return f"max({one.at:.6g} - {first}, 0)"
+    if one.what == "above":
+        return f"max({first} {'-' if one.at >= 0.0 else '+'} {abs(one.at):.6g}, 0)"
+    return f"{first} × {second}"
+
+
+def _of_threshold(one: Derived, x: Floats) -> Floats:
+    """Return a step or hinge of a column, NaN where it is."""
+    if one.what == "step":
+        return np.where(np.isnan(x), np.nan, x > one.at)
+    return np.maximum(x - one.at if one.what == "above" else one.at - x, 0.0)
 
 
 def screened(
-    matrix: Any, schema: Schema, codes: Integers, posterior: Floats, weights: Floats | None
+    matrix: Any,
+    schema: Schema,
+    codes: Integers,
+    posterior: Floats,
+    weights: Floats | None,
+    *,
+    together: bool = True,
+    alone: bool = True,
 ) -> list[Screened]:
     """Return derived columns by what they would add to a posterior, the most telling first.
+
+    `together` are those of two columns, `alone` those of one.
 
     Shapes: matrix (n_rows, n_columns); codes, weights (n_rows,); posterior (n_rows, n_classes), of
     rows that its fits did not see.
@@ -185,33 +224,34 @@ def screened(
     kinds = list(enumerate(schema.kinds))
     numeric = [j for j, kind in kinds if kind in ("continuous", "count", "boolean")]
     numeric = numeric[:_MOST_COLUMNS]
-    discrete = [j for j, kind in kinds if kind in ("categorical", "boolean")]
-    found = [
-        *_products(matrix, prepared, numeric, evidence),
-        *_steps(matrix, [j for j in numeric if schema.kinds[j] != "boolean"], evidence),
-        *_pairs(matrix, prepared, discrete, evidence),
-    ]
+    found: list[Screened] = []
+    if together:
+        discrete = [j for j, kind in kinds if kind in ("categorical", "boolean")]
+        found += _products(matrix, prepared, numeric, evidence)
+        found += _pairs(matrix, prepared, discrete, evidence)
+    for j in numeric if alone else ():
+        if schema.kinds[j] != "boolean":
+            found += _thresholds(j, matrix[:, j], evidence)
     return sorted(found, key=lambda one: (one.p_value, -one.statistic))
 
 
 def told_from_chance(found: Sequence[Screened]) -> list[Screened]:
-    """Return those that cannot be chance among so many (Bonferroni), one step per column."""
-    chosen: list[Screened] = []
-    steps: set[int] = set()
-    for one in found:
-        derived = one.derived
-        if one.p_value * len(found) < _LEVEL and not (
-            derived.what == "step" and derived.first in steps
-        ):
-            chosen.append(one)
-            steps |= {derived.first} if derived.what == "step" else set()
-    return chosen
+    """Return those that cannot be chance among so many (Bonferroni)."""
+    return [one for one in found if one.p_value * len(found) < _LEVEL]
 
 
-def taken(found: Sequence[Screened], number: int | None) -> list[Derived]:
-    """Return the first few, or those that can be told from chance."""
-    some = found[:number] if number is not None else told_from_chance(found)[:_MOST_UNASKED]
-    return [one.derived for one in some]
+def taken(
+    found: Sequence[Screened], together: int | None = None, alone: int | None = None
+) -> list[Derived]:
+    """Return the first few of either sort, or (without numbers) those told from chance."""
+    if together is None and alone is None:
+        return [one.derived for one in told_from_chance(found)[:_MOST_UNASKED]]
+    each = [one.derived for one in found]
+    of_two, of_one = (
+        [one for one in each if one.alone == sort][: number or 0]
+        for sort, number in ((False, together), (True, alone))
+    )
+    return of_two + of_one
 
 
 class _Evidence(NamedTuple):
@@ -221,13 +261,17 @@ class _Evidence(NamedTuple):
     posterior: Floats
     weights: Floats
 
-    def covariances(self, sums: Callable[[Floats], Floats]) -> Floats:
-        """Return what `sums` makes of each two classes' p_k (1[k=l] - p_l), (K, K, …)."""
+    def covariances(self, sums: Callable[[Floats], Floats], observed: float = 0.0) -> Floats:
+        """Return what `sums` makes of each two classes' p_k (1[k=l] - p_l), (K, K, …).
+
+        `observed`: Share of r_k r_l instead, whose mean is the same where the posteriors are right.
+        """
         p, k = self.posterior, self.posterior.shape[1]
         found: list[list[Any]] = [[None] * k for _ in range(k)]
         for a in range(k):
             for b in range(a, k):
-                own = self.weights * p[:, a] * ((a == b) - p[:, b])
+                own = (1.0 - observed) * self.weights * p[:, a] * ((a == b) - p[:, b])
+                own += observed * self.residual[:, a] * self.residual[:, b] / self.weights
                 found[a][b] = found[b][a] = sums(own)
         return np.array(found)
 
@@ -269,16 +313,79 @@ def _products(
     ]
 
 
-def _steps(matrix: Floats, numeric: list[int], evidence: _Evidence) -> list[Screened]:
-    found = []
-    for j in numeric:
-        x = matrix[:, j]
-        if np.isnan(x).all():
-            continue
-        for at in np.unique(np.nanquantile(x, _STEPS)):
-            statistic, _ = _of_cells((x > at).astype(np.int64), 2, evidence)
-            p_value = float(stats.chi2.sf(statistic, evidence.residual.shape[1] - 1))
-            found.append(Screened(Derived("step", j, j, float(at)), statistic, p_value))
+def _places(x: Floats, weights: Floats) -> Floats:
+    """Return values at shares of the rows by weight, with enough rows on either side."""
+    order = np.argsort(x, kind="stable")
+    rows = np.cumsum(weights[order])
+    if not rows.size:
+        return rows
+    at = np.unique(x[order][np.searchsorted(rows, _PLACES * rows[-1] * (1.0 - 1e-12))])
+    beneath = rows[np.searchsorted(x[order], at, side="right") - 1]
+    found: Floats = at[np.minimum(beneath, rows[-1] - beneath) >= _FEWEST_BESIDE]
+    return found
+
+
+def _thresholds(j: int, x: Floats, evidence: _Evidence) -> list[Screened]:
+    """Return the most telling step or hinge of a column, then what that leaves most telling.
+
+    A p-value is that of the best of all places, and at least that of the one before.
+    """
+    own = np.flatnonzero(~np.isnan(x))
+    x, weights = x[own], evidence.weights[own]
+    places = _places(x, weights)
+    if not places.size:
+        return []
+    # A hinge has its slope in the tail, so that changing the sign of a column changes nothing.
+    sides = ["above" if at >= np.median(places) else "below" for at in places]
+    candidates = [Derived("step", j, j, float(at)) for at in places]
+    candidates += [Derived(side, j, j, float(at)) for side, at in zip(sides, places, strict=True)]
+    spread = np.sqrt(np.average((x - np.average(x, weights=weights)) ** 2, weights=weights))
+    z = np.clip((x - np.average(x, weights=weights)) / spread, -4.0, 4.0)
+    made = np.column_stack([_of_threshold(one, x) for one in candidates])
+    made /= np.sqrt(weights @ made**2 / weights.sum())
+    columns = np.column_stack([np.ones(len(x)), z, z**2, made])
+    some = _Evidence(evidence.residual[own], evidence.posterior[own], weights)
+    # Of the classes the last follows from the others.
+    U = (some.residual.T @ columns)[:-1]
+
+    def with_columns(of: list[int]) -> Floats:
+        """Return covariances of all columns with some, (n_classes - 1, n_classes - 1, m, n)."""
+        found = some.covariances(lambda own: columns.T @ (own[:, None] * columns[:, of]), 0.5)
+        return found[:-1, :-1]
+
+    V = some.covariances(lambda own: own @ columns**2, 0.5)[:-1, :-1]
+    known, found, p_value = [0, 1, 2], list[Screened](), 0.0
+    beside = with_columns(known)
+    for _ in range(_MOST_OF_A_COLUMN):
+        each = _given_others(U, V, beside, known)
+        best = int(np.argmax(each[3:]))
+        statistic = float(each[3 + best])
+        chance = min(float(stats.chi2.sf(statistic, len(U))), 1.0 - 1e-16)
+        # Of the best of several (Šidák 1967), and never before what was taken first.
+        chance = float(-np.expm1(len(candidates) * np.log1p(-chance)))
+        p_value = max(float(np.nextafter(p_value, 1.0)), chance)
+        found.append(Screened(candidates[best], statistic, p_value))
+        known.append(3 + best)
+        beside = np.concatenate([beside, with_columns(known[-1:])], axis=3)
+    return found
+
+
+def _given_others(U: Floats, V: Floats, beside: Floats, known: Sequence[int]) -> Floats:
+    """Return the χ² of each statistic beside known ones, 0 where they leave nothing of it.
+
+    Shapes: U (n_classes - 1, m); V (n_classes - 1, n_classes - 1, m), each one's own covariance;
+    beside (n_classes - 1, n_classes - 1, m, n_known); → (m,).
+    """
+    k, m = U.shape
+    among = beside[:, :, known].transpose(0, 2, 1, 3).reshape(k * len(known), -1)
+    beside = beside.transpose(2, 0, 1, 3).reshape(m, k, -1)
+    apart = beside @ np.linalg.pinv(among, rcond=1e-12, hermitian=True)
+    own = np.moveaxis(V, -1, 0)
+    values, vectors = np.linalg.eigh(own - apart @ beside.transpose(0, 2, 1))
+    score = U.T - apart @ U[:, known].reshape(-1)
+    turned = (score[:, None, :] @ vectors)[:, 0]
+    least = _NOTHING_LEFT * np.trace(own, axis1=1, axis2=2)[:, None]
+    found: Floats = np.where(values > least, turned**2 / np.maximum(values, least), 0.0).sum(axis=1)
     return found
 
 

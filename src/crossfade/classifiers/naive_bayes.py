@@ -19,6 +19,7 @@ from crossfade.choice import (
     report_of,
 )
 from crossfade.classifiers.batches import BatchClassifier, levels_of
+from crossfade.classifiers.checks import derives_columns
 from crossfade.classifiers.interaction_search import (
     Search,
     check_interactions,
@@ -130,10 +131,16 @@ default="auto"
         Columns to derive that see what two columns say together: the product of two standardised
         numbers, or two categories as one. Each has a density of its own and multiplies the others,
         at every λ; with them the model is a posterior and no density of the table. A number takes
-        as many as tests of the held-out residuals of the model without them put first, steps of
-        single numbers (x > t) among them. "auto" takes up to ten of those that cannot be chance,
-        and only where they lower the out-of-fold log-loss by more than its standard error, the
-        tests being made anew without each fold; it fits the model twice.
+        as many as tests of the held-out residuals of the model without them put first. "auto" takes
+        up to ten of those that cannot be chance, and only where they lower the out-of-fold log-loss
+        by more than its standard error, the tests being made anew without each fold; it fits the
+        model twice.
+    thresholds : None, "auto", int or mapping of column to list of float, default=None
+        Columns to derive that see where single numbers change what they say, taken in as those of
+        `interactions` are (of both together "auto" takes up to ten). A mapping gives the places of
+        steps, x > t. A number and "auto" look for steps and for hinges, max(x - t, 0) or
+        max(t - x, 0), at tenths of the rows, up to three a column; tests are of what the column's
+        line and parabola leave of them. A step is Bernoulli, a hinge has the density of a number.
     unlabelled : None, "missing" or a label, default=None
         Which rows of fit have no label: those whose label is None, NaN or NA ("missing"), or is
         this value (-1, say). None refuses missing labels. Kinds of columns, categories and words
@@ -156,18 +163,19 @@ default="auto"
         fold) and objective: a point of the grid each.
     selection_ : str
         Where the out-of-fold losses came from, what was chosen, and how flat the choice was. With
-        `interactions` "auto" or a number also how many derived columns were taken, by how much they
-        moved the out-of-fold log-loss, or why there are none.
+        `interactions` or `thresholds` "auto" or a number also how many derived columns were taken,
+        by how much they moved the out-of-fold log-loss, or why there are none.
     posterior_scale_ : float
         Sum of the pool's weights: the power of the posterior, relative to the class shares.
     density_report_ : list of dict
         Each column's name, density, why it has it, and "by" what: type, given, evidence or
         near-zero variance.
-    interactions_ : list of str
-        The derived columns, where `interactions` asked for some.
-    interaction_tests_ : list of dict
+    interactions_, thresholds_ : list of str
+        The derived columns, where `interactions` or `thresholds` asked for some.
+    interaction_tests_, threshold_tests_ : list of dict
         The ten strongest candidates: ``column``, ``statistic`` (χ² of the residuals of held-out
-        rows) and ``p_value``.
+        rows) and ``p_value``; a threshold's is that of the best of all places, beside those above
+        it of the same column.
     schema_ : Schema
         Names, kinds and categories of the columns.
     density_ : Density
@@ -231,6 +239,7 @@ default="auto"
         selection: str | ArrayLike = "log_loss",
         class_weight: Mapping[Any, float] | str | None = None,
         interactions: str | int | Sequence[tuple[Any, Any]] | None = None,
+        thresholds: str | int | Mapping[Any, Sequence[float]] | None = None,
         unlabelled: Any = None,
         unlabelled_weight: str | float = "auto",
     ) -> None:
@@ -245,13 +254,16 @@ default="auto"
         self.selection = selection
         self.class_weight = class_weight
         self.interactions = interactions
+        self.thresholds = thresholds
         self.unlabelled = unlabelled
         self.unlabelled_weight = unlabelled_weight
 
     _takes_sparse = True
     _search: Search
     interactions_: list[str]
+    thresholds_: list[str]
     interaction_tests_: list[dict[str, Any]]
+    threshold_tests_: list[dict[str, Any]]
 
     def _fit(
         self,
@@ -261,23 +273,24 @@ default="auto"
         groups: ArrayLike | None,
         fold: Integers | None = None,
     ) -> Floats | None:
-        if self.interactions is None:
+        derives = derives_columns(self)
+        if derives is None:
             return super()._fit(X, y, sample_weight, groups, fold)
         if comes_in_parts(X):
             raise DataError(
-                f"interactions: expected None for rows that are read in parts, got "
-                f"{self.interactions!r}; leave it out, or fit to a table in memory"
+                f"{derives}: expected None for rows that are read in parts, got "
+                f"{getattr(self, derives)!r}; leave it out, or fit to a table in memory"
             )
         return fit_with_interactions(self, super()._fit, X, y, sample_weight, groups, fold)
 
     def _derives(
         self, rows: LabelledRows, schema: Schema, train: Integers | None
     ) -> Sequence[Derived]:
-        return () if self.interactions is None else self._search.derives(rows, schema, train)
+        return self._search.derives(rows, schema, train) if derives_columns(self) else ()
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_interactions(self.interactions)
+        check_interactions(self)
         check_number("alpha", self.alpha, 0.0, "1 is Laplace's smoothing")
         check_number("var_smoothing", self.var_smoothing, 0.0, "1e-9 is the default")
         chosen = self.density
@@ -327,7 +340,9 @@ default="auto"
             chosen = self.density.items()
             given = {schema.index(column): one for column, one in chosen if not _is_auto(one)}
         elif not _is_auto(self.density):
-            given = dict.fromkeys(range(schema.n_features), self.density)
+            # Derived columns have the density of their type.
+            own = self.n_features_in_ if derives_columns(self) else schema.n_features
+            given = dict.fromkeys(range(own), self.density)
         choices = by_type(schema.names, schema.kinds, given)
         if rows is None or not isinstance(self.tradeoff, str):
             return choices

@@ -305,8 +305,8 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
     def _check_density(self) -> None:
         if self._derived is not None:
             raise NotADensityError(
-                "interactions: with derived columns the model defines a posterior but no density "
-                "of the table's columns; fit with interactions=None"
+                "interactions, thresholds: with derived columns the model defines a posterior but "
+                "no density of the table's columns; fit without them"
             )
         if not self._fitted.has_words_density:
             raise NotADensityError(

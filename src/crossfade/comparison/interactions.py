@@ -75,15 +75,15 @@ def interaction_note(name: str, found: Sequence[Interaction]) -> str:
     shown = ", ".join(f"{one.name} (χ² {one.statistic:.0f})" for one in found)
     return (
         f"{name} does not see what columns say together: its residuals on test rows ask for "
-        f'{shown}; NaiveBayes(interactions="auto") takes such columns in.'
+        f'{shown}; NaiveBayes(interactions="auto", thresholds="auto") takes such columns in.'
     )
 
 
 def _axes(
     one: Derived, matrix: Floats, schema: Schema
 ) -> tuple[tuple[Integers, tuple[str, ...]], ...]:
-    """Return the parts of either column; of a step's second there is one."""
-    if one.what == "step":
+    """Return the parts of either column; of one column alone the second has one part."""
+    if one.alone:
         alone = _parts(one.first, matrix[:, one.first], schema, _PARTS_ALONE)
         return alone, (np.zeros(len(matrix), dtype=np.int64), ("",))
     first, second = (_parts(j, matrix[:, j], schema, _PARTS) for j in (one.first, one.second))

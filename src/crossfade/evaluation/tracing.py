@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.base import Specification, TradeoffClassifier
-from crossfade.classifiers.checks import refuse_cells
+from crossfade.classifiers.checks import derives_columns, refuse_cells
 from crossfade.evaluation.compiled import compiled_curve
 from crossfade.evaluation.evaluation import Evaluation, Evaluator, Failure
 from crossfade.evaluation.inputs import LabelledTable
@@ -63,7 +63,7 @@ def _row_tracer(name: str, model: Any, table: LabelledTable, seed: int) -> Trace
     # Words are learnt from the rows of a fit.
     words = bool(table.schema.texts) or table.schema.sparse
     # So are derived columns.
-    words |= getattr(model, "interactions", None) is not None
+    words |= derives_columns(model) is not None
     if not isinstance(model, TradeoffClassifier) or isinstance(model.tradeoff, str) or words:
         return FittedCurve(name, model, evaluator, seed)
     what = model.specify(table.columns, table.schema, evaluator.classes)

@@ -81,8 +81,8 @@ def coefficients(estimator: Any) -> dict[str, Any]:
         )
     if isinstance(model, TradeoffClassifier) and model._derived is not None:
         raise DataError(
-            "estimator: expected a naive Bayes without interactions, got one with derived columns; "
-            "use save_model"
+            "estimator: expected a naive Bayes without interactions and thresholds, got one with "
+            "derived columns; use save_model"
         )
     if not isinstance(model, TradeoffClassifier) or not _is_sum(model):
         raise DataError(

@@ -248,8 +248,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     model: TradeoffClassifier = operator.raw_operator
     if model._derived is not None:
         raise DataError(
-            "estimator: expected a naive Bayes without interactions, got one with derived columns, "
-            "which have no conversion to ONNX; write it with save_model"
+            "estimator: expected a naive Bayes without interactions and thresholds, got one with "
+            "derived columns, which have no conversion to ONNX; write it with save_model"
         )
     X = _encoded(graph, operator, model.schema_)
     natural, offset = model.parameters_.natural, model.parameters_.offset
