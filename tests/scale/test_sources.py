@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import os
 import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
@@ -349,22 +353,107 @@ def test_rows_without_a_label_are_left_out_and_counted(table, tmp_path):
     np.testing.assert_allclose(posterior(fitted, kept), posterior(whole, kept), atol=1e-10)
 
 
-@pytest.mark.parametrize("spoil", ["footer", "pages"])
-def test_a_damaged_file_among_forty_is_named(table, tmp_path, spoil):
-    folder = write(table, tmp_path / "parts", 40)
-    file = folder / "part-17.parquet"
+def spoil(file, how):
+    """Damage a file; return the file that it is then, and what is to be told of it."""
     data = bytearray(file.read_bytes())
-    data[100:900] = bytes(800)
-    file.write_bytes(b"PAR1" + bytes(400) if spoil == "footer" else bytes(data))
-    model = NaiveBayes(tradeoff=1).fit(table.drop("y"), table["y"])
-    before = posterior(model, table)
+    if how == "footer":
+        file.write_bytes(b"PAR1" + bytes(400))
+        return file, "expected a Parquet file, got something else ("
+    if how == "pages":
+        data[100:900] = bytes(800)
+    elif how == "gzip":
+        file.unlink()
+        file = file.with_suffix(".csv.gz")
+        data = gzip.compress(data)[:-30]
+    elif how == "column":
+        data = data.replace(b",y\n", b",z\n", 1)
+    elif how == "encoding":
+        last = data.rstrip().rindex(b"\n")
+        data[last + 1 : last + 1] = b"\xe9"
+    elif how == "line":
+        data += b"1,2\n"
+    file.write_bytes(data)
+    told = {
+        "pages": "expected a Parquet file, got something else (",
+        "gzip": "expected a whole gzip file, got a damaged one (",
+        "column": r"expected the columns of .*, but 'y' is missing, 'z' is new",
+        "encoding": "expected text encoded as UTF-8, got byte 0xe9 in line ",
+        "line": "expected 15 fields as in the header, ",
+    }
+    return file, told[how]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "how", "numbers"),
+    [
+        ("parquet", "footer", [17]),
+        ("parquet", "footer", [0, 39]),
+        ("parquet", "pages", [17]),
+        ("parquet", "pages", [3, 17, 38]),
+        ("csv", "gzip", [17, 20]),
+        ("csv", "column", [17]),
+        ("csv", "encoding", [5, 17]),
+        ("csv", "line", [17]),
+    ],
+)
+def test_damaged_files_among_the_forty_of_adult_are_named(
+    shared_data, tmp_path, suffix, how, numbers
+):
+    frame = read_table(shared_data / "ng_jordan" / "adult.csv.gz").rename({"target": "y"})
+    frame = frame.select(pl.all().exclude("y"), "y")
+    folder = write(frame, tmp_path / "parts", 40, suffix=suffix)
+    edges = np.linspace(0, frame.height, 41).astype(int)
+    spoilt = [spoil(folder / f"part-{number:02d}.{suffix}", how) for number in numbers]
+    model = NaiveBayes(tradeoff=1).fit(frame[:2000].drop("y"), frame[:2000]["y"])
+    before = posterior(model, frame[:50])
     with pytest.raises(DataError) as caught:
         model.fit(scan(folder), "y")
-    assert str(caught.value).startswith(f"{file}: expected a Parquet file, got something else (")
-    assert str(caught.value).endswith(
-        "; the other 39 of 40 files can be read: write again what is damaged, or leave it out"
-    )
-    np.testing.assert_array_equal(posterior(model, table), before)
+    told = str(caught.value)
+    for file, what in spoilt:
+        assert re.search(f"(^|; ){re.escape(str(file))}: {what.replace('(', '[(]')}", told)
+    assert told.count(str(folder)) == len(spoilt) + (how == "column")
+    if how != "column":
+        done = "read" if how == "pages" else "opened"
+        assert f"; the other {40 - len(spoilt)} of 40 files can be {done}: write again" in told
+    np.testing.assert_array_equal(posterior(model, frame[:50]), before)
+    # Without them, all rows of the others are there.
+    for file, _ in spoilt:
+        file.unlink()
+    fitted = NaiveBayes(tradeoff=1).fit(scan(folder), "y")
+    kept = [frame[int(edges[i]) : int(edges[i + 1])] for i in range(40) if i not in numbers]
+    rest = pl.concat(kept)
+    whole = NaiveBayes(tradeoff=1).fit(rest.drop("y"), rest["y"])
+    assert fitted.class_count_.sum() == rest.height
+    np.testing.assert_allclose(posterior(fitted, rest), posterior(whole, rest), atol=1e-10)
+
+
+def test_names_of_columns_that_no_table_has_are_refused(tmp_path):
+    y = pa.array(["a", "b"])
+    for names, told in (
+        (["x", "x", "y"], "expected column names that differ, got 'x' 2 times"),
+        (["x", "", "y"], "expected a name for every column, got none for column 2 of 3"),
+    ):
+        pq.write_table(pa.table([y, y, y], names=names), tmp_path / "a.parquet")
+        with pytest.raises(DataError, match=f"a.parquet: {told}"):
+            scan(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["a link to nothing", "something else"])
+def test_what_looks_like_a_file_of_the_table_but_is_none_is_named(table, tmp_path, what):
+    folder = write(table[:100], tmp_path / "parts", 2)
+    odd = folder / "part-02.parquet"
+    os.mkfifo(odd) if what == "something else" else odd.symlink_to(folder / "nowhere")
+    with pytest.raises(DataError, match=f"^{odd}: expected a file of the table, got {what}"):
+        scan(folder)
+
+
+def test_folders_named_as_columns_are_told(table, tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        write(table[:100], tmp_path / "parts" / f"year={year}", 1)
+    source = scan(tmp_path / "parts")
+    assert source.notes == ("Folders named year=… make no column 'year'.",)
+    assert "year" not in source.names
 
 
 def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):

@@ -31,10 +31,14 @@ def table_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
         files = [
             one
             for one, parts in zip(found, hidden, strict=True)
-            if one.is_file()
+            if not one.is_dir()
             and one.name.lower().endswith(_FORMATS)
             and not any(part.startswith((".", "_")) for part in parts)
         ]
+        for one in files:
+            if not one.is_file():
+                what = "a link to nothing" if one.is_symlink() else "something else"
+                raise DataError(f"{one}: expected a file of the table, got {what}; remove it")
     elif any(mark in str(path) for mark in "*?[") and not Path(path).exists():
         files = [Path(one) for one in sorted(glob.glob(str(path), recursive=True))]
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from crossfade._checks import show
 from crossfade._optional import import_optional
@@ -14,8 +14,11 @@ from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
 from crossfade.io.gathered import CellReading, Gathered, gather
 from crossfade.io.reading import cells_as_read, opened
+from crossfade.io.text import check_names
 
 __all__ = ["ArrowReader", "Reader", "TextReader", "reader_of"]
+
+Result = TypeVar("Result")
 
 
 class Reader(ABC):
@@ -51,7 +54,35 @@ class Reader(ABC):
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         """Yield frames of these columns, of about so many rows."""
 
+    def _opened(self, look: Callable[[Path], Result]) -> list[Result]:
+        """Return what is seen of every file at its beginning; name all that cannot be opened."""
+        found, damaged = [], []
+        for file in self.files:
+            try:
+                found.append(look(file))
+            except Exception as error:  # pyarrow raises its own, OSError and ValueError
+                damaged.append((file, error))
+        if damaged:
+            raise self._broken(damaged, "opened")
+        return found
+
+    def _broken(self, damaged: list[tuple[Path, Exception]], how: str = "read") -> DataError:
+        """Return the error of damaged files, all others having been opened or read."""
+        said = "; ".join(self._damage(file, error) for file, error in damaged[:5])
+        more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
+        if len(self.files) == 1:
+            return DataError(said)
+        others = len(self.files) - len(damaged)
+        return DataError(
+            f"{said}{more}; the other {others} of {len(self.files)} files can be {how}: write "
+            "again what is damaged, or leave it out"
+        )
+
+    def _damage(self, file: Path, error: Exception) -> str:
+        return str(error)
+
     def _same_columns(self, found: list[list[str]]) -> None:
+        check_names(found[0], str(self.files[0]))
         for file, names in zip(self.files, found, strict=True):
             if set(names) != set(found[0]):
                 missing = [name for name in found[0] if name not in names]
@@ -93,18 +124,8 @@ class ArrowReader(Reader):
         self.missing, self.is_arrow = missing, is_arrow
         self._pa = import_optional("pyarrow", "tables larger than memory")
         self._pl = import_optional("polars", "tables from files")
-        schemas, self.lengths = [], []
-        damaged: list[tuple[Path, Exception]] = []
-        for file in files:
-            try:
-                schema, n_rows = self._looked(file)
-            except Exception as error:  # pyarrow raises its own, OSError and ValueError
-                damaged.append((file, error))
-                continue
-            schemas.append(schema)
-            self.lengths.append(n_rows)
-        if damaged:
-            raise self._broken(damaged)
+        looked = self._opened(self._looked)
+        schemas, self.lengths = [one for one, _ in looked], [n_rows for _, n_rows in looked]
         self._same_columns([schema.names for schema in schemas])
         self.types = {
             name: self._kind([schema.field(name).type for schema in schemas])
@@ -129,18 +150,10 @@ class ArrowReader(Reader):
             return "continuous"
         return "boolean" if all(check.is_boolean(one) for one in types) else None
 
-    def _broken(self, damaged: list[tuple[Path, Exception]]) -> DataError:
+    def _damage(self, file: Path, error: Exception) -> str:
         kind = "an Arrow" if self.is_arrow else "a Parquet"
-        said = "; ".join(
-            f"{file}: expected {kind} file, got something else ({_first_line(error)})"
-            for file, error in damaged[:5]
-        )
-        more = f" and {len(damaged) - 5} more" if len(damaged) > 5 else ""
-        others = len(self.files) - len(damaged)
-        return DataError(
-            f"{said}{more}; the other {others} of {len(self.files)} files can be read: write "
-            "again what is damaged, or leave it out"
-        )
+        again = "" if len(self.files) > 1 else "; write it again"
+        return f"{file}: expected {kind} file, got something else ({_first_line(error)}){again}"
 
     def frames(self, columns: list[str], rows: int) -> Iterator[Any]:
         few: list[Any] = []  # small files are summed together
@@ -158,9 +171,17 @@ class ArrowReader(Reader):
             except DataError:
                 raise
             except Exception as error:
-                raise self._broken([(file, error)]) from None
+                raise self._broken([(file, error), *self._damaged_after(file, columns)]) from None
         if few:
             yield self._pl.concat(few)
+
+    def _damaged_after(self, file: Path, columns: list[str]) -> Iterator[tuple[Path, Exception]]:
+        for later in self.files[self.files.index(file) + 1 :]:
+            try:
+                for _ in self._batches(later, columns, 1 << 16):
+                    pass
+            except Exception as error:
+                yield later, error
 
     def _batches(self, file: Path, columns: list[str], rows: int) -> Iterator[Any]:
         if self.is_arrow:
@@ -194,7 +215,7 @@ class TextReader(Reader):
         super().__init__(files)
         self._missing, self._text, self._separator = missing, text, separator
         self._readings: dict[str, CellReading] | None = None  # of all columns with cells
-        names = [next(iter(self._batches(file))).frame.columns for file in files]
+        names = self._opened(lambda file: next(iter(self._batches(file))).frame.columns)
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
         self.types = dict.fromkeys(names[0])
@@ -214,11 +235,16 @@ class TextReader(Reader):
         pl = import_optional("polars", "tables from files")
         path, remedy = _together(self.files), "write them in one way, or name the column in text"
         gathered: dict[str, Gathered] = {}
+        damaged: list[tuple[Path, Exception]] = []
         for file in self.files:
-            of = f" of {file}" if len(self.files) > 1 else f" of {path}"
-            for raw in read_ahead(self._raw(file)):
-                asked = [name for name in raw.frame.columns if name not in self._text]
-                gather(gathered, raw.frame, self._missing, asked, raw.first, of)
+            try:
+                for raw in read_ahead(self._raw(file)):
+                    asked = [name for name in raw.frame.columns if name not in self._text]
+                    gather(gathered, raw.frame, self._missing, asked, raw.first, f" of {file}")
+            except DataError as error:
+                damaged.append((file, error))
+        if damaged:
+            raise self._broken(damaged)
         found, notes = dict.fromkeys(self._text, CellReading(pl.String)), []
         for name, one in gathered.items():
             reading, told = one.reading(path, remedy)

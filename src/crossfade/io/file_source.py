@@ -57,8 +57,9 @@ def scan(
     Parameters
     ----------
     path : str, Path or sequence of these
-        A file, a folder (all table files in it and below it, in the order of their names), a
-        pattern such as ``"year=*/*.parquet"``, or a list of files.
+        A file, a folder (all table files in it and below it, in the order of their names; links to
+        folders are not followed), a pattern such as ``"2024-*/*.parquet"``, or a list of files.
+        Folders named ``year=2024`` do not make a column.
     target : str, optional
         The column of labels; it can be given to ``fit`` instead. Rows without a label are left
         out, and counted in ``n_dropped``.
@@ -122,7 +123,7 @@ class FileSource(PartedSource):
         How often the rows have been read.
     notes : tuple of str
         How cells of delimited text were read that Python would read otherwise ("1.234,5", 1 beside
-        true), once they have been.
+        true), once they have been; which columns in names of folders are not read.
     """
 
     def __init__(
@@ -146,9 +147,8 @@ class FileSource(PartedSource):
             if name != target and name not in drop and (columns is None or name in columns)
         )
         if not self.names:
-            raise DataError(
-                f"X: expected columns besides the target {show(target)}, got none; choose others"
-            )
+            besides = "" if target is None else f" besides the target {show(target)}"
+            raise DataError(f"X: expected columns{besides}, got none; choose others")
 
     def labelled(self, y: Any) -> FileSource:
         if y is None and self.target is not None:
@@ -173,7 +173,10 @@ class FileSource(PartedSource):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self._reader.notes
+        folders = {part for file in self._reader.files for part in file.parts[:-1] if "=" in part}
+        named = sorted({folder.partition("=")[0] for folder in folders} - set(self._reader.types))
+        told = [f"Folders named {name}=… make no column {show(name)}." for name in named]
+        return (*self._reader.notes, *told)
 
     def parts(self, columns: Sequence[int] | None) -> Iterator[Part]:
         if columns is not None or self._begun is None:

@@ -12,7 +12,7 @@ import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -21,7 +21,7 @@ import numpy as np
 from crossfade._checks import show
 from crossfade.errors import DataError
 
-__all__ = ["Delimited", "check_text", "text_batches"]
+__all__ = ["Delimited", "check_names", "check_text", "text_batches"]
 
 _CHUNK = 1 << 22
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -137,7 +137,7 @@ def _header(data: bytes, path: str, separator: str | None) -> tuple[int, str, tu
     header = data[:end].decode()
     separator = separator or _sniffed(header, path)
     names = _names(header, separator, path)
-    _check_names(names, path)
+    check_names(names, path)
     return end, separator, names
 
 
@@ -232,15 +232,16 @@ def _names(header: str, separator: str, path: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in fields)
 
 
-def _check_names(names: tuple[str, ...], path: str) -> None:
+def check_names(names: Sequence[str], path: str) -> None:
     for position, name in enumerate(names):
         if not name:
             raise DataError(
                 f"{path}: expected a name for every column, got none for column {position + 1} of "
                 f"{len(names)} in the header; name it, or leave it out if it numbers the rows"
             )
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
+    for name, times in Counter(names).most_common(1):
+        if times == 1:
+            return
         raise DataError(
             f"{path}: expected column names that differ, got {show(name)} {times} times in the "
             "header; rename or drop the repeated columns"
