@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from crossfade._checks import check_number, listed, show
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_factors
 from crossfade.classifiers.interactions import DerivedColumns
@@ -20,9 +19,12 @@ from crossfade.inference.sandwich import (
     PosteriorCovariance,
     posterior_interval,
     quadratic_forms,
-    wald_test,
 )
-from crossfade.inference.summary import CoefficientSummary, ColumnTest
+from crossfade.inference.summary import (
+    CoefficientSummary,
+    code_of_reference,
+    of_coefficients,
+)
 from crossfade.table import Schema, check_weights, encode_labels
 from crossfade.table.cluster import comes_in_parts, is_lazy
 from crossfade.table.documents import block_of
@@ -117,13 +119,7 @@ class StandardErrors(ABC):
         """
         check_is_fitted(self)
         level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
-        labels = self.classes_.tolist()
-        if reference is not None and not (np.isscalar(reference) and reference in labels):
-            raise DataError(
-                f"reference: expected one of the classes {listed(labels)}, got {show(reference)}; "
-                "give a label of y"
-            )
-        against = 0 if reference is None else int(labels.index(reference))
+        against = code_of_reference(reference, self.classes_.tolist())
         if X is not None:
             self._learn_errors(X, y, sample_weight, groups)
         elif not (y is None and sample_weight is None and groups is None):
@@ -207,50 +203,25 @@ class StandardErrors(ABC):
     def _summarised(
         self, errors: PosteriorCovariance, against: int, level: float
     ) -> CoefficientSummary:
-        k = self.classes_.size
-        others = np.delete(np.arange(k), against)
         coefficients, intercepts = self._log_odds_linear(against)
         gradients, terms, columns = self._coefficient_gradients()
-        of_classes = gradients[others] - gradients[against]
-        values = np.column_stack([intercepts, coefficients]).ravel()
+        of_classes = np.delete(gradients, against, axis=0) - gradients[against]
         flat = of_classes.reshape(-1, of_classes.shape[-1])
-        covariance = flat @ errors.covariance @ flat.T
-        spread = np.sqrt(quadratic_forms(flat, errors.covariance))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            statistics = np.where(spread > 0.0, values / spread, np.nan)
-        width = norm.ppf(0.5 + level / 2.0) * spread
-        labels = self.classes_.tolist()
-        classes = np.repeat(others, len(terms))
-        names = [
-            term if k == 2 else f"{labels[c]}: {term}"
-            for c, term in zip(classes, terms * others.size, strict=True)
-        ]
-        tests = []
-        for column, name in enumerate(self._longer_schema.names):
-            own = np.flatnonzero([column in one for one in columns] * others.size)
-            found = wald_test(values[own], covariance[np.ix_(own, own)])
-            tests.append(ColumnTest(name, *found))
-        return CoefficientSummary(
-            title=f"{type(self).__name__}: log-odds against {labels[against]}"
-            if k > 2
-            else f"{type(self).__name__}: log-odds of {labels[others[0]]} against "
-            f"{labels[against]}",
+        names = self._longer_schema.names
+        return of_coefficients(
+            name=type(self).__name__,
             facts=self._facts(errors),
-            names=tuple(names),
-            estimates=values,
-            standard_errors=spread,
-            statistics=statistics,
-            p_values=2.0 * norm.sf(np.abs(statistics)),
-            lower=values - width,
-            upper=values + width,
-            level=level,
-            statistic_name="z",
             notes=self._notes(errors),
-            classes=tuple(labels[c] for c in classes),
-            terms=tuple(terms * others.size),
-            reference=labels[against],
-            covariance=covariance,
-            tests=tuple(tests),
+            labels=self.classes_.tolist(),
+            against=against,
+            terms=terms,
+            columns={
+                name: [t for t, of in enumerate(columns) if column in of]
+                for column, name in enumerate(names)
+            },
+            values=np.column_stack([intercepts, coefficients]),
+            covariance=flat @ errors.covariance @ flat.T,
+            level=level,
         )
 
     @property

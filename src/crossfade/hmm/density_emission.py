@@ -213,6 +213,17 @@ class DensityEmission(Emission):
         means = self._ready.density.mean(theta)
         return np.lexsort(means.T[::-1])
 
+    def coefficients(self, sums: Floats) -> tuple[Floats, Floats, list[str], list[list[str]]]:
+        density = self._ready.density
+        free = np.flatnonzero(~density.tied)
+        names = [f"x{j}" for j in range(density.n_features)]
+        found = density.terms(names, [None] * len(names))
+        each, each_constant = density.column_units_coefficients(np.eye(free.size))
+        slopes, constants = np.zeros((density.tied.size, len(found))), np.zeros(density.tied.size)
+        slopes[free], constants[free] = each, each_constant
+        columns = [[names[j] for j in term.columns] for term in found]
+        return slopes, constants, [term.name for term in found], columns
+
     def in_usual_terms(self, theta: Floats) -> dict[str, Any]:
         density = self._ready.density
         if not np.isfinite(density.log_partition(theta)).all():

@@ -126,6 +126,15 @@ class Emission(ABC):
         """Return which columns of θ are equal in all states, (n_parameters,) bool."""
 
     @abstractmethod
+    def coefficients(self, sums: Floats) -> tuple[Floats, Floats, list[str], list[list[str]]]:
+        """Return what makes θ coefficients in the units of the columns, and constants.
+
+        `sums`: Of the steps of fit, as :meth:`sums` returns them.
+
+        Shapes: → (n_parameters, n_terms); (n_parameters,); names of terms and of their columns.
+        """
+
+    @abstractmethod
     def in_usual_terms(self, theta: Floats) -> dict[str, Any]:
         """Return the model's attributes that show θ: ``means_``, ``emissionprob_`` and the like."""
 

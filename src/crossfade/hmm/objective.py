@@ -6,6 +6,7 @@ the objective with smoothing and penalty (:mod:`crossfade.hmm.path` says why).
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,14 @@ from crossfade.chains.input import Layout
 from crossfade.chains.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
 from crossfade.hmm.emission import Emission, by_step
 
-__all__ = ["ChainObjective", "ChainWeights", "LabelledChain", "everything", "labelled_chain"]
+__all__ = [
+    "ChainObjective",
+    "ChainWeights",
+    "LabelledChain",
+    "everything",
+    "labelled_chain",
+    "summed",
+]
 
 #: Log-probability that stands for log 0 where weights must start finite.
 _LOG_NOTHING = -30.0
@@ -69,6 +77,12 @@ class LabelledChain:
         """Steps per sequence."""
         return self.layout.n_steps / max(float(self.counts.initial.sum()), 1.0)
 
+    def sequence(self, number: int) -> LabelledChain:
+        """Return one of the sequences alone."""
+        steps, layout = self.layout.take([number])
+        observed, codes = self.observations[steps], self.codes[steps]
+        return summed(self.emission, observed, layout, codes, self.n_states, self.alpha)
+
     def from_counts(self, *, stop: bool) -> ChainParameters:
         """Return the (smoothed) count estimate: λ = 1."""
         theta = self.emission.estimate(self.emission_counts, self.emission_sums, None)
@@ -89,7 +103,17 @@ def labelled_chain(
 ) -> LabelledChain:
     """Bind the emission to labelled data and sum them up."""
     emission = named.bind(raw, codes, n_states)
-    observations = emission.observe(raw)
+    return summed(emission, emission.observe(raw), layout, codes, n_states, alpha)
+
+
+def summed(
+    emission: Emission,
+    observations: Any,
+    layout: Layout,
+    codes: Integers,
+    n_states: int,
+    alpha: float,
+) -> LabelledChain:
     onehot = np.zeros((layout.n_steps, n_states))
     onehot[np.arange(layout.n_steps), codes] = 1.0
     emitted, sums = emission.sums(observations, onehot)
@@ -196,6 +220,12 @@ class ChainObjective:
         self._width = data.emission_sums.shape[1]
         self._tied = np.asarray(data.emission.tied(self._width))
         self._shifts = _Shifts(data.n_states, self._width if data.emission.shiftable else 0)
+
+    def over(self, data: LabelledChain) -> ChainObjective:
+        """Return the same for other sequences, without the penalty."""
+        found = copy.copy(self)
+        found.data, found.l2 = data, 0.0
+        return found
 
     def vector(self, weights: ChainWeights) -> Floats:
         """Return weights as one vector."""

@@ -121,6 +121,15 @@ class SymbolEmission(Emission):
     def order(self, theta: Floats) -> Integers:
         return np.lexsort(-theta.T[::-1])
 
+    def coefficients(self, sums: Floats) -> tuple[Floats, Floats, list[str], list[list[str]]]:
+        # Against the commonest symbol, as a column's categories are.
+        n = len(self.symbols)
+        base = int(sums[:, :n].sum(axis=0).argmax())
+        slopes, constants = np.delete(np.eye(n + 1, n), base, axis=1), np.zeros(n + 1)
+        slopes[base], constants[base] = -1.0, 1.0
+        names = [f"symbol = {one}" for i, one in enumerate(self.symbols) if i != base]
+        return slopes, constants, names, [["symbol"]] * (n - 1)
+
     def in_usual_terms(self, theta: Floats) -> dict[str, Any]:
         table = np.exp(theta)
         return {

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
 
+from crossfade._checks import listed, show
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
+from crossfade.errors import DataError
+from crossfade.inference.sandwich import wald_test
 
-__all__ = ["CoefficientSummary", "ColumnTest", "Predictions", "Summary"]
+__all__ = [
+    "CoefficientSummary",
+    "ColumnTest",
+    "Predictions",
+    "Summary",
+    "code_of_reference",
+    "of_coefficients",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,6 +209,80 @@ class CoefficientSummary(Summary):
             for one in self.tests
         ]
         return [*tables, [head, *rows]]
+
+
+def code_of_reference(reference: Any, labels: list[Any]) -> int:
+    """Return the number of the class that others are compared with, the first one's by default."""
+    if reference is None:
+        return 0
+    if not (np.isscalar(reference) and reference in labels):
+        raise DataError(
+            f"reference: expected one of the classes {listed(labels)}, got {show(reference)}; "
+            "give a label of y"
+        )
+    return labels.index(reference)
+
+
+def of_coefficients(
+    *,
+    name: str,
+    facts: tuple[tuple[str, str], ...],
+    notes: tuple[str, ...],
+    labels: list[Any],
+    against: int,
+    terms: Sequence[str],
+    columns: Mapping[str, Sequence[int]],
+    values: Floats,
+    covariance: Floats,
+    level: float,
+    unknown: NDArray[np.bool_] | None = None,
+) -> CoefficientSummary:
+    """Return the coefficients of log-odds of the other classes against one, with their tests.
+
+    `columns`: Which terms belong to a column, by its name.
+    `values` (n_classes - 1, n_terms), `covariance` (n, n) and `unknown` (n,) of all of these.
+    """
+    k, n_terms = len(labels), len(terms)
+    others = np.delete(np.arange(k), against)
+    classes = np.repeat(others, n_terms)
+    values = values.ravel()
+    spread = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    if unknown is not None:
+        spread[unknown] = np.nan
+    with np.errstate(invalid="ignore", divide="ignore"):
+        statistics = np.where(spread > 0.0, values / spread, np.nan)
+    width = norm.ppf(0.5 + level / 2.0) * spread
+    tests = []
+    for column, used in columns.items():
+        own = np.add.outer(np.arange(k - 1) * n_terms, np.array(used, dtype=np.int64)).ravel()
+        own = own if unknown is None else own[~unknown[own]]
+        tests.append(ColumnTest(column, *wald_test(values[own], covariance[np.ix_(own, own)])))
+    title = f"{name}: log-odds against {labels[against]}"
+    if k == 2:
+        title = f"{name}: log-odds of {labels[others[0]]} against {labels[against]}"
+    names = [
+        term if k == 2 else f"{labels[c]}: {term}"
+        for c, term in zip(classes, list(terms) * others.size, strict=True)
+    ]
+    return CoefficientSummary(
+        title=title,
+        facts=facts,
+        names=tuple(names),
+        estimates=values,
+        standard_errors=spread,
+        statistics=statistics,
+        p_values=2.0 * norm.sf(np.abs(statistics)),
+        lower=values - width,
+        upper=values + width,
+        level=level,
+        statistic_name="z",
+        notes=notes,
+        classes=tuple(labels[c] for c in classes),
+        terms=tuple(terms) * others.size,
+        reference=labels[against],
+        covariance=covariance,
+        tests=tuple(tests),
+    )
 
 
 #: Attributes of a test, in order.
