@@ -172,6 +172,18 @@ def test_of_few_rows_there_is_nothing_to_test(short_choice):
     assert found.thresholds_ == found.threshold_tests_ == []
 
 
+@pytest.mark.parametrize("values", [[0.0, 0.0, 0.0, 3.5], [1.0, 2.0], [0.5], [-1e300, 1e-300, 2.0]])
+def test_columns_of_few_values_are_no_trouble(values):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.choice(values, 200), "b": rng.choice(values, 200) * 1.0})
+    X.loc[::3, "b"] = np.nan
+    posterior = rng.dirichlet([2.0, 2.0, 1e-3], size=200)
+    codes = np.array([rng.choice(3, p=p) for p in posterior])
+    schema = Schema(("a", "b"), ("continuous", "continuous"), (None, None), has_names=True)
+    tests = screened(X.to_numpy(), schema, codes, posterior, None, together=False)
+    assert all(0.0 <= one.p_value <= 1.0 and one.statistic >= 0.0 for one in tests)
+
+
 def test_nothing_passes_a_test_more_often_than_its_level():
     passed = []
     for seed in range(300):

@@ -218,6 +218,7 @@ def fit_with_interactions(
     _refuse_words(schema)
     classes, codes = encode_labels(y, n_samples=matrix.shape[0])
     rows = LabelledRows(matrix, codes, weights, classes.size)
+    given = fold is not None
     if fold is None:
         fold = folds(rows, _FOLDS, groups)
     held = plain.fit_out_of_fold(X, y, weights, groups, fold)
@@ -232,11 +233,14 @@ def fit_with_interactions(
         model._search = search
         found = fit(X, y, weights, groups, fold)
         gain, error = _gain(held, found, codes, weights, which)
-        moved = f"{-gain:+.4f} in out-of-fold log-loss (standard error {error:.4f})"
+        moved = f"{-gain:+z.4f} in out-of-fold log-loss (standard error {error:.4f})"
         if not automatic or gain > error:
             _tell(model, tests, f"{{}} derived columns taken of {len(tests)} tested: {moved}")
             return found if isinstance(model.tradeoff, str) else None
         why = f"no derived columns: the {len(asked)} that tests ask for would be worth {moved}"
+    if not given and isinstance(model.tradeoff, str):
+        # As without looking for columns: perhaps chosen by leave-one-out.
+        plain.fit(X, y, weights, groups)
     parameters = model.get_params(deep=False)
     own = {name: value for name, value in vars(plain).items() if name not in parameters}
     model.__dict__.update(own)

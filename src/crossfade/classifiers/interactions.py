@@ -104,7 +104,8 @@ class DerivedColumns:
         count = np.maximum(w @ present, 1e-300)
         centre = w @ np.where(present, matrix, 0.0) / count
         spread = np.where(present, matrix - centre, 0.0)
-        scale = np.sqrt(w @ spread**2 / count)
+        with np.errstate(over="ignore"):
+            scale = np.sqrt(w @ spread**2 / count)
         levels = tuple(
             2 if kind == "boolean" else len(known or ()) if kind == "categorical" else 0
             for kind, known in zip(schema.kinds, schema.categories, strict=True)
@@ -339,10 +340,14 @@ def _thresholds(j: int, x: Floats, evidence: _Evidence) -> list[Screened]:
     sides = ["above" if at >= np.median(places) else "below" for at in places]
     candidates = [Derived("step", j, j, float(at)) for at in places]
     candidates += [Derived(side, j, j, float(at)) for side, at in zip(sides, places, strict=True)]
-    spread = np.sqrt(np.average((x - np.average(x, weights=weights)) ** 2, weights=weights))
-    z = np.clip((x - np.average(x, weights=weights)) / spread, -4.0, 4.0)
-    made = np.column_stack([_of_threshold(one, x) for one in candidates])
-    made /= np.sqrt(weights @ made**2 / weights.sum())
+    unit = np.abs(x).max()  # of huge numbers squares would be too large
+    spread = x / unit - np.average(x / unit, weights=weights)
+    z = np.clip(spread / np.sqrt(np.average(spread**2, weights=weights)), -4.0, 4.0)
+    made = np.column_stack(
+        [_of_threshold(one._replace(at=one.at / unit), x / unit) for one in candidates]
+    )
+    size = np.sqrt(weights @ made**2 / weights.sum())
+    made /= np.where(size > 0.0, size, 1.0)  # below the least value a hinge is nothing
     columns = np.column_stack([np.ones(len(x)), z, z**2, made])
     some = _Evidence(evidence.residual[own], evidence.posterior[own], weights)
     # Of the classes the last follows from the others.
@@ -385,7 +390,8 @@ def _given_others(U: Floats, V: Floats, beside: Floats, known: Sequence[int]) ->
     score = U.T - apart @ U[:, known].reshape(-1)
     turned = (score[:, None, :] @ vectors)[:, 0]
     least = _NOTHING_LEFT * np.trace(own, axis1=1, axis2=2)[:, None]
-    found: Floats = np.where(values > least, turned**2 / np.maximum(values, least), 0.0).sum(axis=1)
+    usable = values > least
+    found: Floats = np.where(usable, turned**2 / np.where(usable, values, 1.0), 0.0).sum(axis=1)
     return found
 
 
