@@ -22,7 +22,7 @@ from crossfade.blocks import for_each_block
 from crossfade.chains.block_recursions import Lookup, StepScorer
 from crossfade.chains.input import Layout
 
-__all__ = ["Emission", "Scorer", "TableScorer", "by_step", "score_steps"]
+__all__ = ["Emission", "Scorer", "TableScorer", "by_step", "score_steps", "taken"]
 
 #: From stacked observations to an array (n_steps, n_states).
 Scorer = Callable[[Any], Floats]
@@ -159,6 +159,11 @@ def by_step(scorer: Scorer, observations: Any) -> StepScorer:
     if isinstance(scorer, TableScorer):
         return Lookup(scorer.table, observations)
     return lambda steps: scorer(observations[steps])
+
+
+def taken(raw: Any, steps: Integers) -> Any:
+    """Return the raw observations of some steps."""
+    return [raw[i] for i in steps] if isinstance(raw, list) else raw[steps]
 
 
 def score_steps(scorer: StepScorer, n_steps: int, n_states: int) -> Floats:

@@ -24,13 +24,16 @@ from crossfade.hmm.emission import by_step, score_steps
 from crossfade.hmm.emissions import emission_for, emission_from
 from crossfade.hmm.path import refuse_without_density
 from crossfade.hmm.standard_errors import ChainStandardErrors
+from crossfade.hmm.strangers import ChainStrangers
 from crossfade.hmm.training import HiddenMarkovTraining
 from crossfade.tradeoff.grid import SHRINKAGE_ROWS
 
 __all__ = ["HiddenMarkovModel"]
 
 
-class HiddenMarkovModel(HiddenMarkovTraining, ChainStandardErrors, ChainDecoding, BaseEstimator):
+class HiddenMarkovModel(
+    HiddenMarkovTraining, ChainStandardErrors, ChainStrangers, ChainDecoding, BaseEstimator
+):
     """A chain of hidden states, each of which emits an observation.
 
     Without labels it is trained by Baum-Welch (or Viterbi training); with labels by counts; with

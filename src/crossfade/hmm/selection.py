@@ -22,7 +22,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.chains.block_recursions import expectations
 from crossfade.chains.input import Layout
 from crossfade.errors import DataError
-from crossfade.hmm.emission import Emission, by_step, score_steps
+from crossfade.hmm.emission import Emission, by_step, score_steps, taken
 from crossfade.hmm.objective import ChainWeights, LabelledChain, labelled_chain
 from crossfade.hmm.path import (
     ChainFit,
@@ -99,12 +99,12 @@ def select_chain(
     losses, kept = [], []
     for held in dealt:
         steps, train = layout.take(np.setdiff1d(filled, held))
-        data = labelled_chain(named, _take(raw, steps), train, codes[steps], n_states, alpha=alpha)
+        data = labelled_chain(named, taken(raw, steps), train, codes[steps], n_states, alpha=alpha)
         fits = list(path(data, grid, settings))
         losses.append(_losses(fits, data.emission, raw, codes, layout, held))
         if pooled:
             steps, part = layout.take(held[sample_rows(held.size, share)])
-            observed = data.emission.observe(_take(raw, steps))
+            observed = data.emission.observe(taken(raw, steps))
             weights = [fit.weights for fit in fits]
             kept.append(_FoldScores.of(weights, data.emission, observed, part, codes[steps]))
     each = np.concatenate(losses, axis=1)
@@ -131,7 +131,7 @@ def _losses(
 ) -> Floats:
     """Return minus the conditional log-likelihood of held-out sequences, (n_fits, n_held)."""
     steps, part = layout.take(held)
-    observed, own = emission.observe(_take(raw, steps)), codes[steps]
+    observed, own = emission.observe(taken(raw, steps)), codes[steps]
     found = [
         -conditional_log_likelihood(fit.weights, emission, observed, part, own) for fit in fits
     ]
@@ -199,10 +199,6 @@ def _relative(weights: ChainWeights, scale: float, log_prior: Floats) -> ChainWe
         scale * weights.stop,
         scale * weights.theta,
     )
-
-
-def _take(raw: Any, steps: Integers) -> Any:
-    return [raw[i] for i in steps] if isinstance(raw, list) else raw[steps]
 
 
 @dataclass(frozen=True)

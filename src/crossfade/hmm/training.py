@@ -5,6 +5,7 @@ What :class:`~crossfade.HiddenMarkovModel` does in ``fit`` once its input is rea
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from crossfade.hmm import baum_welch, path
 from crossfade.hmm.emission import Emission, by_step, score_steps
 from crossfade.hmm.objective import ChainWeights, LabelledChain, labelled_chain
 from crossfade.hmm.selection import ChainSelection, fit_selected, select_chain
+from crossfade.hmm.strangers import SeenSequences, SequenceDensity
 
 __all__ = ["HiddenMarkovTraining"]
 
@@ -48,6 +50,7 @@ class HiddenMarkovTraining:
     log_likelihood_history_: Floats
     converged_: bool
     n_iter_: int
+    _seen: SeenSequences | SequenceDensity | None
 
     def _states_of(self, labels: Labels | None) -> NDArray[Any]:
         if labels is None:
@@ -91,6 +94,14 @@ class HiddenMarkovTraining:
             self.tradeoff_ = fitted.tradeoff
             self.converged_, self.n_iter_ = fitted.converged, fitted.n_iter
         self.log_likelihood_history_ = np.array([self._reached(data)])
+
+        def again(some: Any, part: Layout, own: Integers | None) -> Any:
+            assert own is not None
+            found = labelled_chain(named, some, part, own, n_states, alpha=data.alpha)
+            return found.emission, found.from_counts(stop=False)
+
+        whole = (data.emission, data.from_counts(stop=False))
+        self._seen = SeenSequences.of(raw, layout, labels.codes, again, whole)
 
     def _cross(
         self,
@@ -171,20 +182,14 @@ class HiddenMarkovTraining:
                 )
                 for _ in range(n_starts)
             ]
-        trained = [
-            baum_welch.expectation_maximisation(
-                emission,
-                observations,
-                layout,
-                first,
-                codes=codes,
-                alpha=self.alpha,
-                viterbi_training=self.algorithm == "viterbi",
-                max_iter=int(self.max_iter),
-                tol=self.tol,
-            )
-            for first in starts
-        ]
+        train = partial(
+            baum_welch.expectation_maximisation,
+            alpha=self.alpha,
+            viterbi_training=self.algorithm == "viterbi",
+            max_iter=int(self.max_iter),
+            tol=self.tol,
+        )
+        trained = [train(emission, observations, layout, first, codes=codes) for first in starts]
         best = max(trained, key=lambda training: training.history[-1])
         parameters = best.parameters
         if labels is None and start is None:
@@ -195,6 +200,12 @@ class HiddenMarkovTraining:
         self.tradeoff_ = 1.0
         self.log_likelihood_history_ = np.array(best.history)
         self.converged_, self.n_iter_ = best.converged, len(best.history)
+
+        def again(some: Any, part: Layout, own: Integers | None) -> Any:
+            observed = emission.observe(some)
+            return emission, train(emission, observed, part, parameters, codes=own).parameters
+
+        self._seen = SeenSequences.of(raw, layout, codes, again, (emission, parameters))
 
     def _generator(self) -> np.random.Generator:
         if isinstance(self.random_state, np.random.RandomState):
