@@ -488,6 +488,20 @@ def test_refusals(model, message):
     assert str(error.value) == message
 
 
+@pytest.mark.parametrize(
+    ("labels", "marker", "meant"),
+    [(["a", "b", -1], -1, "-1"), (["a", "b", -1.0], -1, "-1.0"), ([0, 1, 2], "2", 2)],
+)
+@pytest.mark.parametrize("of", [np.array, pd.Series])
+def test_a_number_is_not_taken_for_its_text_and_no_class_is_made_of_it(of, labels, marker, meant):
+    y = of(np.tile(np.array(labels), 10))  # NumPy makes texts of a mixed list
+    X = np.arange(30.0)[:, None]
+    message = f"{marker!r}, and y has {meant!r}; give unlabelled={meant!r}"
+    with pytest.raises(DataError, match=f"^unlabelled: expected a value of the type .*{message}"):
+        NaiveBayes(unlabelled=marker).fit(X, y)
+    assert NaiveBayes(unlabelled=meant).fit(X, y).classes_.size == 2
+
+
 @pytest.mark.parametrize("tradeoff", [1, 0.5, "auto"])
 @pytest.mark.parametrize("of", [NaiveBayes, GaussianDiscriminant])
 @pytest.mark.parametrize("bad", [np.inf, 1e200])

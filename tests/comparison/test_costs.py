@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -40,8 +41,11 @@ def test_decisions_cost_what_the_definition_says(k):
     assert "cost" not in score_predictions(truth, posterior, truth)
 
 
-@pytest.mark.parametrize("costs", [None, np.array([[0.0, 1.0], [5.0, 0.0]])])
-def test_each_threshold_costs_what_deciding_by_it_does(costs):
+@pytest.mark.parametrize(
+    ("costs", "right"), [(None, 0.5), ([[0.0, 1.0], [5.0, 0.0]], 1 / 6), ([[1, 4], [6, 2]], 3 / 7)]
+)
+def test_each_threshold_costs_what_deciding_by_it_does(costs, right):
+    costs = None if costs is None else np.array(costs, dtype=float)
     rng = np.random.default_rng(2)
     scores = [rng.uniform(size=60).round(2) for _ in range(4)]
     truths = [(rng.uniform(size=60) < one).astype(int) for one in scores]
@@ -54,7 +58,7 @@ def test_each_threshold_costs_what_deciding_by_it_does(costs):
         ]
         assert found.mean[place] == pytest.approx(np.mean(by_split), rel=1e-12)
     # Deciding for the second class from FP / (FP + FN) on is deciding at least expected cost.
-    assert found.right == (0.5 if costs is None else pytest.approx(1 / 6))
+    assert found.right == pytest.approx(right)
     right = [
         score_predictions(y, np.column_stack([1 - p, p]), y, each)["cost"]
         for p, y in zip(scores, truths, strict=True)
@@ -92,7 +96,7 @@ def test_ends_curve_and_pool_are_told_in_costs_too():
         "discriminative": NaiveBayes(tradeoff=0),
         "lr": LogisticRegression(),
     }
-    result = compare(X, y, models=models, n_splits=5, cost=[[0, 1], [3, 0]])
+    result = compare(X, y, models=models, n_splits=5, cost=[[1, 2], [4.5, 1.5]])
     assert {"cost", "error"} <= set(result.ends.difference)
     assert "in expected cost" in result.verdict()
     assert "cost" in result.doubling
@@ -102,10 +106,14 @@ def test_ends_curve_and_pool_are_told_in_costs_too():
     assert found.right == pytest.approx(0.25)
     assert found.cost.mean == pytest.approx(result[result.best].estimates["cost"].mean, rel=1e-9)
     written = json.loads(json.dumps(result.to_dict()))
-    assert written["costs"] == [[0.0, 1.0], [3.0, 0.0]]
+    assert written["costs"] == [[1.0, 2.0], [4.5, 1.5]]
     assert written["details"]["thresholds"][result.best]["right"] == pytest.approx(0.25)
     assert result.plot("thresholds").to_dict()["title"] == "Thresholds"
-    assert 'id="thresholds"' in result.to_html()
+    page = re.sub(r"<[^>]*>", "", result.to_html())
+    assert (
+        "A false positive costs 2, a false negative 4.5, a true negative 1, a true positive 1.5."
+        in page
+    )
 
 
 def test_equal_costs_rank_as_errors_do():

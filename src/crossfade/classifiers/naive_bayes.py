@@ -370,8 +370,9 @@ default="auto"
             return ColumnChoice(columns, chosen, Reason.GIVEN)
         raise DataError(
             "density: expected 'multinomial', 'bernoulli', or an object of Multinomial or "
-            f"BinaryWords for a sparse table, got {chosen!r}; choose one of these, or use "
-            "X.toarray() where that fits in memory"
+            f"BinaryWords for a sparse table, got {chosen!r}; choose one of these, or "
+            "make the table dense where that fits in memory (X.toarray(), of a data frame "
+            "X.sparse.to_dense())"
         )
 
     def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:

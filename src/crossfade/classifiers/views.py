@@ -183,7 +183,8 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         Parameters
         ----------
         X : data frame or array-like of shape (n_samples, n_features)
-            Missing cells are left out of the product; a row without any cell gets the prior.
+            Missing cells are left out of the product; a row without any cell gets the model's own
+            class shares, those of the rows at tradeoff 1 and fitted with all else below.
             Files opened by :func:`crossfade.io.scan` are read some rows at a time.
         interval : float, optional
             Coverage of an interval for each probability, such as .95: how much it could have

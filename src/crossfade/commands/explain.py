@@ -201,23 +201,23 @@ def _print(content: dict[str, Any], p: str, q: str, data: str, out: Console) -> 
     table.add_column("", no_wrap=True)
     ordered = sorted(content["columns"], key=lambda one: -abs(one["contribution"]))
     largest = max((abs(one["contribution"]) for one in ordered), default=0.0)
-    table.add_row(Text("baseline", style="dim"), "", f"{content['baseline']:+.3f}", "")
+    table.add_row(Text("baseline", style="dim"), "", f"{content['baseline']:+z.3f}", "")
     for one in ordered:
         value = one["contribution"]
         cell = one["cell"]
         shown = Text("missing", style="dim") if cell is None or cell != cell else _cell(cell)
         table.add_row(
-            Text(shortened(plain(one["name"]), 24) or repr("")), shown, f"{value:+.3f}",
+            Text(shortened(plain(one["name"]), 24) or repr("")), shown, f"{value:+z.3f}",
             _bar(value, largest),
         )  # fmt: skip
         for each in one.get("words", ())[:_MOST_WORDS]:
             added = each["contribution"]
             word = Text(f"  {shortened(plain(each['word']), 22)}", style="dim")
-            table.add_row(word, "", f"{added:+.3f}", _bar(added, largest))
+            table.add_row(word, "", f"{added:+z.3f}", _bar(added, largest))
     table.add_section()
     for name, value in content.get("members", {}).items():
-        table.add_row(Text(f"in all, by {name}", style="dim"), "", f"{value:+.3f}", "")
-    table.add_row(Text("log-odds", style="bold"), "", f"{content['log_odds']:+.3f}", "")
+        table.add_row(Text(f"in all, by {name}", style="dim"), "", f"{value:+z.3f}", "")
+    table.add_row(Text("log-odds", style="bold"), "", f"{content['log_odds']:+z.3f}", "")
     out.print(table)
     out.print()
 

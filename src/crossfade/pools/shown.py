@@ -39,7 +39,7 @@ def _cells(pool: PooledClassifier, name: str) -> list[str]:
         return [f"left out: {pool.left_out_[name]}", "", "", ""]
     losses = pool.member_losses_.get(name, {})
     found = [f"{losses.get(key, np.nan):.4f}" for key in _LOSSES]
-    return [*found, f"{pool.gains_[name]:+.4f}" if name in pool.gains_ else ""]
+    return [*found, f"{pool.gains_[name]:+z.4f}" if name in pool.gains_ else ""]
 
 
 def weights_summary(pool: PooledClassifier, level: float) -> Summary:

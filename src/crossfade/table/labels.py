@@ -69,7 +69,9 @@ def labelled_first(y: Any, unlabelled: Any, n_samples: int) -> tuple[NDArray[np.
     """
     if unlabelled is None or y is None:
         return None, n_samples
-    absent = without_label(y, unlabelled)
+    items = _items(y)
+    absent = _without_label(items, unlabelled)
+    _refuse_other_type(items, unlabelled)
     if absent.size != n_samples or not absent.any():
         return None, n_samples
     if absent.all():
@@ -82,13 +84,20 @@ def labelled_first(y: Any, unlabelled: Any, n_samples: int) -> tuple[NDArray[np.
 
 def without_label(y: Any, unlabelled: Any) -> NDArray[np.bool_]:
     """Return which rows have no label, "missing" or this value, shape (n_samples,)."""
+    return _without_label(_items(y), unlabelled)
+
+
+def _items(y: Any) -> list[Any]:
     series = _as_series(y, "y")
     if series is not None:
-        items = series.to_list()
-    else:
-        # A masked array's own list has None where a label is masked.
-        array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
-        items = array.ravel().tolist()
+        found: list[Any] = series.to_list()
+        return found
+    # A masked array's own list has None where a label is masked.
+    array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y, dtype=object)
+    return list(array.ravel().tolist())
+
+
+def _without_label(items: list[Any], unlabelled: Any) -> NDArray[np.bool_]:
     if isinstance(unlabelled, str) and unlabelled == "missing":
         return np.array([is_missing(item) for item in items], dtype=bool)
     return np.array([_is_same(item, unlabelled) for item in items], dtype=bool)
@@ -99,6 +108,30 @@ def _is_same(label: Any, other: Any) -> bool:
     if is_missing(label) or isinstance(label, bool) != isinstance(other, bool):
         return False
     return bool(label == other)
+
+
+def _refuse_other_type(items: list[Any], unlabelled: Any) -> None:
+    """Refuse a number where labels are texts of it, as NumPy makes of mixed lists, or a text."""
+    text = isinstance(unlabelled, str)
+    number = _number(unlabelled)
+    if number is None:
+        return
+    others = (item for item in items if isinstance(item, str) != text)
+    for item in others if text else set(others):
+        if _number(item) == number:
+            raise DataError(
+                f"unlabelled: expected a value of the type of y's labels, got {show(unlabelled)}, "
+                f"and y has {show(item)}; give unlabelled={show(item)}"
+            )
+
+
+def _number(item: Any) -> float | None:
+    if isinstance(item, bool) or not isinstance(item, (str, int, float, np.number)):
+        return None
+    try:
+        return float(item)
+    except ValueError:
+        return None
 
 
 def _position(found: NDArray[Any], known: NDArray[Any]) -> NDArray[np.int64]:
