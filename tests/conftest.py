@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from crossfade.datasets import data_directory
-from tests.support import choose_shortly, same
+from tests.support import choose_as_shipped, choose_shortly, same
 
 ROOT = Path(__file__).parents[1]
 if (_beside := ROOT.parent / "shared" / "data").is_dir():
@@ -49,10 +49,18 @@ def shared_data() -> Path:
     return folder
 
 
-@pytest.fixture
-def short_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _short_choices() -> Iterator[None]:
     """Have tradeoffs chosen among three points on two folds: the same code, a sixth of the fits."""
-    choose_shortly(monkeypatch)
+    with pytest.MonkeyPatch.context() as patch:
+        choose_shortly(patch)
+        yield
+
+
+@pytest.fixture
+def whole_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tradeoffs chosen as users have it: for tests of the choice itself."""
+    choose_as_shipped(monkeypatch)
 
 
 @pytest.fixture

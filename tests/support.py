@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
-__all__ = ["choose_shortly", "same"]
+from crossfade.tradeoff.density_fit import density_fits
+
+__all__ = ["choose_as_shipped", "choose_shortly", "same"]
+
+_TABLES = density_fits.__defaults__
 
 
 def same(left: Any, right: Any) -> bool:
@@ -25,9 +30,34 @@ def same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
+#: What is repeated in choices and their checks: module, name, how often in tests.
+_REPEATED = (
+    ("tradeoff.grid", "TRADEOFFS", (1.0, 0.5, 0.0)),
+    ("tradeoff.grid", "PENALTIES", (1.0,)),
+    ("tradeoff.out_of_fold", "_N_FOLDS", 2),
+    ("tradeoff.out_of_fold", "_N_FOLDS_WIDE", 2),
+    ("tradeoff.joint", "_N_FOLDS", 2),
+    ("tradeoff.joint", "_N_FOLDS_WORDS", 2),
+    ("tradeoff.joint", "_N_FOLDS_SLOW", 2),
+    ("tradeoff.density_fit", "_N_FOLDS", 2),
+    ("pools.training", "_FOLDS", 2),
+    ("hmm.selection", "_N_FOLDS", 2),
+)
+_AS_SHIPPED = [
+    (f"crossfade.{module}.{name}", getattr(import_module(f"crossfade.{module}"), name))
+    for module, name, _ in _REPEATED
+]
+
+
 def choose_shortly(patch: pytest.MonkeyPatch) -> None:
-    """Have tradeoffs chosen among three points on two folds."""
-    patch.setattr("crossfade.tradeoff.grid.TRADEOFFS", (1.0, 0.5, 0.0))
-    patch.setattr("crossfade.tradeoff.grid.PENALTIES", (1.0,))
-    for module in ("tradeoff.out_of_fold", "hmm.selection"):
-        patch.setattr(f"crossfade.{module}._N_FOLDS", 2)
+    """Have tradeoffs chosen among three points on two folds, densities tested on fewer tables."""
+    for module, name, value in _REPEATED:
+        patch.setattr(f"crossfade.{module}.{name}", value)
+    patch.setattr(density_fits, "__defaults__", (19,))
+
+
+def choose_as_shipped(patch: pytest.MonkeyPatch) -> None:
+    """Have everything chosen as users have it, where :func:`choose_shortly` was called."""
+    for name, value in _AS_SHIPPED:
+        patch.setattr(name, value)
+    patch.setattr(density_fits, "__defaults__", _TABLES)

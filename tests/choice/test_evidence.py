@@ -142,7 +142,7 @@ def test_a_value_far_out_does_not_decide_alone():
     assert (np.abs(odds) < 0.5 * np.abs(before)).all()
 
 
-def test_tails_keep_units_weights_and_missing_cells(short_choice):
+def test_tails_keep_units_weights_and_missing_cells():
     X, y = tailed(150)
     X[::11, 0] = np.nan
     weights = np.random.default_rng(2).integers(0, 3, len(y))

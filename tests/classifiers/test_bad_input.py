@@ -22,9 +22,6 @@ from tests.classifiers.models import (
     continuous,
 )
 
-pytestmark = pytest.mark.usefixtures("short_choice")
-
-
 BOTH = [NaiveBayes, GaussianDiscriminant]
 
 

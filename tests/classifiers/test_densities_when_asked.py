@@ -13,9 +13,6 @@ from sklearn.datasets import load_iris
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.tradeoff import fitting
 
-pytestmark = pytest.mark.usefixtures("short_choice")
-
-
 MODELS = {
     "naive Bayes": lambda tradeoff: NaiveBayes("gaussian", tradeoff=tradeoff),
     "shared": lambda tradeoff: GaussianDiscriminant("shared", tradeoff=tradeoff),

@@ -82,7 +82,7 @@ def test_two_categories_are_one_more_of_categorical_naive_bayes():
     assert NaiveBayes(interactions="auto").fit(wider, y).interactions_ == ["left × right"]
 
 
-def test_weights_are_repetitions_units_do_not_matter_and_missing_cells_are_left_out(short_choice):
+def test_weights_are_repetitions_units_do_not_matter_and_missing_cells_are_left_out():
     X, y = drawn("xor", 200)
     X[::9, 1] = np.nan
     weights = np.random.default_rng(1).integers(0, 3, len(y))
@@ -100,7 +100,7 @@ def test_weights_are_repetitions_units_do_not_matter_and_missing_cells_are_left_
 
 
 @pytest.mark.parametrize("kind", ["xor", "product"])
-def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind):
+def test_what_is_there_is_found_and_foretells_fresh_rows(kind):
     column = "x1 × x2"
     X, y = drawn(kind, 600)
     fresh, labels = drawn(kind, 10_000, seed=1)
@@ -118,7 +118,7 @@ def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind):
     assert float(said[3]) == pytest.approx(losses[1] - losses[0], abs=4 * float(said[4]))
 
 
-def test_what_is_not_there_is_not_and_the_model_is_the_one_without():
+def test_what_is_not_there_is_not_and_the_model_is_the_one_without(whole_choice):
     for seed in range(2):
         X, y = drawn("sum", seed=seed)
         found = NaiveBayes(interactions="auto").fit(X, y)
@@ -151,7 +151,7 @@ def test_p_values_of_nothing_are_uniform():
         assert stats.kstest(each, "uniform").pvalue > 1e-4
 
 
-def test_the_reported_loss_is_honest_where_columns_are_looked_for(short_choice):
+def test_the_reported_loss_is_honest_where_columns_are_looked_for():
     told, fresh = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -168,7 +168,7 @@ def test_the_reported_loss_is_honest_where_columns_are_looked_for(short_choice):
 # -- the rest of a classifier's life ---------------------------------------------------------------
 
 
-def test_explanations_add_up_and_files_keep_the_columns(short_choice, tmp_path):
+def test_explanations_add_up_and_files_keep_the_columns(tmp_path):
     X, y = drawn("product")
     model = NaiveBayes(interactions=[(1, 2)]).fit(X, y)
     found = explain(model, X[:20])

@@ -56,7 +56,7 @@ OF_A_CHOICE = [check for check in CHECKS if check.func.__name__ not in BEFORE_A_
 
 
 @pytest.mark.parametrize("check", OF_A_CHOICE, ids=lambda check: check.func.__name__)
-def test_the_contract_of_a_choice(check, short_choice):
+def test_the_contract_of_a_choice(check):
     check(CHOOSING)
 
 

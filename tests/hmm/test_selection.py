@@ -223,7 +223,7 @@ def test_auto_pools_and_best_picks(kind):
             assert not hasattr(again, name)
 
 
-def test_a_choice_is_the_same_again(short_choice):
+def test_a_choice_is_the_same_again():
     X, y = labelled("categorical", n_sequences=10, longest=6)
     one, other = (
         HiddenMarkovModel(tradeoff="auto", random_state=0).fit(X, y).tradeoff_path_
@@ -279,7 +279,7 @@ def test_the_pool_is_no_worse_than_the_best_point_on_new_sequences():
     assert np.mean(gaps) < 0.0
 
 
-def test_a_state_of_one_step_is_never_held_out_and_leaves_a_density(short_choice):
+def test_a_state_of_one_step_is_never_held_out_and_leaves_a_density():
     X, y = labelled("gaussian", n_sequences=12, longest=9)
     y = [np.minimum(states, 1) for states in y]
     y[np.argmax([len(states) for states in y])][2] = 2
@@ -300,7 +300,7 @@ def test_states_of_one_sequence_each_leave_nothing_to_score():
     assert model.score(X, y) == 1.0
 
 
-def test_noise_returns_the_shares_of_the_states(short_choice):
+def test_noise_returns_the_shares_of_the_states():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(10, 3)) for _ in range(30)]
     y = [(rng.random(10) < 0.3).astype(int) for _ in range(30)]
@@ -310,7 +310,7 @@ def test_noise_returns_the_shares_of_the_states(short_choice):
     assert np.abs(posterior - np.concatenate(y).mean()).mean() < 0.05
 
 
-def test_where_cells_are_missing_a_point_is_picked(short_choice):
+def test_where_cells_are_missing_a_point_is_picked():
     X, y = labelled("gaussian", longest=12)
     rng = np.random.default_rng(0)
     X = [np.where(rng.random(x.shape) < 0.2, np.nan, x) for x in X]

@@ -75,7 +75,7 @@ def check(model, table, atol=1e-6):
 @pytest.mark.parametrize("density", ["multinomial", "bernoulli", Multinomial(binarise=True)])
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 @pytest.mark.parametrize("as_frame", [False, True])
-def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density, short_choice):
+def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density):
     X, y = counts()
     table = scipy.sparse.csr_array(X)
     if as_frame:
@@ -146,7 +146,7 @@ def new_rows(n_rows: int = 500) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("tradeoff", "shared"), [*product([1, 0.5, 0], [False, True]), ("auto", False)]
 )
-def test_naive_bayes_with_columns_of_every_kind(tradeoff, shared, short_choice):
+def test_naive_bayes_with_columns_of_every_kind(tradeoff, shared):
     table, y = mixed_table()
     model = NaiveBayes(tradeoff=tradeoff, shared_variance=shared).fit(table, y)
     for rows in (table, new_rows()):
@@ -210,7 +210,7 @@ def test_pipelines_with_text_and_missing_cells(covariance):
     [*product(["shared", "full", "diagonal"], [1, 0.5, 0]), ("shared", "auto")],
 )
 @pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
-def test_mixed_tables_of_a_discriminant_with_missing_cells(covariance, tradeoff, short_choice):
+def test_mixed_tables_of_a_discriminant_with_missing_cells(covariance, tradeoff):
     table, y = mixed_table()
     table = table.with_columns((pl.col("age") * 0.1 + pl.col("visits")).alias("both"))
     rng = np.random.default_rng(5)
@@ -256,7 +256,7 @@ def elsewhere(table: pl.DataFrame, n_rows: int = 300) -> pl.DataFrame:
         ("ng_jordan/liver.csv", "gaussian-full"),
     ],
 )
-def test_pools_on_real_tables_with_random_and_missing_input(shared_data, name, kind, short_choice):
+def test_pools_on_real_tables_with_random_and_missing_input(shared_data, name, kind):
     table = read_table(shared_data / name).drop_nulls("target")[:400]
     X, y = table.drop("target"), table["target"].to_numpy()
     model = choose_model(kind, "auto")[1].fit(X, y)

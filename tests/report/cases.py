@@ -87,10 +87,10 @@ def two_classes() -> ComparisonResult:
 def texts() -> ComparisonResult:
     """Return a comparison on two columns of text, one with hostile words, beside a number."""
     rng = np.random.default_rng(2)
-    y = np.arange(90) % 3
+    y = np.arange(45) % 3
     said = [" ".join(rng.choice(["good", "bad", "<b>ugly</b>", "😀", "مرحبا"], 6)) for _ in y]
     title = [f"{word} for me {i}" for i, word in enumerate(np.array(["one", "two", "three"])[y])]
-    frame = pl.DataFrame({"said": said, "title": title, "size": rng.normal(size=90) + y})
+    frame = pl.DataFrame({"said": said, "title": title, "size": rng.normal(size=45) + y})
     models = line_up() | {"naive Bayes auto": NaiveBayes(tradeoff="auto")}
     del models["naive Bayes generative"], models["naive Bayes discriminative"]
     return compare(frame, np.array(HOSTILE_CLASSES, dtype=object)[y], models=models, n_splits=2)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,21 +15,37 @@ from tests.support import choose_shortly
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+def shortly(make: Callable[[], Any]) -> Any:
+    """Make it as tests do, in a session's fixture too."""
+    with pytest.MonkeyPatch.context() as patch:
+        choose_shortly(patch)
+        return make()
+
+
 @pytest.fixture(scope="session")
 def result() -> Any:
-    return cases.two_classes()
+    return shortly(cases.two_classes)
 
 
 @pytest.fixture(scope="session")
 def hostile_result() -> Any:
-    return cases.hostile()
+    return shortly(cases.hostile)
 
 
 @pytest.fixture(scope="session")
 def text_result() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        choose_shortly(patch)
-        return cases.texts()
+    return shortly(cases.texts)
+
+
+@pytest.fixture(scope="session")
+def page_of(request: Any) -> Callable[[str], str]:
+    """Return the page of a comparison, by the name of its fixture; each is made once."""
+
+    @cache
+    def page(which: str) -> str:
+        return request.getfixturevalue(which).to_html()
+
+    return page
 
 
 @pytest.fixture(scope="session")
@@ -80,17 +96,20 @@ class Watched:
         return self.page.locator(f"[data-chart={chart}] svg").inner_html()
 
 
-@pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    """Open HTML as a file: ``opened(html, viewport=…)``."""
-    pages: list[Watched] = []
+@pytest.fixture(scope="module")
+def opened(browser: Any, tmp_path_factory: Any) -> Iterator[Any]:
+    """Open HTML as a file, once for all tests that say the same: ``opened(html, viewport=…)``."""
+    folder = tmp_path_factory.mktemp("pages")
+    pages: dict[Any, Watched] = {}
 
     def opens(html: str, **options: Any) -> Watched:
-        file = tmp_path / f"page-{len(pages)}.html"
-        file.write_text(html, encoding="utf-8")
-        pages.append(Watched(browser, file.as_uri(), **options))
-        return pages[-1]
+        key = html, repr(options)
+        if key not in pages:
+            file = folder / f"page-{len(pages)}.html"
+            file.write_text(html, encoding="utf-8")
+            pages[key] = Watched(browser, file.as_uri(), **options)
+        return pages[key]
 
     yield opens
-    for watched in pages:
+    for watched in pages.values():
         watched.page.close()

@@ -25,6 +25,7 @@ from crossfade.cli import main
 from crossfade.commands import explore_app
 from crossfade.commands.tables import open_table
 from tests.forked import Forked
+from tests.support import choose_shortly
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,8 @@ def table(tmp_path_factory) -> Path:
 def explore(table: Path) -> None:
     explore_app._HEADER_SECONDS = 3.0
     explore_app._PATIENCE = 0.1
+    explore_app._FIRST_SPLITS = 3
+    choose_shortly(pytest.MonkeyPatch())
     main(["explore", str(table), "--target", "kind"])
 
 

@@ -60,10 +60,9 @@ def numbers(content) -> set[float]:
 
 
 @pytest.mark.parametrize("which", ["result", "hostile_result", "text_result"])
-def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, request):
-    shown_ = request.getfixturevalue(which)
-    known = numbers(json.loads(json.dumps(shown_.to_dict())))
-    found = Figures(render_page(shown_)).found
+def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, request, page_of):
+    known = numbers(json.loads(json.dumps(request.getfixturevalue(which).to_dict())))
+    found = Figures(page_of(which)).found
     assert len(found) > 60
     for value, text in found:
         number = float(value)
@@ -77,15 +76,17 @@ def test_every_figure_on_the_page_is_one_of_the_dictionary_rounded(which, reques
 
 
 @pytest.mark.parametrize("which", ["result", "hostile_result", "text_result"])
-def test_every_section_but_the_first_is_one_of_the_links(which, request):
-    page = render_page(request.getfixturevalue(which))
+def test_every_section_but_the_first_is_one_of_the_links(which, page_of):
+    page = page_of(which)
     links = page.partition("<nav")[2].partition("</nav>")[0]
     found = re.findall(r'<section id="(\w+)"', page)
     assert ["verdict", *re.findall(r'href="#(\w+)"', links)] == found
 
 
-def test_words_are_told_by_class_with_their_column_and_are_text_whatever_they_hold(text_result):
-    page, words = render_page(text_result), text_result.details.words
+def test_words_are_told_by_class_with_their_column_and_are_text_whatever_they_hold(
+    text_result, page_of
+):
+    page, words = page_of("text_result"), text_result.details.words
     assert {one.label for one in words} == set(text_result.data.classes)
     assert {one.column for one in words} == {"said", "title"}
     top = {
@@ -110,7 +111,7 @@ def test_the_page_has_the_same_size_whatever_the_rows_and_says_what_is_a_sample(
 
 def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
     rng = np.random.default_rng(0)
-    n = 400
+    n = 300
     y = rng.integers(2, size=n)
     frame = pl.DataFrame(
         {

@@ -126,7 +126,7 @@ def test_the_curvature_of_wide_rows_is_that_of_some_of_them(monkeypatch):
 
 
 @pytest.mark.parametrize("tradeoff", ["auto", "best"])
-def test_a_sample_chooses_and_all_rows_are_fitted(table, folder, tradeoff, short_choice):
+def test_a_sample_chooses_and_all_rows_are_fitted(table, folder, tradeoff):
     of_files = NaiveBayes(tradeoff=tradeoff).fit(scan(folder), "y")
     in_memory = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(table, "y", size=3_001))
     np.testing.assert_allclose(posterior(of_files, table), posterior(in_memory, table), atol=1e-6)
@@ -135,9 +135,7 @@ def test_a_sample_chooses_and_all_rows_are_fitted(table, folder, tradeoff, short
     assert of_files.class_count_.sum() == table.height
 
 
-def test_what_is_no_larger_than_a_sample_is_fitted_as_in_memory(
-    shared_data, tmp_path, short_choice
-):
+def test_what_is_no_larger_than_a_sample_is_fitted_as_in_memory(shared_data, tmp_path):
     frame = read_table(shared_data / "mixed" / "titanic.csv").rename({"target": "y"})
     source = scan(write(frame, tmp_path / "parts", 4))
     for tradeoff in (1.0, "auto"):
