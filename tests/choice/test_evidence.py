@@ -119,6 +119,7 @@ def test_the_losses_of_tails_are_those_of_the_classifiers(missing):
             assert found[j].log_loss[name] == pytest.approx(total / mass, rel=1e-9)
 
 
+@pytest.mark.usefixtures("whole_choice")
 def test_long_tails_are_drawn_in_and_short_ones_left():
     X, y = tailed(3_000)
     model = NaiveBayes().fit(X, y)

@@ -190,6 +190,7 @@ def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, s
         np.testing.assert_allclose(posterior, expected, atol=1e-9)
 
 
+@pytest.mark.usefixtures("whole_choice")
 @pytest.mark.parametrize("kind", KINDS)
 def test_auto_pools_and_best_picks(kind):
     X, y = labelled(kind, n_sequences=12, longest=8, heavy=True)
@@ -320,6 +321,7 @@ def test_where_cells_are_missing_a_point_is_picked():
     assert model.posterior_scale_ == 1.0
 
 
+@pytest.mark.usefixtures("whole_choice")
 def test_cells_missing_in_the_only_fold_that_is_held_out():
     X = [np.arange(6.0)[:, None], np.array([[0.5], [np.nan], [4.0], [1.0]])]
     y = [[0, 0, 1, 1, 2, 2], [0, 0, 1, 0]]  # state 2 has one sequence, which is never held out

@@ -91,6 +91,7 @@ def test_derived_columns_are_no_part_of_it():
 # -- p-values --------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("whole_choice")
 @every_model
 def test_p_values_are_the_shares_of_rows_out_of_ten_folds(make):
     rng = np.random.default_rng(4)
@@ -178,6 +179,7 @@ def test_documents_are_not_strange_for_their_length():
     assert_allclose(np.mean(shares, axis=0), 0.05, rtol=0, atol=0.025)
 
 
+@pytest.mark.usefixtures("whole_choice")
 def test_what_only_one_row_has_is_as_new_to_its_fold_as_it_is_in_fresh_rows():
     rng = np.random.default_rng(17)
     words = np.array([f"w{i}" for i in range(80)])

@@ -48,6 +48,7 @@ def test_a_fold_s_densities_are_those_of_its_training_rows_alone():
     assert rows.n_samples == 240
 
 
+@pytest.mark.usefixtures("whole_choice")
 @pytest.mark.parametrize("tradeoff", ["best", "auto"])
 def test_held_out_posteriors_are_of_fits_without_the_fold(tradeoff):
     rng = np.random.default_rng(0)
@@ -79,6 +80,7 @@ def test_held_out_posteriors_are_of_fits_without_the_fold(tradeoff):
         assert loss.mean(axis=1).min() * 0.97 < own < loss.mean(axis=1).max()
 
 
+@pytest.mark.usefixtures("whole_choice")
 def test_the_fit_itself_is_the_one_of_its_own_folds():
     X, y = grades()
     fold = folds(LabelledRows(X, y, None, 2), 5)

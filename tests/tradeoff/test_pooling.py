@@ -14,6 +14,8 @@ from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.pooling import pool_weights
 
+pytestmark = pytest.mark.usefixtures("whole_choice")
+
 
 def members(n=200, k=3, seed=0):
     """Return scores of a good model, of one far too sure, of one that knows nothing, and labels."""

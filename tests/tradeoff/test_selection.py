@@ -20,6 +20,9 @@ from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.grid import TRADEOFFS
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
+pytestmark = pytest.mark.usefixtures("whole_choice")
+
+
 KEYS = {"tradeoff", "l2", "variant", "weight", "log_loss", "brier", "error", "objective"}
 
 #: Points of the grid a variant of the density: λ = 1, 0.9 and 0.1, and three penalties at 0.5, 0.
