@@ -184,6 +184,7 @@ def test_a_new_category_adds_nothing():
     assert explain(model, row).contributions[0, 3].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.usefixtures("whole_choice")
 @pytest.mark.parametrize("class_prior", ["empirical", "uniform"])
 def test_a_pool_s_baseline_is_the_prior_and_its_power_is_the_columns(class_prior):
     rng = np.random.default_rng(0)

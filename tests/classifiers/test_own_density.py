@@ -135,6 +135,7 @@ def test_every_tradeoff_and_view(make, tradeoff):
         assert (np.abs(own.mean(axis=0) - density.mean_parameters[0]) < 5 * deviation).all()
 
 
+@pytest.mark.usefixtures("whole_choice")
 def test_the_path_between_is_convex_and_chosen_by_leave_one_out():
     X, y = geometric()
     model = NaiveBayes(Geometric(), tradeoff="best").fit(X, y)
