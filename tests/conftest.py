@@ -58,6 +58,12 @@ def _short_choices() -> Iterator[None]:
 
 
 @pytest.fixture
+def short_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tradeoffs chosen shortly in a module whose other tests choose as users do."""
+    choose_shortly(monkeypatch)
+
+
+@pytest.fixture
 def whole_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have tradeoffs chosen as users have it: for tests of the choice itself."""
     choose_as_shipped(monkeypatch)

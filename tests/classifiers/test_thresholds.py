@@ -109,7 +109,7 @@ def test_tests_are_raos_of_the_best_place_beside_line_parabola_and_those_before(
         others.append(made.pop(best))
 
 
-def test_weights_units_sign_and_order_of_rows_and_missing_cells(short_choice):
+def test_weights_units_sign_and_order_of_rows_and_missing_cells():
     X, y = drawn("step", 800)
     X[::9, 1] = np.nan
     X[::11, 0] = np.nan
@@ -140,7 +140,7 @@ def test_weights_units_sign_and_order_of_rows_and_missing_cells(short_choice):
 @pytest.mark.parametrize(
     ("kind", "column"), [("step", "x0 > "), ("hinge", "max(x0 "), ("window", "")]
 )
-def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind, column):
+def test_what_is_there_is_found_and_foretells_fresh_rows(kind, column):
     X, y = drawn(kind, 1000)
     fresh, labels = drawn(kind, 10_000, seed=1)
     plain, found = NaiveBayes().fit(X, y), NaiveBayes(thresholds="auto").fit(X, y)
@@ -158,7 +158,7 @@ def test_what_is_there_is_found_and_foretells_fresh_rows(short_choice, kind, col
     assert float(said[2]) == pytest.approx(after - before, abs=4 * float(said[3]))
 
 
-def test_of_lines_none_is_taken(short_choice):
+def test_of_lines_none_is_taken():
     for seed in range(12):
         X, y = drawn("line", 200, seed)
         found = NaiveBayes(thresholds="auto").fit(X, y)
@@ -166,7 +166,7 @@ def test_of_lines_none_is_taken(short_choice):
         assert "; no derived columns: " in found.selection_
 
 
-def test_of_few_rows_there_is_nothing_to_test(short_choice):
+def test_of_few_rows_there_is_nothing_to_test():
     X, y = drawn("step", 19)
     found = NaiveBayes(thresholds="auto").fit(X, y)
     assert found.thresholds_ == found.threshold_tests_ == []
@@ -198,7 +198,7 @@ def test_nothing_passes_a_test_more_often_than_its_level():
     assert 0.03 < np.mean(passed) < 0.19 + 3 * np.sqrt(0.19 * 0.81 / 300)
 
 
-def test_the_reported_loss_is_honest_where_columns_are_looked_for(short_choice):
+def test_the_reported_loss_is_honest_where_columns_are_looked_for():
     told, fresh = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def test_the_reported_loss_is_honest_where_columns_are_looked_for(short_choice):
     assert np.mean(told) / np.mean(fresh) == pytest.approx(1.0, abs=0.03)
 
 
-def test_with_interactions_both_are_looked_for_and_given_pairs_stay(short_choice):
+def test_with_interactions_both_are_looked_for_and_given_pairs_stay():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 3))
     odds = 4 * (X[:, 0] > 0.3) - 1.5 + 3 * X[:, 1] * X[:, 2]
@@ -234,7 +234,7 @@ def test_with_interactions_both_are_looked_for_and_given_pairs_stay(short_choice
 # -- the rest of a classifier's life ---------------------------------------------------------------
 
 
-def test_explanations_add_up_and_files_keep_the_columns(short_choice, tmp_path):
+def test_explanations_add_up_and_files_keep_the_columns(tmp_path):
     X, y = drawn("hinge", 1000)
     model = NaiveBayes(tradeoff=0.5, thresholds=2).fit(X, y)
     found = explain(model, X[:20])
