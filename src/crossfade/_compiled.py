@@ -92,6 +92,11 @@ class Kernel:
         update_wrapper(self, loop)
         self.py_func, self.twin, self.when, self.targetoptions = loop, twin, when, options
         self.signatures, self._letters = signatures, tuple(s.split() for s in signatures)
+        self._dtypes = tuple(tuple(map(_dtype, letters)) for letters in self._letters)
+        self._overwritten = tuple(
+            tuple((i, _dtype(one)) for i, one in enumerate(letters) if one.endswith("!"))
+            for letters in self._letters
+        )
         self._code: dict[int, Any] = {}
 
     def __call__(self, *arguments: Any) -> Any:
@@ -104,9 +109,8 @@ class Kernel:
         if fitting is None:
             assert self.twin is not None
             return self.twin(*given)
-        letters = self._letters[fitting]
-        given = tuple(_plain(a, letter) for a, letter in zip(given, letters, strict=True))
-        return self._machine_code(fitting)(*given)
+        pairs = zip(given, self._dtypes[fitting], strict=True)
+        return self._machine_code(fitting)(*[_plain(a, dtype) for a, dtype in pairs])
 
     def __reduce__(self) -> str:
         return str(self.py_func.__qualname__)
@@ -117,26 +121,20 @@ class Kernel:
 
     def _fitting(self, arguments: tuple[Any, ...]) -> int | None:
         """Return the signature that fits and converts fewest arrays, None where none fits."""
-        known = [i for i in range(len(self._letters)) if self._fits(i, arguments)]
+        # The arrays that a signature overwrites must be laid out as it expects.
+        known = [
+            index
+            for index, overwritten in enumerate(self._overwritten)
+            if all(_is_plain(arguments[i], dtype) for i, dtype in overwritten)
+        ]
         if len(known) < 2:
             return known[0] if known else None
 
         def conversions(index: int) -> int:
-            letters = (letter.rstrip("!") for letter in self._letters[index])
-            return sum(
-                letter in _ARRAYS and not _is_plain(a, _ARRAYS[letter][0])
-                for a, letter in zip(arguments, letters, strict=True)
-            )
+            pairs = zip(arguments, self._dtypes[index], strict=True)
+            return sum(dtype is not None and not _is_plain(a, dtype) for a, dtype in pairs)
 
         return min(known, key=conversions)
-
-    def _fits(self, index: int, arguments: tuple[Any, ...]) -> bool:
-        """Return whether the arrays that a signature overwrites are laid out as it expects."""
-        return all(
-            _is_plain(a, _ARRAYS[letter[:-1]][0])
-            for a, letter in zip(arguments, self._letters[index], strict=True)
-            if letter.endswith("!")
-        )
 
     def _machine_code(self, index: int) -> Any:
         return self._code.get(index) or self._compile(index)
@@ -181,15 +179,21 @@ def kernel(
 
 
 def _is_plain(array: NDArray[Any], dtype: Any) -> bool:
-    return array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned
+    flags = array.flags
+    return array.dtype == dtype and flags.c_contiguous and flags.aligned
 
 
-def _plain(argument: Any, letter: str) -> Any:
-    """Return an array aligned, C-ordered and of the letter's dtype; itself where it is already."""
-    kind = letter.rstrip("!")
-    if kind in _SCALARS or _is_plain(argument, _ARRAYS[kind][0]):
+def _plain(argument: Any, dtype: Any) -> Any:
+    """Return an array aligned, C-ordered and of the dtype; itself where it is already, or none."""
+    if dtype is None or _is_plain(argument, dtype):
         return argument
-    return np.require(argument, _ARRAYS[kind][0], ["C", "A"])
+    return np.require(argument, dtype, ["C", "A"])
+
+
+def _dtype(letter: str) -> Any:
+    """Return the dtype of an array's letter, None for a number's."""
+    dtype = _ARRAYS.get(letter.rstrip("!"), (None, 0))[0]
+    return None if dtype is None else np.dtype(dtype)
 
 
 @cache

@@ -13,6 +13,7 @@ from crossfade._compiled import Kernel
 from crossfade.blocks import block_sum, threads
 from crossfade.densities import Gaussian, kernels
 from crossfade.errors import DomainError
+from crossfade.table.columnwise import ColumnArrays
 from tests.densities.cases import estimate
 
 N_CLASSES = 3
@@ -71,6 +72,48 @@ def test_grouped_moments(memory: str, missing: float, n: int, weighted: bool, fo
     for got, expected in zip(fast, slow, strict=True):
         assert got.dtype == np.float64
         assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", ["c", "read-only", "every other", "unaligned"])
+@pytest.mark.parametrize("n", [0, 1, 2500])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fourth", [False, True])
+def test_column_moments(memory: str, n: int, weighted: bool, fourth: bool):
+    column = {"every other": lambda x: np.repeat(x, 2)[::2]}.get(memory) or MEMORY[memory]
+    rng = np.random.default_rng(1)
+    weights = rng.random(n) if weighted else None
+    members = np.eye(N_CLASSES)[:, rng.integers(0, N_CLASSES, n)]
+    members *= 1.0 if weights is None else weights
+    arguments = (column(rows(n, 1)[:, 0]), members, weights, 2.5, fourth)
+    for got, expected in zip(*both(kernels.column_moments, *arguments), strict=True):
+        assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 300, 9000])
+@pytest.mark.parametrize("missing", [0.0, 0.01])
+@pytest.mark.parametrize("n_classes", [2, 9])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fourth", [False, True])
+def test_columns_that_lie_apart_have_the_moments_of_their_matrix(
+    n: int, missing: float, n_classes: int, weighted: bool, fourth: bool
+):
+    X, rng = rows(n, missing=missing), np.random.default_rng(2)
+    apart = ColumnArrays(tuple(frozen(x.copy()) for x in X.T))
+    codes = rng.integers(0, n_classes, n)
+    weights = rng.random(n) if weighted else None
+    arguments = codes, weights, np.full(5, 2.5), n_classes, fourth
+    for got, expected in zip(
+        kernels.moments(apart, *arguments),
+        kernels.grouped_moments_numpy(
+            X, codes, weights if weighted else np.empty(0), *arguments[2:]
+        ),
+        strict=True,
+    ):
+        assert got.flags.c_contiguous
+        assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
+    places = np.array([3, 0])
+    assert_array_equal(np.asarray(apart.at(places)), X[:, places])
+    assert_array_equal(apart[rng.permutation(n)[:7]].shape, (min(n, 7), 5))
 
 
 @pytest.mark.parametrize("memory", MEMORY)

@@ -148,6 +148,30 @@ def test_what_is_no_larger_than_a_sample_is_fitted_as_in_memory(shared_data, tmp
         assert fitted.density_report_ == whole.density_report_
 
 
+@pytest.mark.parametrize("density", ["gaussian", "auto"])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.3])
+@pytest.mark.parametrize("fault", [None, "missing", "infinite", "large"])
+def test_tables_of_floats_alone_are_summed_column_by_column(tmp_path, density, tradeoff, fault):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=30_000)
+    X = rng.normal(size=(30_000, 4)) + y[:, None] * np.linspace(-1, 1, 4)
+    X[:, 1] = np.exp(X[:, 1])
+    weight = rng.integers(1, 3, size=y.size).astype(np.float64)
+    X[20_011, 2] = {None: 0.0, "missing": np.nan, "infinite": np.inf, "large": 1e200}[fault]
+    frame = pl.DataFrame({f"x{j}": x for j, x in enumerate(X.T)}).with_columns(w=weight, y=y)
+    source = scan(write(frame, tmp_path / "parts", 3))
+    model = NaiveBayes(density, tradeoff=tradeoff)
+    if fault in ("infinite", "large"):
+        with pytest.raises(DataError, match="column 'x2': expected "):
+            model.fit(source, "y")
+        return
+    model.fit(source, "y", sample_weight="w")
+    whole = clone(model).fit(frame.drop("y", "w"), frame["y"], sample_weight=weight)
+    frame = frame.drop("w")
+    tolerance = 1e-10 if tradeoff == 1.0 else 1e-6
+    np.testing.assert_allclose(posterior(model, frame), posterior(whole, frame), atol=tolerance)
+
+
 @pytest.mark.parametrize("covariance", ["shared", "full"])
 @pytest.mark.parametrize("tradeoff", [1.0, 0.0])
 def test_a_discriminant_from_files(table, folder, covariance, tradeoff):

@@ -434,6 +434,11 @@ class Density(ABC):
         return None if absent is None else absent.astype(np.float64)
 
     @property
+    def sums_columns(self) -> bool:
+        """Whether :meth:`summary` also takes blocks whose columns lie together in memory."""
+        return False
+
+    @property
     def reads_words(self) -> bool:
         """Whether it reads counts of words, which are sparse."""
         return False

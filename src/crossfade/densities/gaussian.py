@@ -12,7 +12,7 @@ from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Term
 from crossfade.densities.covariance import PowerSums, fourth_moments
-from crossfade.densities.kernels import grouped_moments, quadratic_scores
+from crossfade.densities.kernels import moments, quadratic_scores
 from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
 from crossfade.errors import DomainError
 from crossfade.table.read import check_large
@@ -79,6 +79,10 @@ class Gaussian(Univariate):
 
     # -- from data to a bound density ------------------------------------------------------------
 
+    @property
+    def sums_columns(self) -> bool:
+        return True
+
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         d = head.shape[1]
         new = self.sized(d, scales)
@@ -91,9 +95,10 @@ class Gaussian(Univariate):
 
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = grouped_moments(X, codes, weights, self._shift, n_classes, self._scales)
+            sums = moments(X, codes, weights, self._shift, n_classes, self._scales)
         finite = np.isfinite(sums[2]).all(axis=0) & np.isfinite(sums[4])
         if not finite.all():
+            X = np.asarray(X)
             self.check(X)
         check_large(X, sums[2].sum(axis=0), self._shift)
         if not finite.all():

@@ -13,6 +13,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density, Term
 from crossfade.densities.categorical import Categorical
 from crossfade.errors import DataError, DomainError
+from crossfade.table.columnwise import ColumnArrays
 from crossfade.table.documents import MixedRows
 
 __all__ = ["Product"]
@@ -69,7 +70,7 @@ class Product(Density):
             return np.take(X.numbers, columns, axis=1)
         if columns.size == X.shape[1] and (columns[:-1] < columns[1:]).all():
             return X
-        return np.take(X, columns, axis=1)
+        return X.at(columns) if isinstance(X, ColumnArrays) else np.take(X, columns, axis=1)
 
     def _composed(self, parts: Sequence[Density]) -> Self:
         """Return a copy with these densities as parts, begun or bound."""
@@ -157,8 +158,11 @@ class Product(Density):
     def summary(self, X: Floats, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         sums = []
         for part, columns in self.parts:
+            own = self._columns_of(X, columns)
+            if isinstance(own, ColumnArrays) and not part.sums_columns:
+                own = np.asarray(own)
             with _numbered(columns):
-                sums.append(part.summary(self._columns_of(X, columns), codes, weights, n_classes))
+                sums.append(part.summary(own, codes, weights, n_classes))
         return tuple(sums)
 
     def bind(self, summary: Any) -> Bound:
@@ -258,6 +262,10 @@ class Product(Density):
     @property
     def n_linear(self) -> int:
         return sum(part.n_linear for part, _ in self.parts)
+
+    @property
+    def sums_columns(self) -> bool:
+        return any(part.sums_columns for part, _ in self.parts)
 
     @property
     def reads_words(self) -> bool:

@@ -94,7 +94,10 @@ class Column:
 
 
 class Columns:
-    """The columns of a table: `matrix` where one array has all cells, `words` if sparse."""
+    """The columns of a table: `matrix` where one array has all cells, `words` if sparse.
+
+    `arrays`: Of columns that are all one kind of float, of which a matrix can be made.
+    """
 
     def __init__(
         self,
@@ -105,19 +108,37 @@ class Columns:
         matrix: NDArray[Any] | None = None,
         columns: list[Column] | None = None,
         words: Any = None,
+        arrays: list[NDArray[Any]] | None = None,
     ) -> None:
-        self.words = words
+        self.words, self.arrays = words, arrays
         self.names = names
         self.has_names = has_names
         self.n_rows = n_rows
-        self.matrix = matrix
+        self._matrix = matrix
         self._columns = columns
+
+    @cached_property
+    def matrix(self) -> NDArray[Any] | None:
+        if self.arrays is None:
+            return self._matrix
+        from crossfade.table.matrix import stacked  # which knows columns
+
+        return stacked(self.arrays, self.n_rows, str(self.arrays[0].dtype))
+
+    @property
+    def are_floats(self) -> bool:
+        """Whether one array of floats has all cells."""
+        return self.arrays is not None or (
+            self._matrix is not None and self._matrix.dtype.kind == "f"
+        )
 
     @cached_property
     def columns(self) -> list[Column]:
         """One :class:`Column` a column."""
         if self._columns is not None:
             return self._columns
+        if self.arrays is not None:
+            return [Column(self.where(j), "float", one) for j, one in enumerate(self.arrays)]
         assert self.matrix is not None
         storage = _STORAGE[self.matrix.dtype.kind]
         return [
@@ -153,6 +174,10 @@ class Columns:
         if len(places) == len(self.names):
             return self
         names = tuple(self.names[j] for j in places)
+        if self.arrays is not None:
+            arrays = [self.arrays[j] for j in places]
+            columns = [self.columns[j] for j in places]
+            return Columns(names, self.has_names, self.n_rows, arrays=arrays, columns=columns)
         matrix = None if self.matrix is None else self.matrix[:, list(places)]
         columns = [self.columns[j] for j in places]
         return Columns(names, self.has_names, self.n_rows, matrix=matrix, columns=columns)
@@ -316,6 +341,11 @@ def _of_frame(X: Any) -> Columns:
     frame = nw.from_native(X, eager_only=True)
     _check_shape(frame.shape)
     names = tuple(named) if has_names else tuple(f"x{index}" for index in range(len(labels)))
+    if nw.dependencies.is_polars_dataframe(X):
+        floats = [str(dtype) for dtype in set(X.dtypes)]
+        if floats in (["Float64"], ["Float32"]):
+            arrays = [series.to_numpy() for series in X]
+            return Columns(names, has_names, len(frame), arrays=arrays)
     matrix = _shared_matrix(X)
     if matrix is not None:
         return Columns(names, has_names, len(frame), matrix=matrix)
@@ -334,14 +364,7 @@ def _labels(X: Any) -> list[Any]:
 
 
 def _shared_matrix(X: Any) -> NDArray[Any] | None:
-    """Return one array of a frame that is all one kind of float: of pandas its own, uncopied."""
-    if nw.dependencies.is_polars_dataframe(X):
-        floats = [str(dtype) for dtype in set(X.dtypes)]
-        if floats not in (["Float64"], ["Float32"]):
-            return None
-        from crossfade.table.matrix import stacked  # which knows columns
-
-        return stacked([series.to_numpy() for series in X], len(X), floats[0].lower())
+    """Return the array of a pandas frame that is all one kind of float, uncopied."""
     if not nw.dependencies.is_pandas_dataframe(X):
         return None
     kinds = set(X.dtypes)

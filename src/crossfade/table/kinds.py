@@ -202,7 +202,7 @@ def seen_cells(
     seen = np.zeros((6, len(columns.names)))
     seen[5] = np.where(by_type, 0, _GIVEN)
     seen[3], seen[4] = np.inf, -np.inf
-    if columns.matrix is not None and columns.matrix.dtype.kind == "f":
+    if columns.are_floats:
         seen[5, by_type] = _FRACTIONS
         return seen
     keep = slice(None) if sample_weight is None else sample_weight > 0

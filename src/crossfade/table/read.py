@@ -120,7 +120,7 @@ def without_cells(X: Any) -> NDArray[np.bool_]:
     return np.asarray(np.isnan(X).all(axis=1), dtype=bool)
 
 
-def check_large(X: NDArray[Any], squares: Any = np.nan, shift: Any = 0.0) -> None:
+def check_large(X: Any, squares: Any = np.nan, shift: Any = 0.0) -> None:
     """Refuse columns of numbers that are too large, looking only where sums leave it possible.
 
     Shapes: X (n_rows, n_features); squares (n_features,), weighted sums of (X - shift)².
@@ -130,7 +130,7 @@ def check_large(X: NDArray[Any], squares: Any = np.nan, shift: Any = 0.0) -> Non
     if not small.all():
         large = np.broadcast_to(~small, X.shape[1])
         top = np.zeros(X.shape[1])
-        top[large] = _largest(X[:, large])
+        top[large] = _largest(np.asarray(X)[:, large])
         _refuse_large(top, None)
 
 

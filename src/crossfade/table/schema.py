@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from crossfade._checks import check_choice, listed, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
+from crossfade.table.columnwise import ColumnArrays
 from crossfade.table.documents import MixedRows, check_cells_sparse
 from crossfade.table.factorise import Factorised, recode
 from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds
@@ -216,13 +217,25 @@ class Schema:
         check_cells_sparse(counts, self.names)
         return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts})
 
+    def encode_columns(self, columns: Columns) -> Any:
+        """Return the same, its columns apart where they are so and nothing in them is changed."""
+        arrays = self._matching(columns).arrays
+        if arrays is None or str(arrays[0].dtype) != "float64" or not self._all_continuous:
+            return self.encode(columns)
+        return ColumnArrays(tuple(arrays))
+
+    @property
+    def _all_continuous(self) -> bool:
+        coded = any(known is not None for known in self.categories)
+        return not coded and set(self.kinds) == {"continuous"}
+
     def _plain(self, columns: Columns) -> NDArray[Any] | None:
         """Return the table's own array of numbers if nothing in it needs a code or a check."""
         matrix = columns.matrix
         if matrix is None or any(known is not None for known in self.categories):
             return None
         if matrix.dtype.kind == "f":
-            return as_floats(matrix) if set(self.kinds) == {"continuous"} else None
+            return as_floats(matrix) if self._all_continuous else None
         counts, booleans = (
             [index for index, kind in enumerate(self.kinds) if kind == wanted]
             for wanted in ("count", "boolean")

@@ -329,11 +329,13 @@ class Encoder:
 
     def __call__(self, part: Part) -> Part:
         coded = encode_labels(part.labels, minimum=1, n_samples=rows_of(part.table))
-        return self.of_columns(part, coded, part.table)
+        return self._coded(part, coded, self.schema.encode(part.table))
 
-    def of_columns(self, part: Part, coded: Coded, columns: Any) -> Part:
+    def of_columns(self, part: Part, coded: Coded, columns: Columns) -> Part:
         """Return the same of a part whose columns and labels have been read."""
-        matrix = self.schema.encode(columns)
+        return self._coded(part, coded, self.schema.encode_columns(columns))
+
+    def _coded(self, part: Part, coded: Coded, matrix: Any) -> Part:
         return part._replace(table=matrix, labels=recoded(coded, self.classes))
 
 

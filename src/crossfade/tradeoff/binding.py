@@ -10,6 +10,7 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Bound, Density
+from crossfade.table.columnwise import ColumnArrays
 from crossfade.table.documents import MixedRows
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
@@ -51,11 +52,15 @@ def summarise(
         block_rows = WORD_ROWS if rows.X.shape[1] > 1 else max(rows.n_samples, 1)
 
     def of_part(part: LabelledRows) -> Any:
+        columnwise = begun.sums_columns and isinstance(part.X, ColumnArrays)
+
         def block(span: slice) -> Any:
             codes, weights = part.codes[span], part.block_weights(span)
-            return begun.summary(part.block(span), codes, weights, part.n_classes)
+            X = part.X.block(span) if columnwise else part.block(span)
+            return begun.summary(X, codes, weights, part.n_classes)
 
-        return block_sum(block, part.n_samples, block_rows=block_rows)
+        many = 16 * BLOCK_ROWS if columnwise else block_rows
+        return block_sum(block, part.n_samples, block_rows=many)
 
     return begun, rows.total(of_part)
 
