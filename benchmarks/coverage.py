@@ -1,21 +1,33 @@
 """Do intervals of coefficients and of probabilities hold what they are to hold?
 
+    python -m benchmarks.coverage --draws 400 --store coverage.jsonl
+
 Rows are drawn from three classes; three columns are independent Gaussians with one variance in all
 classes, which is the model, or skewed, correlated and of variances that differ, which it is not.
 Each fit's 95 % intervals are held against the truth; of a wrong model against what it tends to,
 which a fit to very many rows shows. A pool's weights change with the number of rows: where the
 model is wrong, its intervals are held against the mean of its own estimates.
+
+Each draw is kept in the store, one line, so that a run can be stopped and continued; `--report`
+shows what there is. The figure after ± is a standard error: draws are what is independent.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
-from crossfade import NaiveBayes
+from benchmarks.store import Store
+from crossfade import NaiveBayes, PooledClassifier
 
 __all__ = ["TITLE", "table"]
 
@@ -23,30 +35,61 @@ TITLE = "coverage: standard errors"
 
 _SHARES = np.array([0.5, 0.3, 0.2])
 _MEANS = np.array([[0.0, 0.0, 0.0], [0.8, -0.5, 0.3], [-0.4, 0.9, 0.0]])
-_TRADEOFFS = (0, 0.5, 1, "auto")
+_POOL = "PooledClassifier"
+_MODELS = (0, 0.5, 1, "auto", _POOL)
 _N_ROWS = (300, 1_000)
+_N_NEW = 40
 _MANY_ROWS = 400_000
 
 
 def table(n_draws: int = 400, say: Callable[[str], None] = print) -> str:
     """Return the share of 95 % intervals that hold, a line per model, tradeoff and row number."""
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "coverage.jsonl"
+        run(store, n_draws, say)
+        return report(store)
+
+
+def run(path: Path, n_draws: int, say: Callable[[str], None], only: str = "") -> None:
+    """Do the draws that the store lacks."""
+    store = Store(path)
+    for kind in _DRAWN:
+        for model in _MODELS:
+            for n_rows in _N_ROWS:
+                name = f"{kind} {model} {n_rows}"
+                if only not in name:
+                    continue
+                say(f"coverage {name}")
+                for draw in range(n_draws):
+                    key = (kind, model, n_rows, draw)
+                    if key not in store:
+                        store.add(key, [round(float(one), 6) for one in _draw(*key)])
+
+
+def report(path: Path) -> str:
+    """Return the shares by what the store holds, as a Markdown table."""
+    cells: dict[tuple[Any, ...], list[list[float]]] = {}
+    for (*cell, _), values in Store(path).items():
+        cells.setdefault(tuple(cell), []).append(values)
     lines = [
         "| the model is | λ | rows | draws | coefficients | least of them | probabilities |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    for drawn in (_true, _wrong):
-        for tradeoff in _TRADEOFFS:
-            # A pool is some hundred fits.
-            number = max(2, n_draws // 4 if tradeoff == "auto" else n_draws)
-            for n_rows in _N_ROWS:
-                say(f"coverage {drawn.__name__.strip('_')} {tradeoff} {n_rows}")
-                held, sure = _held(drawn, tradeoff, n_rows, number)
-                lines.append(
-                    f"| {drawn.__name__.strip('_')} | {tradeoff} | {n_rows:,} | {number} "
-                    f"| {100 * held.mean():.1f} % | {100 * held.min():.1f} % "
-                    f"| {100 * sure.mean():.1f} % |"
-                )
+    for (kind, model, n_rows), each in cells.items():
+        held, sure = _held(kind, model, np.array(each))
+        coefficients = ["–", "–"]
+        if held.size:
+            coefficients = [_share(held.mean(axis=1)), f"{100 * held.mean(axis=0).min():.1f} %"]
+        lines.append(
+            f"| {kind} | {model} | {n_rows:,} | {len(each)} | {' | '.join(coefficients)} "
+            f"| {_share(sure.mean(axis=1))} |"
+        )
     return "\n".join(lines)
+
+
+def _share(by_draw: Any) -> str:
+    error = by_draw.std(ddof=1) / np.sqrt(by_draw.size) if by_draw.size > 1 else np.nan
+    return f"{100 * by_draw.mean():.1f} ± {100 * error:.1f} %"
 
 
 def _true(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -62,32 +105,55 @@ def _wrong(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
     return np.column_stack([first, second, third]), y
 
 
-def _held(drawn: Any, tradeoff: Any, n_rows: int, n_draws: int) -> tuple[Any, Any]:
-    """Return how often each coefficient's and each new row's interval holds what it is to."""
-    new = drawn(40, np.random.default_rng(1))[0]
-    found = []
-    for draw in range(n_draws):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            X, y = drawn(n_rows, np.random.default_rng([2, draw]))
-            model = NaiveBayes("gaussian", shared_variance=True, tradeoff=tradeoff).fit(X, y)
-        said = model.summary()
-        found.append(
-            (said.estimates, said.lower, said.upper, *model.predict_proba(new, interval=0.95))
-        )
-    estimates, low, high, posterior, below, above = map(np.array, zip(*found, strict=True))
-    if drawn is _true:
-        goal, sure = _truth(new)
-    elif tradeoff == "auto":
-        goal, sure = estimates.mean(axis=0), posterior.mean(axis=0)
-    else:
-        X, y = drawn(_MANY_ROWS, np.random.default_rng(0))
-        model = NaiveBayes("gaussian", shared_variance=True, tradeoff=tradeoff).fit(X, y)
-        goal, sure = _estimates(model), model.predict_proba(new)
-    return (
-        ((low <= goal) & (goal <= high)).mean(axis=0),
-        ((below <= sure) & (sure <= above)).mean(axis=0),
-    )
+_DRAWN = {"true": _true, "wrong": _wrong}
+
+
+def _model(model: Any) -> Any:
+    if model != _POOL:
+        return NaiveBayes("gaussian", shared_variance=True, tradeoff=model)
+    members = [("nb", _model(1)), ("lr", LogisticRegression(C=1e6, max_iter=1_000))]
+    return PooledClassifier(members)
+
+
+def _new(kind: str) -> Any:
+    return _DRAWN[kind](_N_NEW, np.random.default_rng(1))[0]
+
+
+def _draw(kind: str, model: Any, n_rows: int, draw: int) -> Any:
+    """Return estimates, lower and upper limits of coefficients, and the same of probabilities."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X, y = _DRAWN[kind](n_rows, np.random.default_rng([2, draw]))
+        fitted = _model(model).fit(X, y)
+        found = list(fitted.predict_proba(_new(kind), interval=0.95))
+    if model != _POOL:
+        said = fitted.summary()
+        found = [said.estimates, said.lower, said.upper, *found]
+    return np.concatenate([np.ravel(one) for one in found])
+
+
+def _held(kind: str, model: Any, draws: Any) -> tuple[Any, Any]:
+    """Return which intervals hold, by draw: of coefficients and of probabilities."""
+    n_sure = 3 * _N_NEW * _SHARES.size
+    parts = []
+    goals = _goals(kind, model)
+    for part, goal in zip((draws[:, :-n_sure], draws[:, -n_sure:]), goals, strict=True):
+        estimates, low, high = np.moveaxis(part.reshape(len(draws), 3, -1), 1, 0)
+        wanted = estimates.mean(axis=0) if goal is None else np.ravel(goal)[: estimates.shape[1]]
+        parts.append((low <= wanted) & (wanted <= high))
+    return parts[0], parts[1]
+
+
+@cache
+def _goals(kind: str, model: Any) -> tuple[Any, Any]:
+    """Return what coefficients and probabilities are to be, None for the mean of estimates."""
+    if kind == "true":
+        return _truth(_new(kind))
+    if model in ("auto", _POOL):
+        return None, None
+    X, y = _wrong(_MANY_ROWS, np.random.default_rng(0))
+    fitted = _model(model).fit(X, y)
+    return _estimates(fitted), fitted.predict_proba(_new(kind))
 
 
 def _truth(new: Any) -> tuple[Any, Any]:
@@ -101,3 +167,29 @@ def _truth(new: Any) -> tuple[Any, Any]:
 def _estimates(model: Any) -> Any:
     coefficients = np.column_stack([model.intercept_, model.coef_])
     return (coefficients[1:] - coefficients[0]).ravel()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do the draws and print the table, also of a run that is stopped."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--store", type=Path, default=Path("coverage.jsonl"))
+    parser.add_argument("--only", default="", help="lines that hold this: 'true auto 300'")
+    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    options = parser.parse_args(arguments)
+    try:
+        if not options.report:
+            run(
+                options.store,
+                options.draws,
+                lambda text: print(text, file=sys.stderr),
+                options.only,
+            )
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+    print(report(options.store))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

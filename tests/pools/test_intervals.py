@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from crossfade import DataError, NaiveBayes, PooledClassifier
+from crossfade.io import load_model, save_model
 from crossfade.pools.weights import POOLINGS, Evidence, weigh, weights_covariance
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -127,6 +129,37 @@ def test_weights_of_rows_are_repetitions_and_groups_are_summed_first():
     alone, together = of_known(X, y).summary(), copied.summary()
     ratio = together.standard_errors / alone.standard_errors
     np.testing.assert_allclose(ratio, 1.0, atol=0.01)
+
+
+@pytest.mark.parametrize("pooling", ["linear", "logarithmic"])
+def test_intervals_of_weights_end_where_weights_do(pooling):
+    X, y = known(60, 10)
+    members = [("a", Known(0)), ("b", Known(1)), ("c", Known(1, slope=0.5))]
+    said = PooledClassifier(members, pooling=pooling).fit(X, y).summary(level=0.999)
+    found = np.isfinite(said.standard_errors)
+    assert found.any()
+    half = 3.290527 * said.standard_errors
+    lower, upper = said.estimates - half, said.estimates + half
+    most = 1.0 if pooling == "linear" else np.inf
+    np.testing.assert_allclose(said.lower[found], np.maximum(lower, 0.0)[found], rtol=1e-6)
+    np.testing.assert_allclose(said.upper[found], np.minimum(upper, most)[found], rtol=1e-6)
+    assert (lower[found] < 0.0).any()
+
+
+def test_files_keep_intervals_that_were_asked_for(tmp_path, monkeypatch):
+    X, y = known(80, 9)
+    pool = PooledClassifier([PAIR[0], "forest"], cv=2).fit(X, y)
+    wanted = pool.predict_proba(X, interval=0.95)
+    save_model(pool, tmp_path / "pool.skops")
+    copies = pickle.loads(pickle.dumps(pool)), load_model(tmp_path / "pool.skops").estimator
+    for one in copies:
+        np.testing.assert_array_equal(one.predict_proba(X, interval=0.95), wanted)
+        shifted = pool.predict_proba(X, interval=0.9, class_prior=[0.9, 0.1])
+        again = one.predict_proba(X, interval=0.9, class_prior=[0.9, 0.1])
+        np.testing.assert_array_equal(again, shifted)
+        assert one._jackknife._fits is None  # no rows
+    monkeypatch.setattr("crossfade.pools.jackknife._MOST_BYTES", 1_000)
+    assert pickle.loads(pickle.dumps(pool))._jackknife is None
 
 
 def test_a_weight_of_zero_has_no_error():
@@ -242,6 +275,9 @@ def test_where_there_are_no_intervals_it_says_so():
     loaded = pickle.loads(pickle.dumps(pool))
     with pytest.raises(DataError, match="interval: expected a pool with its rows of fit"):
         loaded.predict_proba(X, interval=0.95)
+    pool.predict_proba(X, interval=0.95)
+    pool._jackknife._replicas[0].weighed.models.append(type("Local", (), {})())
+    assert copy.deepcopy(pool)._jackknife is None  # what no file can hold is left out
     np.testing.assert_array_equal(loaded.summary().estimates, pool.summary().estimates)
     with pytest.raises(DataError, match="interval: expected a finite number in"):
         pool.predict_proba(X, interval=95)

@@ -9,6 +9,7 @@ freedom.
 from __future__ import annotations
 
 import copy
+import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,10 @@ _GROUPS: Final = 10
 
 #: Cells and held-out scores that are kept for it: 16 MB.
 _MOST_CELLS: Final = 2_097_152
+
+
+#: What pools without a group of rows may take in a file.
+_MOST_BYTES: Final = 16_777_216
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,16 @@ class Jackknife:
             self._replicas = [_replica(fits, np.flatnonzero(group != g)) for g in numbers]
             self._fits = None
         return self._replicas
+
+    def without_rows(self) -> Jackknife | None:
+        """Return the pools for a file; None where they are not fitted, or are large."""
+        if not self._replicas:
+            return None
+        try:
+            size = len(pickle.dumps(self._replicas))
+        except (AttributeError, TypeError, pickle.PicklingError):  # a member of one's own
+            return None
+        return self if size <= _MOST_BYTES else None
 
     def limits(
         self, pool: PooledClassifier, X: Any, interval: float

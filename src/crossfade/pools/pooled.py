@@ -25,7 +25,7 @@ from crossfade.inference import HeldOut
 from crossfade.inference.summary import Summary
 from crossfade.pools.explanation import explain_pool, shuffled_cells
 from crossfade.pools.fitting import PoolRows, splits_of
-from crossfade.pools.jackknife import kept_rows
+from crossfade.pools.jackknife import Jackknife, kept_rows
 from crossfade.pools.members import (
     checked_pairs,
     default_names,
@@ -290,8 +290,9 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
 
     def __getstate__(self) -> Any:
         # Files and copies for other processes are without the rows.
-        state = super().__getstate__()
-        return state | {"_jackknife": None} if "_jackknife" in state else state
+        state: Any = super().__getstate__()
+        found: Jackknife | None = state.get("_jackknife")
+        return state if found is None else state | {"_jackknife": found.without_rows()}
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -410,7 +411,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         ------
         DataError
             If intervals are asked for and the rows of fit were too many to be kept (2 million
-            cells), or the pool came from a file.
+            cells), or the pool came from a file that has none: files and pickles keep what was
+            fitted for intervals, if one was asked for before, up to 16 MB.
         """
         pool = self._used_with(class_prior)
         if interval is None:
@@ -420,7 +422,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         if self._jackknife is None:
             raise DataError(
                 "interval: expected a pool with its rows of fit, at most 2 million cells, got one "
-                "without them; fit it in this process, to a sample of the rows if they are many"
+                "without them; fit it in this process, to a sample of the rows if they are many. "
+                "Files keep intervals if one was asked for before and they take at most 16 MB"
             )
         return self._jackknife.limits(pool, X, interval)
 

@@ -80,8 +80,9 @@ def weights_summary(pool: PooledClassifier, level: float) -> Summary:
         standard_errors=spread,
         statistics=statistics,
         p_values=2.0 * norm.sf(np.abs(statistics)),
-        lower=estimates - width,
-        upper=estimates + width,
+        # No weight is below zero, and none of a linear pool above one.
+        lower=np.maximum(estimates - width, 0.0),
+        upper=np.minimum(estimates + width, 1.0 if pool.pooling_ == "linear" else np.inf),
         level=level,
         statistic_name="z",
         notes=tuple(notes),
