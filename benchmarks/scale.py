@@ -1,23 +1,32 @@
 """Rows in files and on a cluster: passes, their speed against a plain read, and peak memory.
 
-Each case runs in a process of its own, so that its peak memory is its own.
+    python -m benchmarks.scale --store scale.jsonl --scale 0.1
+    python -m benchmarks.scale --store scale.jsonl --cases memory
+
+Each case runs in a process of its own, so that its peak memory is its own. Its figures are kept in
+the store when it is done, so that a run can be stopped and continued; `--report` prints them.
+"memory", a file of some gigabytes in the folder for temporary files, runs only when it is named.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.memory import peak
+from benchmarks.memory import forget_peak, peak
+from benchmarks.store import Store
 
 __all__ = ["TITLE", "table"]
 
@@ -26,6 +35,7 @@ TITLE = "scale"
 #: Rows and columns of the files at --scale 1, and of the table on the cluster.
 _ROWS, _COLUMNS = 1_000_000, 20
 _CLUSTER_ROWS, _CLUSTER_COLUMNS = 2_000_000, 50
+_MEMORY_ROWS, _MEMORY_COLUMNS = 100_000_000, 10
 
 #: Rows of a row group, and of what is made at a time.
 _GROUP = 1 << 17
@@ -34,7 +44,13 @@ _GROUP = 1 << 17
 _PARTITIONS, _NORM = 16, 1e-6
 
 
-def write(folder: Path, n_rows: int, n_columns: int, group: int = _GROUP) -> None:
+def write(
+    folder: Path,
+    n_rows: int,
+    n_columns: int,
+    group: int = _GROUP,
+    say: Callable[[str], None] = lambda text: None,
+) -> None:
     """Write a generated table: normal columns whose means differ by class, labels 0 and 1."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -47,36 +63,49 @@ def write(folder: Path, n_rows: int, n_columns: int, group: int = _GROUP) -> Non
             X = rng.standard_normal((y.size, n_columns)) + shift * y[:, None]
             X = X.astype(np.float32).astype(np.float64)
             writer.write_table(pa.table([*X.T, y], schema=schema))
+            if first // group % 100 == 99:
+                say(f"{first + y.size:,} rows written")
 
 
-def read(folder: Path) -> float:
-    """Return the seconds in which pyarrow reads every column, batch by batch."""
+def read(folder: Path) -> tuple[float, float]:
+    """Return the seconds, and those of the processor, in which pyarrow reads every column."""
     import pyarrow.parquet as pq
 
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     with pq.ParquetFile(folder / "rows.parquet", memory_map=True) as file:
         for batch in file.iter_batches(_GROUP):
             batch.num_rows  # noqa: B018
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - before
 
 
-def fit(folder: Path, tradeoff: Any) -> dict[str, float]:
-    """Return seconds, passes and megabytes of a fit to the files, the read's seconds beside it."""
+def fit(folder: Path, tradeoff: Any, rounds: int = 3) -> dict[str, float]:
+    """Return seconds, passes and megabytes of a fit to the files, the read's seconds beside it.
+
+    Medians of reads and fits in turn; the megabytes are those of the first fit.
+    """
     from crossfade import NaiveBayes
     from crossfade.io import scan
 
-    reads = [read(folder) for _ in range(3)]
-    small = NaiveBayes(tradeoff=tradeoff, shared_variance=True)
-    rng = np.random.default_rng(1)
-    small.fit(rng.standard_normal((30_000, 4)), rng.integers(2, size=30_000))  # compiles
-    before, start = peak(), time.perf_counter()
-    model = NaiveBayes(tradeoff=tradeoff, shared_variance=True).fit(scan(folder), "y")
-    seconds = time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), 30_000, 4)
+        small = NaiveBayes(tradeoff=tradeoff, shared_variance=True)
+        small.fit(scan(name), "y")  # loads, and compiles
+    forget_peak()
+    before, megabytes, times = peak(), 0.0, []
+    for number in range(rounds):
+        start, used = time.perf_counter(), time.process_time()
+        model = NaiveBayes(tradeoff=tradeoff, shared_variance=True).fit(scan(folder), "y")
+        own = time.perf_counter() - start, time.process_time() - used
+        megabytes = megabytes if number else peak() - before
+        times.append([*own, *read(folder)])
+    seconds, processor, plain, plain_processor = np.median(times, axis=0).tolist()
     return {
-        "read": float(np.median(reads)),
+        "read": plain,
+        "read processor": plain_processor,
         "seconds": seconds,
+        "processor": processor,
         "passes": float(model.n_passes_),
-        "megabytes": peak() - before,
+        "megabytes": megabytes,
     }
 
 
@@ -162,73 +191,167 @@ def sent(n_columns: int) -> tuple[int, int, int]:
     return *weights[-1], max(sums for _, sums in weights)
 
 
-def _apart(case: str, folder: Path, *arguments: Any) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.scale", case, str(folder), *map(str, arguments)]
+def _apart(case: str, folder: Path | str, argument: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.scale", "--apart", case, str(folder), argument]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def table(scale: float, say: Callable[[str], None]) -> str:
-    """Return the table, in Markdown."""
-    n_rows, n_cluster = round(_ROWS * scale), round(_CLUSTER_ROWS * scale)
-    lines = [
-        f"Parquet, {n_rows:,} rows x {_COLUMNS} columns; a read is pyarrow's of the same columns",
-        "",
-        "| fit | passes | time in reads | goal | peak memory |",
-        "|---|---|---|---|---|",
-    ]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        say(f"writing {n_rows:,} rows")
-        write(folder, n_rows, _COLUMNS)
-        for tradeoff, goal in (("1.0", "1.25"), ("0.0", "8"), ("auto", "")):
-            say(f"λ = {tradeoff}")
-            found = _apart("fit", folder, tradeoff)
-            ratio = found["seconds"] / found["read"]
-            lines.append(
-                f"| λ = {tradeoff} | {found['passes']:.0f} | {ratio:.2f} | {goal} | "
-                f"{found['megabytes']:.0f} MB |"
-            )
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write(folder, n_cluster, _CLUSTER_COLUMNS, -(-n_cluster // _PARTITIONS))
-        say("one worker, two workers")
-        one, two = (_apart("cluster", folder, workers) for workers in (1, 2))
-        other = None
-        if find_spec("dask_ml") is not None:
-            say("dask-ml")
-            other = _apart("against", folder, "")
-    lines += [
-        "",
-        f"Dask, {n_cluster:,} rows x {_CLUSTER_COLUMNS} columns, λ = 0 in {two['passes']:.0f} "
-        f"passes: two workers are {one['seconds'] / two['seconds']:.2f} times as fast as one "
-        f"(goal 1.6); the busier one computes for {two['busiest']:.2f} s, the only one for "
-        f"{one['busiest']:.2f} s",
-    ]
-    if other is not None:
-        lines += [
-            "",
-            "Logistic regression of the same rows on two workers: "
-            f"{other['theirs'] / other['ours']:.1f} times as fast as dask-ml's (goal 5), gradient "
-            f"norms {other['ours norm']:.0e} and {other['theirs norm']:.0e} per row",
-        ]
-    function, sums, sample = sent(100)
-    lines += [
-        "",
-        f"100 columns, 2 classes, λ = 0: a gradient's pass sends {function / 1000:.0f} kB to a "
-        f"worker and {sums / 1000:.1f} kB back; the sample is {sample / 1e6:.0f} MB, once",
-    ]
-    return "\n".join(lines)
-
-
-def _main(case: str, folder: str, argument: str) -> dict[str, float]:
+def _in_this_process(case: str, folder: str, argument: str) -> dict[str, float]:
     if case == "against":
         return against(Path(folder))
     if case == "cluster":
         return cluster(Path(folder), int(argument))
-    return fit(Path(folder), argument if argument == "auto" else float(argument))
+    if case == "sent":
+        names = ("function", "sums", "sample")
+        return dict(zip(names, map(float, sent(int(argument))), strict=True))
+    rounds = 1 if case == "memory" else 3
+    return fit(Path(folder), argument if argument == "auto" else float(argument), rounds)
+
+
+#: The table that cases are of: rows at --scale 1 and columns; and the arguments of each case.
+_TABLES = {
+    "fit": (_ROWS, _COLUMNS),
+    "cluster": (_CLUSTER_ROWS, _CLUSTER_COLUMNS),
+    "against": (_CLUSTER_ROWS, _CLUSTER_COLUMNS),
+    "memory": (_MEMORY_ROWS, _MEMORY_COLUMNS),
+}
+_ARGUMENTS = {
+    "fit": ("1.0", "0.0", "auto"),
+    "cluster": ("1", "2"),
+    "against": ("",),
+    "sent": ("100",),
+    "memory": ("1.0", "0.0"),
+}
+
+#: Bytes per cell that the folder for temporary files must have.
+_BYTES = 8
+
+
+def run(path: Path, scale: float, cases: Sequence[str], say: Callable[[str], None]) -> None:
+    """Run what the store lacks of these cases."""
+    store = Store(path)
+    written: dict[tuple[int, int], Path] = {}
+    with ExitStack() as folders:
+        for case in cases:
+            for argument in _ARGUMENTS[case]:
+                if any(key[:3] == (case, argument, scale) for key in store):
+                    continue
+                if case == "against" and find_spec("dask_ml") is None:
+                    say("against: left out, since dask-ml is not installed")
+                    continue
+                folder = Path()
+                if case in _TABLES:
+                    rows, columns = _TABLES[case]
+                    n_rows = max(1_000, round(rows * scale))
+                    if (n_rows, columns) not in written:
+                        folder = Path(folders.enter_context(tempfile.TemporaryDirectory()))
+                        free = shutil.disk_usage(folder).free
+                        if free < _BYTES * n_rows * (columns + 1):
+                            say(f"{case}: left out, since {folder} has only {free / 1e9:.0f} GB")
+                            continue
+                        say(f"writing {n_rows:,} rows x {columns} columns")
+                        parts = (
+                            -(-n_rows // _PARTITIONS) if case in ("cluster", "against") else _GROUP
+                        )
+                        write(folder, n_rows, columns, parts, say)
+                        written[n_rows, columns] = folder
+                    folder = written[n_rows, columns]
+                found = _apart(case, folder, argument)
+                for name, value in found.items():
+                    store.add((case, argument, scale, name), [value])
+                told = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+                say(f"{case} {argument}: {told}")
+
+
+def report(path: Path, scale: float) -> str:
+    """Return what the store holds, in Markdown."""
+    store, lines = Store(path), []
+
+    def figures(case: str, argument: str) -> dict[str, float]:
+        wanted = (case, argument, scale)
+        return {key[3]: values[0] for key, values in store.items() if key[:3] == wanted}
+
+    for case in ("fit", "memory"):
+        rows, columns = _TABLES[case]
+        goals = ("1.25", "8", "") if case == "fit" else ("", "")
+        own = []
+        for tradeoff, goal in zip(_ARGUMENTS[case], goals, strict=True):
+            if found := figures(case, tradeoff):
+                ratio = found["seconds"] / found["read"]
+                processor = found["processor"] / found["read processor"]
+                own.append(
+                    f"| λ = {tradeoff} | {found['passes']:.0f} | {ratio:.2f} | {processor:.2f} | "
+                    f"{goal} | {found['megabytes']:.0f} MB |"
+                )
+        if own:
+            lines += [
+                "",
+                f"Parquet, {round(rows * scale):,} rows x {columns} columns; a read is pyarrow's "
+                + ("of these" if case == "fit" else "of these; goal of the memory: 1,000 MB"),
+                "",
+                "| fit | passes | time in reads | processor time in reads | goal | peak memory |",
+                "|---|---|---|---|---|---|",
+                *own,
+            ]
+    one, two = figures("cluster", "1"), figures("cluster", "2")
+    if one and two:
+        lines += [
+            "",
+            f"Dask, {round(_CLUSTER_ROWS * scale):,} rows x {_CLUSTER_COLUMNS} columns, λ = 0 in "
+            f"{two['passes']:.0f} passes: two workers are {one['seconds'] / two['seconds']:.2f} "
+            f"times as fast as one (goal 1.6); the busier one computes for {two['busiest']:.2f} s, "
+            f"the only one for {one['busiest']:.2f} s",
+        ]
+    if other := figures("against", ""):
+        lines += [
+            "",
+            f"Logistic regression, {round(_CLUSTER_ROWS * scale):,} rows x {_CLUSTER_COLUMNS} "
+            f"columns, two workers: {other['theirs'] / other['ours']:.1f} times as fast as "
+            f"dask-ml's (goal 5), gradient norms {other['ours norm']:.0e} and "
+            f"{other['theirs norm']:.0e} per row",
+        ]
+    if found := figures("sent", "100"):
+        lines += [
+            "",
+            f"100 columns, 2 classes, λ = 0: a gradient's pass sends {found['function'] / 1e3:.0f} "
+            f"kB to a worker and {found['sums'] / 1e3:.1f} kB back; the sample is "
+            f"{found['sample'] / 1e6:.0f} MB, once",
+        ]
+    return "\n".join(lines[1:]) or f"nothing of --scale {scale:g} is in {path} yet"
+
+
+def table(scale: float, say: Callable[[str], None]) -> str:
+    """Return the table, in Markdown."""
+    with tempfile.TemporaryDirectory() as name:
+        store = Path(name) / "scale.jsonl"
+        run(store, scale, [case for case in _ARGUMENTS if case != "memory"], say)
+        return report(store, scale)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the chosen cases, then print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    usual = [case for case in _ARGUMENTS if case != "memory"]
+    parser.add_argument("--cases", nargs="+", default=usual, choices=list(_ARGUMENTS))
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the full row numbers")
+    parser.add_argument("--store", type=Path, default=Path("scale.jsonl"))
+    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    parser.add_argument("--apart", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.apart:
+        print(json.dumps(_in_this_process(*options.apart)))
+        return 0
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    if not options.report:
+        run(options.store, options.scale, options.cases, say)
+    print(report(options.store, options.scale))
+    return 0
 
 
 if __name__ == "__main__":
-    print(json.dumps(_main(*sys.argv[1:])))
+    sys.exit(main())
