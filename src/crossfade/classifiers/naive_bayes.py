@@ -139,7 +139,7 @@ default="auto"
         Columns to derive that see where single numbers change what they say, taken in as those of
         `interactions` are (of both together "auto" takes up to ten). A mapping gives the places of
         steps, x > t. A number and "auto" look for steps and for hinges, max(x - t, 0) or
-        max(t - x, 0), at tenths of the rows, up to three a column; tests are of what the column's
+        max(t - x, 0), at tenths of the rows, up to three per column; tests are of what the column's
         line and parabola leave of them. A step is Bernoulli, a hinge has the density of a number.
     unlabelled : None, "missing" or a label, default=None
         Which rows of fit have no label: those whose label is None, NaN or NA ("missing"), or is
