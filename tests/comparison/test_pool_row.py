@@ -148,6 +148,10 @@ def test_where_a_model_without_tradeoff_is_ahead_the_columns_that_interact_are_n
     assert 100 < strongest.counts.sum() <= 400  # those that are test rows anywhere
     medians = [float(name) for name in strongest.first]
     assert medians == sorted(medians)
+    # Of one column there is one picture, however many thresholds it has.
+    said, found = note(8 * (np.abs(X[:, 0] - 0.7) < 0.6) - 4, none)
+    assert [one.columns for one in found] == [("x0",)]
+    assert found[0].residual.shape == (8, 1)
     # Neither is ahead; the one ahead has a tradeoff.
     for told in (interacting, alone, none):
         assert note(told, told) is None

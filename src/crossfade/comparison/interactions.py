@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from crossfade._typing import Floats, Integers
-from crossfade.classifiers.interactions import Derived, named, screened, told_from_chance
+from crossfade.classifiers.interactions import Derived, Screened, named, screened, told_from_chance
 from crossfade.evaluation.inputs import LabelledTable
 from crossfade.evaluation.splits import Split
 from crossfade.evidence.interactions import Interaction
@@ -45,9 +45,11 @@ def find_interactions(
     matrix = np.asarray(schema.encode(table.columns), dtype=np.float64)[rows]
     mean = total[rows] / times[rows, None]
     residual = np.eye(len(classes))[codes[rows]] - mean
-    told = told_from_chance(screened(matrix, schema, codes[rows], mean, None))[:_SHOWN]
+    told: dict[tuple[int, int], Screened] = {}
+    for one in told_from_chance(screened(matrix, schema, codes[rows], mean, None)):
+        told.setdefault((one.derived.first, one.derived.second), one)  # one picture of a column
     found = []
-    for derived, statistic, p_value in told:
+    for derived, statistic, p_value in list(told.values())[:_SHOWN]:
         first, second = _axes(derived, matrix, schema)
         sums, counts = _cells(first[0], second[0], residual, (len(first[1]), len(second[1])))
         with np.errstate(invalid="ignore", divide="ignore"):
