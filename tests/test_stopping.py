@@ -20,6 +20,7 @@ from crossfade.commands import stopping
 from crossfade.comparison import run as comparison_run
 from crossfade.evaluation import run
 from tests.forked import Forked, session
+from tests.support import choose_shortly
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -60,6 +61,7 @@ def later(least, *words):
         return work
 
     stopping._GRACE = 30.0  # on a busy machine, too, the main thread is to stop by itself
+    choose_shortly(pytest.MonkeyPatch())
     run._BATCH_SECONDS = 0.0  # one split in each batch, however fast the machine is
     NaiveBayes.fit = from_then_on(least[0], NaiveBayes.fit)
     run.for_each_block = from_then_on(least[1], run.for_each_block)

@@ -133,6 +133,7 @@ def test_what_is_not_there_is_not_and_the_model_is_the_one_without(whole_choice)
         np.testing.assert_array_equal(found.predict_proba(X), plain.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_p_values_of_nothing_are_uniform():
     p_values = []
     for seed in range(80):
@@ -151,6 +152,7 @@ def test_p_values_of_nothing_are_uniform():
         assert stats.kstest(each, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_the_reported_loss_is_honest_where_columns_are_looked_for():
     told, fresh = [], []
     for seed in range(6):

@@ -215,6 +215,7 @@ def test_nothing_passes_a_test_more_often_than_its_level():
     assert 0.03 < np.mean(passed) < 0.19 + 3 * np.sqrt(0.19 * 0.81 / 150)
 
 
+@pytest.mark.slow
 def test_the_reported_loss_is_honest_where_columns_are_looked_for():
     told, fresh = [], []
     for seed in range(6):

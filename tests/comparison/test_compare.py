@@ -101,9 +101,9 @@ def test_the_container_and_the_labels_type_do_not_matter():
     models = blends() | {"guess": DummyClassifier(strategy="prior")}
     frame = X.to_pandas().set_index(np.arange(len(y))[::-1])
     quick = {"guess": models["guess"], "blend generative": models["blend generative"]}
-    plain = compare(X, y, models=quick, n_splits=3, evidence=False)
+    plain = compare(X, y, models=quick, n_splits=2, evidence=False)
     for labels in (y.to_list(), y.to_pandas(), (y == "yes").to_numpy(), y.cast(pl.Categorical)):
-        again = _numbers(compare(frame, labels, models=quick, n_splits=3, evidence=False))
+        again = _numbers(compare(frame, labels, models=quick, n_splits=2, evidence=False))
         expected = _numbers(plain)
         again["data"].pop("classes")
         expected["data"].pop("classes")
@@ -122,11 +122,11 @@ def test_sorted_rows_are_no_problem():
 def test_rows_without_a_label_are_left_out_and_counted():
     X, y = _table()
     models = {"guess": DummyClassifier(strategy="prior"), "mine": Blend(tradeoff=1.0)}
-    plain = compare(X, y, models=models, n_splits=3, evidence=False)
+    plain = compare(X, y, models=models, n_splits=2, evidence=False)
     more = pl.concat([X[:1], X[:60], X[5:6], X[60:]])
     labels = [None, *y[:60], None, *y[60:]]
     for form in (labels, pl.Series(labels), pd.Series(labels), np.array(labels, dtype=object)):
-        found = compare(more, form, models=models, n_splits=3, evidence=False)
+        found = compare(more, form, models=models, n_splits=2, evidence=False)
         assert found.data.n_dropped == 2
         assert found.notes[0] == "2 rows have no label and were left out."
         expected, again = _numbers(plain), _numbers(found)

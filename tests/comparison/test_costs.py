@@ -96,7 +96,7 @@ def test_ends_curve_and_pool_are_told_in_costs_too():
         "discriminative": NaiveBayes(tradeoff=0),
         "lr": LogisticRegression(),
     }
-    result = compare(X, y, models=models, n_splits=5, cost=[[1, 2], [4.5, 1.5]])
+    result = compare(X, y, models=models, n_splits=3, cost=[[1, 2], [4.5, 1.5]])
     assert {"cost", "error"} <= set(result.ends.difference)
     assert "in expected cost" in result.verdict()
     assert "cost" in result.doubling

@@ -445,6 +445,7 @@ def test_wrong_use_is_refused():
         ConditionalRandomField(max_iter=1).fit(X, y)
 
 
+@pytest.mark.slow
 def test_chunking_is_crfsuites(shared_data, tmp_path):
     from crossfade.tagging.features import window_features
     from crossfade.tagging.metrics import evaluate_tags

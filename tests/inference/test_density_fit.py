@@ -106,6 +106,7 @@ def true_table(rng, kind):
     return GaussianDiscriminant("full", tradeoff=1).fit(rng.normal(size=(n, 3)) @ mixing, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", "joint"])
 def test_of_true_densities_five_tables_in_a_hundred_are_said_to_be_wrong(kind, monkeypatch):
     monkeypatch.setattr(density_fit.density_fits, "__defaults__", (19,))

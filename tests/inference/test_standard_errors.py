@@ -178,14 +178,14 @@ def check(make, X, y, new, factors=1.0, **given):
     ],
 )
 def test_errors_are_those_of_what_each_row_does_to_the_fit(name, tradeoff):
-    X, y = drawn(40, 3 if name == "shared" else 2)
+    X, y = drawn(30, 3 if name == "shared" else 2)
     check(lambda: MODELS[name](tradeoff), X, y, X[:4] + 0.3)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("tradeoff", [1, 0.4])
 def test_so_with_columns_of_every_kind_and_missing_cells(tradeoff, missing):
-    X, y = mixed(60, missing=missing)
+    X, y = mixed(40 if missing == 0.0 else 60, missing=missing)
     new = X[:5].copy()
     new[1:4, :3] = np.where(np.eye(3) > 0, np.nan, new[1:4, :3])
     # A count's rate is smoothed towards that of all rows: that takes the prior for fixed.
@@ -196,7 +196,7 @@ def test_so_with_columns_of_every_kind_and_missing_cells(tradeoff, missing):
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5])
 def test_shares_that_are_given_are_fixed_and_those_of_rows_are_not(tradeoff):
-    X, y = drawn(40, 3)
+    X, y = drawn(30, 3)
     check(lambda: gaussian(tradeoff, class_prior=[0.5, 0.3, 0.2]), X, y, X[:3])
 
 
@@ -215,7 +215,7 @@ def test_shares_given_later_have_the_errors_of_shares_given_first(tradeoff):
 
 
 def test_what_a_class_counts_for_is_no_number_of_rows():
-    X, y = drawn(40)
+    X, y = drawn(30)
     check(lambda: gaussian(0.5, class_weight={0: 3.0, 1: 1.0}), X, y, X[:3])
 
 
@@ -229,7 +229,7 @@ def pooled(weights, thetas, members):
 
 
 def test_errors_of_a_pool_are_those_of_its_stacked_equations():
-    X, y = drawn(80, d=2)
+    X, y = drawn(60, d=2)
     evidence = NaiveBayes("gaussian").fit(X, y)._fitted.evidence
     members, loss = evidence.members, evidence.weighing.loss
     assert len(members) > 1

@@ -241,6 +241,7 @@ def truth(X):
     return expit(X @ [0.8, 0.5])
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_where_the_members_can_say_it():
     rng = np.random.default_rng(6)
     new = rng.normal(size=(30, 2))

@@ -57,7 +57,8 @@ def test_the_list(capsys):
         assert str(experiment(name).repeats)[:1] in line
 
 
-def test_an_experiment_is_printed_and_written_the_same_again(tmp_path, capsys):
+def test_an_experiment_is_printed_and_written_the_same_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bouchard_triggs_figure, "_N_TEST", 1000)
     out = tmp_path / "new" / "folder"
     name = "bouchard-triggs-figure"
     assert run(name, "--repeats", 2, "--seed", 3, "--out", out) == 0

@@ -26,17 +26,35 @@ from crossfade import (
     PooledClassifier,
 )
 from crossfade.blocks import Together, read_ahead
+from crossfade.classifiers import base as base_module
+from crossfade.glm import source_data as source_data_module
 from crossfade.io import scan
 from crossfade.io.reading import read_table
 from crossfade.table import survey as survey_module
 from crossfade.table.source import MemorySource
-from crossfade.table.survey import SAMPLE_ROWS, Drawing, drawn_rows, row_keys
+from crossfade.table.survey import Drawing, drawn_rows, row_keys
 from crossfade.tradeoff import path as path_module
+from crossfade.tradeoff import source_rows as source_rows_module
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from tests.scale.tables import mixed_table
 from tests.test_take_home_commands import run
+
+SAMPLE_ROWS = 5_500
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_in_the_sample():
+    """A sample of fewer rows than the table has."""
+    with pytest.MonkeyPatch.context() as patch:
+        take_samples_of(SAMPLE_ROWS, patch)
+        yield
+
+
+def take_samples_of(n_rows, patch):
+    for module in (base_module, source_rows_module, source_data_module):
+        patch.setattr(module, "SAMPLE_ROWS", n_rows)
 
 
 def write(frame, folder, n_files, *, suffix="parquet"):
@@ -54,7 +72,7 @@ def write(frame, folder, n_files, *, suffix="parquet"):
 @pytest.fixture(scope="module")
 def table():
     """More rows than a sample has, with missing cells, categories, counts and booleans."""
-    return mixed_table(22_000)
+    return mixed_table(6_000)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +100,10 @@ def test_files_give_the_generative_fit_of_the_table(table, tmp_path, suffix):
 
 @pytest.mark.parametrize("tradeoff", [0.5, 0.0])
 @pytest.mark.parametrize("complete", [True, False])
-def test_files_give_the_optimum_of_the_table(table, folder, tradeoff, complete):
+def test_files_give_the_optimum_of_the_table(tmp_path, monkeypatch, tradeoff, complete):
+    table = mixed_table(22_000)  # of fewer rows a sample is a worse start, and takes more passes
+    folder = write(table, tmp_path / "parts", 7)
+    take_samples_of(20_000, monkeypatch)
     columns = ["tail", "grade", "count", "flag"] if complete else None
     fitted = NaiveBayes(tradeoff=tradeoff)
     whole = NaiveBayes(tradeoff=tradeoff)
@@ -405,6 +426,12 @@ def spoil(file, how):
     return file, told[how]
 
 
+@pytest.fixture(scope="module")
+def adult(shared_data):
+    frame = read_table(shared_data / "ng_jordan" / "adult.csv.gz")[:8_000]
+    return frame.select(pl.all().exclude("target"), y="target")
+
+
 @pytest.mark.parametrize(
     ("suffix", "how", "numbers"),
     [
@@ -418,13 +445,10 @@ def spoil(file, how):
         ("csv", "line", [17]),
     ],
 )
-def test_damaged_files_among_the_forty_of_adult_are_named(
-    shared_data, tmp_path, suffix, how, numbers
-):
-    frame = read_table(shared_data / "ng_jordan" / "adult.csv.gz").rename({"target": "y"})
-    frame = frame.select(pl.all().exclude("y"), "y")
-    folder = write(frame, tmp_path / "parts", 40, suffix=suffix)
-    edges = np.linspace(0, frame.height, 41).astype(int)
+def test_damaged_files_among_many_are_named(adult, tmp_path, suffix, how, numbers):
+    frame, n_files = adult, 40 if suffix == "parquet" else 21
+    folder = write(frame, tmp_path / "parts", n_files, suffix=suffix)
+    edges = np.linspace(0, frame.height, n_files + 1).astype(int)
     spoilt = [spoil(folder / f"part-{number:02d}.{suffix}", how) for number in numbers]
     model = NaiveBayes(tradeoff=1).fit(frame[:2000].drop("y"), frame[:2000]["y"])
     before = posterior(model, frame[:50])
@@ -436,13 +460,16 @@ def test_damaged_files_among_the_forty_of_adult_are_named(
     assert told.count(str(folder)) == len(spoilt) + (how == "column")
     if how != "column":
         done = "read" if how == "pages" else "opened"
-        assert f"; the other {40 - len(spoilt)} of 40 files can be {done}: write again" in told
+        assert (
+            f"; the other {n_files - len(spoilt)} of {n_files} files can be {done}: write again"
+            in told
+        )
     np.testing.assert_array_equal(posterior(model, frame[:50]), before)
     # Without them, all rows of the others are there.
     for file, _ in spoilt:
         file.unlink()
     fitted = NaiveBayes(tradeoff=1).fit(scan(folder), "y")
-    kept = [frame[int(edges[i]) : int(edges[i + 1])] for i in range(40) if i not in numbers]
+    kept = [frame[int(edges[i]) : int(edges[i + 1])] for i in range(n_files) if i not in numbers]
     rest = pl.concat(kept)
     whole = NaiveBayes(tradeoff=1).fit(rest.drop("y"), rest["y"])
     assert fitted.class_count_.sum() == rest.height
@@ -705,7 +732,7 @@ def spoiled(frame, what):
     ],
 )
 def test_what_the_first_rows_do_not_tell_costs_one_pass(table, what, passes, tradeoff):
-    frame = spoiled(table[:6_000], what)
+    frame = spoiled(table[:SAMPLE_ROWS], what)
     fitted, whole = NaiveBayes(tradeoff=tradeoff), NaiveBayes(tradeoff=tradeoff)
     fitted.fit(MemorySource(frame, "y", size=1_000))
     whole.fit(frame.drop("y"), frame["y"])
@@ -742,7 +769,7 @@ def test_weights_take_no_pass_of_their_own(table, tradeoff):
 
 @pytest.mark.parametrize("tradeoff", [0.5, 0.0])
 def test_few_rows_in_parts_take_few_passes(table, tradeoff):
-    frame = table[:5_000].drop("level", "region")
+    frame = table[:SAMPLE_ROWS].drop("level", "region")
     fitted = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(frame, "y", size=1_000))
     assert fitted.n_passes_ <= 3
 
