@@ -61,7 +61,8 @@ def later(least, *words):
         return work
 
     stopping._GRACE = 30.0  # on a busy machine, too, the main thread is to stop by itself
-    choose_shortly(pytest.MonkeyPatch())
+    if "nb:auto" in words:
+        choose_shortly(pytest.MonkeyPatch())
     run._BATCH_SECONDS = 0.0  # one split in each batch, however fast the machine is
     NaiveBayes.fit = from_then_on(least[0], NaiveBayes.fit)
     run.for_each_block = from_then_on(least[1], run.for_each_block)
