@@ -12,11 +12,13 @@ import pytest
 from scipy.special import expit, logit
 from scipy.stats import t
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from crossfade import DataError, NaiveBayes, PooledClassifier
 from crossfade.io import load_model, save_model
+from crossfade.pools.jackknife import _groups
 from crossfade.pools.weights import POOLINGS, Evidence, weigh, weights_covariance
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -217,7 +219,7 @@ def test_intervals_are_the_jackknife_s():
     pool = PooledClassifier(PAIR).fit(X, y)
     p, low, high = pool.predict_proba(X[:5], interval=0.9)
     np.testing.assert_allclose(p, pool.predict_proba(X[:5]), rtol=1e-12)
-    group = folds(LabelledRows(X, y, None, 3), 10)
+    group = folds(LabelledRows(X, np.zeros_like(y), None, 1), 10)
     others = []
     for g in range(10):
         rows = group != g
@@ -235,6 +237,33 @@ def test_intervals_are_the_jackknife_s():
     half = t.ppf(0.95, 9) * np.sqrt(9 * np.var(others, axis=0))
     np.testing.assert_allclose(low, expit(logit(p) - half), rtol=1e-6)
     np.testing.assert_allclose(high, expit(logit(p) + half), rtol=1e-6)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_how_many_rows_a_class_has_is_chance_too(grouped):
+    # A member that says nothing leaves the class shares, whose log-odds have variance 1/a + 1/b.
+    ratios = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(200, 1)), (rng.random(200) < 0.3).astype(int)
+        groups = np.arange(200) if grouped else None
+        pool = PooledClassifier([("none", DummyClassifier())]).fit(X, y, groups=groups)
+        p, low, high = pool.predict_proba(X[:1], interval=0.9)
+        np.testing.assert_allclose(p[0, 1], y.mean(), rtol=0.05)
+        error = (logit(high[0, 1]) - logit(low[0, 1])) / 2 / t.ppf(0.95, 9)
+        ratios.append(error**2 / (1 / y.sum() + 1 / (200 - y.sum())))
+    assert 0.75 < np.mean(ratios) < 1.3
+
+
+def test_a_class_that_a_group_would_take_away_is_dealt_class_by_class():
+    X, y = known(40, 0)
+    for seed in range(20):
+        rare = y.copy()
+        rare[np.random.default_rng(seed).choice(40, 2, replace=False)] = 2
+        rows = LabelledRows(X, rare, None, 3)
+        group = _groups(rows, None)
+        assert np.unique(group[rare == 2]).size == 2
+        assert (group >= 0).all()
 
 
 def truth(X):

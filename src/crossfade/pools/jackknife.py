@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from crossfade.errors import DataError
 from crossfade.pools.training import MemberFits, Weighed
 from crossfade.table.documents import indexable
 from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.labelled_rows import LabelledRows
 
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
@@ -60,7 +61,7 @@ class Jackknife:
         fits = self._fits
         if fits is not None:
             data = fits.data
-            group = folds(data.rows, _GROUPS, data.groups)
+            group = _groups(data.rows, data.groups)
             numbers = np.unique(group[group >= 0])
             if numbers.size < 3:
                 raise DataError(
@@ -103,6 +104,17 @@ def kept_rows(fits: MemberFits, names: list[str]) -> Jackknife | None:
     # The user may write into what fit was given.
     every = np.arange(data.rows.n_samples)
     return Jackknife(fits.over(_safe_indexing(indexable(data.X), every)))
+
+
+def _groups(rows: LabelledRows, groups: Integers | None) -> Integers:
+    """Deal rows to groups, whatever their classes: how many of each there are is chance, too.
+
+    Class by class where a class could not be learnt without some group.
+    """
+    alike = replace(rows, codes=np.zeros_like(rows.codes), n_classes=1)
+    found = folds(alike, _GROUPS, groups)
+    whole = (np.ptp(found[rows.codes == code]) == 0 for code in np.unique(rows.codes))
+    return folds(rows, _GROUPS, groups) if any(whole) else found
 
 
 def _replica(fits: MemberFits, index: Integers) -> Replica:
