@@ -25,6 +25,7 @@ def drawn(kind, n=400, seed=0):
         "step": 4 * (z > 0.3) - 1.5,
         "hinge": 5 * np.maximum(z - 0.3, 0) - 1,
         "window": 4 * (np.abs(z - 0.3) < 0.5) - 1.5,
+        "U": 2.5 * np.abs(z) - 2,
         "line": z + 0.7 * X[:, 1],
     }[kind]
     return X, (odds + rng.logistic(size=n) > 0).astype(int)
@@ -156,6 +157,16 @@ def test_what_is_there_is_found_and_foretells_fresh_rows(kind, column):
     )
     assert int(said[1]) == len(found.thresholds_)
     assert float(said[2]) == pytest.approx(after - before, abs=4 * float(said[3]))
+
+
+def test_a_parabola_is_a_threshold_to_a_model_that_has_none(short_choice):
+    X, y = drawn("U", 400)
+    fresh, labels = drawn("U", 10_000, seed=1)
+    linear = NaiveBayes(shared_variance=True)
+    plain, found = linear.fit(X, y), clone(linear).set_params(thresholds="auto").fit(X, y)
+    assert found.thresholds_[0].startswith("max(")
+    before, after = losses([plain, found], fresh, labels)
+    assert after < before - 0.03
 
 
 def test_of_lines_none_is_taken():

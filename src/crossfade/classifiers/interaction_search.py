@@ -92,12 +92,14 @@ class Search:
     `posterior` (n_samples, n_classes): Of rows by fits that did not see them; None where all is
         given.
     `held` (n_samples,): Rows that have one.
+    `squares`: Whether the model has squares of numbers.
     """
 
     pairs: Any
     places: Any
     posterior: Floats | None = None
     held: Integers | None = None
+    squares: bool = True
 
     def tests(
         self, rows: LabelledRows, schema: Schema, train: Integers | None = None
@@ -114,6 +116,7 @@ class Search:
             None if rows.weights is None else rows.weights[some],
             together=self.pairs is not None and _is_searched(self.pairs),
             alone=self.places is not None and _is_searched(self.places),
+            squares=self.squares,
         )
 
     def asked(self, tests: Sequence[Screened]) -> list[Derived]:
@@ -225,7 +228,7 @@ def fit_with_interactions(
     if held is None:
         held = _by_fold(plain, X, classes[codes], weights, fold, classes)
     which = np.flatnonzero(fold >= 0)
-    search = Search(pairs, places, np.exp(held), which)
+    search = Search(pairs, places, np.exp(held), which, not model.shared_variance)
     tests = search.tests(rows, schema)
     asked = search.asked(tests)
     why = f"no derived columns: none of {len(tests)} tested can be told from chance"

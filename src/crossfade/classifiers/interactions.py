@@ -4,9 +4,9 @@ A derived column has a density of its own, like any other, and multiplies the pr
 Which ones are worth it is told by score tests of the fitted model's held-out residuals: with p the
 posteriors and r = 1[y] - p, a column s that adds nothing has sums Σ r (s - s̄) of mean zero and
 covariance Σ (diag p - p p') (s - s̄)² (Rao 1948), in all a χ². Of steps and hinges of a column only
-what its own line and parabola leave of them is tested, and what those taken before leave; half of
-the covariance is of r r' (White 1980), lest a few rows of a tail that the model takes for certain
-decide where they are.
+what the model has of the column, a line and a parabola, leaves of them is tested, and what those
+taken before leave; half of the covariance is of r r' (White 1980), lest a few rows of a tail that
+the model takes for certain decide where they are.
 """
 
 from __future__ import annotations
@@ -208,10 +208,12 @@ def screened(
     *,
     together: bool = True,
     alone: bool = True,
+    squares: bool = True,
 ) -> list[Screened]:
     """Return derived columns by what they would add to a posterior, the most telling first.
 
-    `together` are those of two columns, `alone` those of one.
+    `together` are those of two columns, `alone` those of one. `squares`: Whether the model of the
+    posterior has squares of numbers.
 
     Shapes: matrix (n_rows, n_columns); codes, weights (n_rows,); posterior (n_rows, n_classes), of
     rows that its fits did not see.
@@ -232,7 +234,8 @@ def screened(
         found += _pairs(matrix, prepared, discrete, evidence)
     for j in numeric if alone else ():
         if schema.kinds[j] != "boolean":
-            found += _thresholds(j, matrix[:, j], evidence)
+            of_column = 2 if squares and schema.kinds[j] == "continuous" else 1
+            found += _thresholds(j, matrix[:, j], evidence, of_column)
     return sorted(found, key=lambda one: (one.p_value, -one.statistic))
 
 
@@ -335,10 +338,11 @@ def _places(x: Floats, weights: Floats) -> Floats:
     return enough
 
 
-def _thresholds(j: int, x: Floats, evidence: _Evidence) -> list[Screened]:
+def _thresholds(j: int, x: Floats, evidence: _Evidence, powers: int) -> list[Screened]:
     """Return the most telling step or hinge of a column, then what that leaves most telling.
 
-    A p-value is that of the best of all places, and at least that of the one before.
+    `powers`: Which of the column the model has, 1 or 2. A p-value is that of the best of all
+    places, and at least that of the one before.
     """
     own = np.flatnonzero(~np.isnan(x))
     x, weights = x[own], evidence.weights[own]
@@ -357,7 +361,7 @@ def _thresholds(j: int, x: Floats, evidence: _Evidence) -> list[Screened]:
     )
     size = np.sqrt(weights @ made**2 / weights.sum())
     made /= np.where(size > 0.0, size, 1.0)  # below the least value a hinge is nothing
-    columns = np.column_stack([np.ones(len(x)), z, z**2, made])
+    columns = np.column_stack([z[:, None] ** np.arange(powers + 1), made])
     some = _Evidence(evidence.residual[own], evidence.posterior[own], weights)
     # Of the classes the last follows from the others.
     U = (some.residual.T @ columns)[:-1]
@@ -368,18 +372,18 @@ def _thresholds(j: int, x: Floats, evidence: _Evidence) -> list[Screened]:
         return found[:-1, :-1]
 
     V = some.covariances(lambda own: own @ columns**2, 0.5)[:-1, :-1]
-    known, found, p_value = [0, 1, 2], list[Screened](), 0.0
+    known, found, p_value = list(range(powers + 1)), list[Screened](), 0.0
     beside = with_columns(known)
     for _ in range(_MOST_OF_A_COLUMN):
         each = _given_others(U, V, beside, known)
-        best = int(np.argmax(each[3:]))
-        statistic = float(each[3 + best])
+        best = int(np.argmax(each[powers + 1 :]))
+        statistic = float(each[powers + 1 + best])
         chance = min(float(stats.chi2.sf(statistic, len(U))), 1.0 - 1e-16)
         # Of the best of several (Šidák 1967), and never before what was taken first.
         chance = float(-np.expm1(len(candidates) * np.log1p(-chance)))
         p_value = max(float(np.nextafter(p_value, 1.0)), chance)
         found.append(Screened(candidates[best], statistic, p_value))
-        known.append(3 + best)
+        known.append(powers + 1 + best)
         beside = np.concatenate([beside, with_columns(known[-1:])], axis=3)
     return found
 

@@ -140,7 +140,8 @@ default="auto"
         `interactions` are (of both together "auto" takes up to ten). A mapping gives the places of
         steps, x > t. A number and "auto" look for steps and for hinges, max(x - t, 0) or
         max(t - x, 0), at tenths of the rows, up to three per column; tests are of what the column's
-        line and parabola leave of them. A step is Bernoulli, a hinge has the density of a number.
+        line, and its parabola where classes have variances, leave of them. A step is Bernoulli, a
+        hinge has the density of a number.
     unlabelled : None, "missing" or a label, default=None
         Which rows of fit have no label: those whose label is None, NaN or NA ("missing"), or is
         this value (-1, say). None refuses missing labels. Kinds of columns, categories and words
