@@ -73,6 +73,16 @@ def test_fits_take_a_third_of_the_products_and_end_where_they_did(monkeypatch):
     assert_allclose(model.predict_proba(S), rival.predict_proba(S), atol=1e-6)
 
 
+def test_their_block_serves_several_steps(monkeypatch):
+    S, y = documents(5_000, 300, 3)
+    made = []
+    own = module._heavy_block
+    monkeypatch.setattr(module, "_heavy_block", lambda *a: made.append(1) or own(*a))
+    solution = NaiveBayes(tradeoff=0).fit(S, y).solution_
+    assert solution.converged
+    assert 1 <= len(made) <= solution.n_iter / 2
+
+
 @pytest.mark.parametrize("tradeoff", [1.0, 0.3, 0.0])
 def test_a_sample_of_all_rows_is_the_same_function(tradeoff):
     S, y = documents(200, 30, 3)

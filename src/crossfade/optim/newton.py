@@ -131,11 +131,13 @@ class ConjugateGradient:
 
     `preconditioner`: Gives, at a point, v ↦ M⁻¹ v with M close to the Hessian.
     `enough`: Gradient norm that a step need not promise to go below.
+    `renewed`: Products after which the preconditioner is made anew: it costs some itself.
     """
 
     preconditioner: Callable[[Floats], Operator]
     loosest: float = 0.1
     enough: float = 0.0
+    renewed: int = 1
 
     def points(
         self, problem: ProblemOfProducts, start: Floats
@@ -143,13 +145,17 @@ class ConjugateGradient:
         """Yield the start and the points after it."""
         begin = evaluate(problem, start)
         at: Iterate | None = begin
+        precondition: Operator | None = None
+        n_products = 0
         while at is not None:
             yield at
             inner = min(self.loosest, np.sqrt(at.gradient_norm / max(begin.gradient_norm, 1e-300)))
             product = problem.curvature_product(at.theta)
-            precondition = self.preconditioner(at.theta)
+            if precondition is None or n_products >= self.renewed:
+                precondition, n_products = self.preconditioner(at.theta), 0
             enough = self.enough * problem.n_rows
-            step = _conjugate_gradients(product, -at.gradient, precondition, inner, enough)
+            step, taken = _conjugate_gradients(product, -at.gradient, precondition, inner, enough)
+            n_products += taken
             promise = -float(at.gradient @ step)
             at = _line_search(problem, at, step)
         return promise
@@ -218,8 +224,9 @@ def _conjugate_gradients(
     precondition: Callable[[Floats], Floats],
     tol: float,
     enough: float,
-) -> Floats:
-    x = np.zeros_like(target)
+) -> tuple[Floats, int]:
+    """Return a step, and how many products it took."""
+    x, taken = np.zeros_like(target), 0
     residual = target.copy()
     z = precondition(residual)
     direction = z.copy()
@@ -229,6 +236,7 @@ def _conjugate_gradients(
         if rho <= stop or rho <= 0.0 or (x.any() and np.abs(residual).max() <= enough):
             break
         bent = product(direction)
+        taken += 1
         curvature = float(direction @ bent)
         if curvature <= 0.0:
             break
@@ -240,7 +248,7 @@ def _conjugate_gradients(
         direction *= new_rho / rho
         direction += z
         rho = new_rho
-    return x if x.any() else precondition(target)
+    return (x if x.any() else precondition(target)), taken
 
 
 def _line_search(

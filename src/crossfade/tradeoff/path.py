@@ -140,7 +140,10 @@ def minimise(
     if not is_dense(objective):
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             loosest = 0.5 if sparse else 0.1
-            inner = ConjugateGradient(partial(preconditioner, objective), loosest, _ENOUGH)
+            # Words' preconditioner takes some products itself, and at λ = 0 hardly changes.
+            renewed = 20 if sparse and objective.tradeoff == 0.0 else 1
+            invert = partial(preconditioner, objective)
+            inner = ConjugateGradient(invert, loosest, _ENOUGH, renewed)
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
