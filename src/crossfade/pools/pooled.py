@@ -482,7 +482,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         pool = self._used_with(class_prior)
         if reject is not None:
             return pool._rejecting(X, reject)
-        return self.classes_[pool._scores(X).argmax(axis=1)]
+        code = pool._scores(X).argmax(axis=1)
+        return self.classes_[code]
 
     # -- for people ------------------------------------------------------------------------------
 
