@@ -349,6 +349,7 @@ def test_a_model_that_fails_is_listed_and_the_others_go_on():
     assert found.frame()["failure"].to_list() == ["row 0 is not welcome", None]
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_numbers_messages_and_failures(monkeypatch):
     monkeypatch.setattr("crossfade.processes._WORTH_SECONDS", -1.0)
     rng = np.random.default_rng(0)

@@ -134,6 +134,7 @@ def finish(process: Forked) -> str:
     return out.split()[-1]
 
 
+@pytest.mark.slow
 def test_a_killed_run_continues_to_the_same_bytes(tmp_path, start):
     models = "fitted,compiled,nested"
     whole = whole_run(tmp_path / "whole", models)

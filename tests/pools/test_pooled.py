@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from joblib import parallel_config
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
@@ -260,10 +261,13 @@ def test_tables_go_to_the_members_as_they_are(frame):
         found.predict(table[["b", "a", "c", "d"]])
 
 
-def test_jobs_change_nothing():
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_jobs_change_nothing(backend):
     X, y = blobs()
     models = [("nb", NaiveBayes(tradeoff=1)), ("knn", KNeighborsClassifier())]
-    one, two = (PooledClassifier(models, n_jobs=n).fit(X, y) for n in (None, 2))
+    one = PooledClassifier(models).fit(X, y)
+    with parallel_config(backend):
+        two = PooledClassifier(models, n_jobs=2).fit(X, y)
     assert one.weights_ == two.weights_
 
 

@@ -257,6 +257,7 @@ def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
         elsewhere.submit(asyncio.run, clicks()).result()
 
 
+@pytest.mark.slow
 def test_the_page_in_a_browser_offers_choices(browser, server):
     from tests.report.conftest import Watched
 

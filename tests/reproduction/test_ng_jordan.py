@@ -91,6 +91,7 @@ def test_curves_become_a_table(monkeypatch, shared_data):
     assert ng_jordan.run(settings).records == outcome.records
 
 
+@pytest.mark.slow
 def test_the_classifier_of_least_training_error_takes_part_where_asked(monkeypatch, shared_data):
     chosen = tuple(one for one in ng_jordan.PROBLEMS if one.name in ("liver", "voting"))
     monkeypatch.setattr(ng_jordan, "PROBLEMS", chosen)

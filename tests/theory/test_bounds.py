@@ -281,6 +281,7 @@ def test_so_many_rows_bring_naive_bayes_so_near_to_its_limit():
     assert np.mean(excess(m // 500) > epsilon) > delta  # of far fewer it is not: this could fail
 
 
+@pytest.mark.slow
 def test_naive_bayes_of_continuous_columns_is_as_near_its_limit_as_promised():
     rng = np.random.default_rng(0)
     n, delta, m = 2, 0.1, 1_000_000
