@@ -23,6 +23,7 @@ GUIDE = ROOT / "docs" / "guide" / "add_a_density.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.usefixtures("whole_choice")
 def test_examples_do_what_is_written(page: Path):
     said = failures(page)
     assert not said, said
