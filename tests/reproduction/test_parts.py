@@ -31,17 +31,26 @@ def draw(seed: int, repeat: int) -> float:
     return float(generator(seed, 7, repeat).normal())
 
 
-def test_trials_are_the_same_on_any_number_of_processes():
-    tasks = [(5, repeat) for repeat in range(6)]
-    seen = []
+TASKS = [(5, repeat) for repeat in range(6)]
+
+
+def test_trials_depend_on_their_own_numbers_alone():
+    tasks, seen = TASKS, []
     with threads(1):
         alone = run_trials(draw, tasks, progress=lambda *at: seen.append(at), text="x", total=9)
-    assert seen == [(done, 9, "x") for done in range(1, 7)]
-    with threads(2):
-        assert run_trials(draw, tasks) == alone
-    with threads(1):
+        assert seen == [(done, 9, "x") for done in range(1, 7)]
         assert run_trials(draw, tasks[:2]) == alone[:2]
+        assert run_trials(draw, tasks[::-1]) == alone[::-1]
     assert len(set(alone)) == 6
+
+
+@pytest.mark.slow
+def test_trials_are_the_same_on_any_number_of_processes():
+    found = []
+    for number in (1, 2):
+        with threads(number):
+            found.append(run_trials(draw, TASKS))
+    assert found[0] == found[1]
 
 
 # -- paths ---------------------------------------------------------------------------------------
