@@ -100,6 +100,7 @@ class DaskSource(RowSource):
             )
         self._collections = X, y
         self._parts: list[Any] | None = None
+        self._together: list[Any] | None = None
         self._lengths: list[int] = []
         self._places: list[str | None] = []
         self._held: Any = None
@@ -120,9 +121,8 @@ class DaskSource(RowSource):
         self._head = head if self._lengths[0] else None
         firsts = [sum(self._lengths[:number]) for number in range(len(pairs))]
         self.n_rows = sum(self._lengths)
-        self._parts = [
-            self._delay(_part)(pair, first) for pair, first in zip(pairs, firsts, strict=True)
-        ]
+        # No nodes of the graph, but what makes one part in any task.
+        self._parts = [[pair, first] for pair, first in zip(pairs, firsts, strict=True)]
         self.names, self.has_names = names_of(self.head().table)
         return self._parts
 
@@ -142,7 +142,7 @@ class DaskSource(RowSource):
                 f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
                 "from the same collection as X, or repartition it"
             )
-        return [self._delay(_pair)(t, label) for t, label in zip(tables, labels, strict=True)]
+        return [[t, label] for t, label in zip(tables, labels, strict=True)]
 
     def _delay(self, function: Any) -> Any:
         return self._dask.delayed(function, pure=False, traverse=False)
@@ -182,12 +182,12 @@ class DaskSource(RowSource):
         join: Callable[[Result, Result], Result],
         columns: Sequence[int] | None = None,
     ) -> Result | None:
-        used, self.n_passes = self._used(), self.n_passes + 1
+        groups, self.n_passes = self._groups(), self.n_passes + 1
         del columns  # what workers hold is not read again
-        if not used:
+        if not groups:
             return None
-        code, joining = self._packed(function, len(used)), self._packed(join, len(used))
-        level = [self._delay(_sums)(code, joining, part) for part in used]
+        code, joining = self._packed(function, len(groups)), self._packed(join, len(groups))
+        level = [self._delay(_sums)(code, joining, group) for group in groups]
         while len(level) > 1:
             level = [
                 self._delay(_join)(joining, level[first : first + _FAN_IN])
@@ -199,6 +199,23 @@ class DaskSource(RowSource):
     def _used(self) -> list[Any]:
         """Return the parts with rows."""
         return [part for part, n in zip(self._started(), self._lengths, strict=True) if n]
+
+    def _groups(self) -> list[Any]:
+        """Return the parts with rows, in groups that lie together.
+
+        A task costs milliseconds, whatever it does: one for each group and pass, not for each part.
+        """
+        used = self._used()
+        if self._together is not None:
+            return self._together
+        with _named_errors():
+            threads_of = _threads_of_workers()
+        cells = (self.n_rows or 0) * len(self.names)
+        number = min(len(used), max(_GROUPS * sum(threads_of), cells // _GROUP_CELLS))
+        places = [at for at, n in zip(self._places, self._lengths, strict=True) if n]
+        groups = _grouped(places, number, len(threads_of)) if used else []
+        self._together = [[used[number] for number in group] for group in groups]
+        return self._together
 
     def _packed(self, function: Any, n_tasks: int) -> Any:
         """Return what tasks unpack: for many of them a node of the graph, sent to a worker once.
@@ -212,14 +229,11 @@ class DaskSource(RowSource):
         return _Kept(self, function)
 
     def close(self) -> None:
-        self._parts = self._held = None
+        self._parts = self._together = self._held = None
 
 
 class _Kept(DaskSource):
-    """What a function makes of the parts of another source, kept by the workers in groups.
-
-    A task costs milliseconds, whatever it does: one for each group and pass, not for each part.
-    """
+    """What a function makes of the parts of another source, kept by the workers in groups."""
 
     def __init__(self, source: DaskSource, function: Callable[[Part], Part]) -> None:
         self._dask, self._source, self._head = source._dask, source, None
@@ -230,22 +244,18 @@ class _Kept(DaskSource):
 
     def _started(self) -> list[Any]:
         if self._parts is None:
-            used, source = self._source._used(), self._source
-            code = self._packed(self._function, len(used))
-            cells = (self.n_rows or 0) * len(self.names)
-            threads_of = _threads_of_workers()
-            number = min(len(used), max(_GROUPS * sum(threads_of), cells // _GROUP_CELLS))
-            places = [at for at, n in zip(source._places, source._lengths, strict=True) if n]
-            parts = [
-                self._delay(_mapped)(code, [used[number] for number in group])
-                for group in _grouped(places, number, len(threads_of))
-            ]
+            groups = self._source._groups()
+            code = self._packed(self._function, len(groups))
+            parts = [self._delay(_mapped)(code, group) for group in groups]
             self._source.n_passes += 1
             with _named_errors():
                 self._parts = list(self._dask.persist(*parts))
         return self._parts
 
     def _used(self) -> list[Any]:
+        return self._started()
+
+    def _groups(self) -> list[Any]:
         return self._started()
 
     @property
@@ -322,16 +332,18 @@ def _threads_of_workers() -> list[int]:
     return list(client.nthreads().values()) or [1]
 
 
-def _pair(table: Any, labels: Any) -> tuple[Any, Any]:
-    return table, labels
-
-
 def _divided(table: Any, target: str | None) -> tuple[Any, Any]:
     return (table, None) if target is None else split_labels(table, target)
 
 
-def _part(pair: tuple[Any, Any], first: int) -> Part:
-    return Part(*pair, first)
+def _parts_of(given: Any) -> list[Part]:
+    """Return the parts of a part, of a pair with the number of its first row, or of a list."""
+    if isinstance(given, Part):
+        return [given]
+    if len(given) == 2 and isinstance(given[1], int):
+        (table, labels), first = given
+        return [Part(table, labels, first)]
+    return [part for one in given for part in _parts_of(one)]
 
 
 def _length(pair: tuple[Any, Any]) -> tuple[int, str | None]:
@@ -362,31 +374,30 @@ def _unpacked(code: bytes) -> Any:
     return _pickle().loads(code)
 
 
-def _mapped(code: bytes, parts: list[Part]) -> list[Part]:
+def _mapped(code: bytes, parts: Any) -> list[Part]:
     function = _unpacked(code)
     # The workers' own threads take some parts each.
     with threads(1):
-        return [function(part) for part in parts]
+        return [function(part) for part in _parts_of(parts)]
 
 
 def _few(pair: tuple[Any, Any]) -> Part:
-    return first_rows(_part(pair, 0))
+    return first_rows(Part(*pair, 0))
 
 
-def _first_of_some(parts: Part | list[Part]) -> Part | None:
-    some = parts if isinstance(parts, list) else [parts]
-    return next((first_rows(part) for part in some if rows_of(part.table)), None)
+def _first_of_some(parts: Any) -> Part | None:
+    return next((first_rows(part) for part in _parts_of(parts) if rows_of(part.table)), None)
 
 
-def _of_first(code: bytes, part: Part) -> Any:
+def _of_first(code: bytes, part: Any) -> Any:
     with threads(1):
-        return _unpacked(code)(part)
+        return _unpacked(code)(_parts_of(part)[0])
 
 
-def _sums(code: bytes, joining: bytes, parts: Part | list[Part]) -> Any:
+def _sums(code: bytes, joining: bytes, parts: Any) -> Any:
     function, total = _unpacked(code), None
     with threads(1):
-        for part in parts if isinstance(parts, list) else [parts]:
+        for part in _parts_of(parts):
             if rows_of(part.table):
                 found = function(part)
                 total = found if total is None else _unpacked(joining)(total, found)
