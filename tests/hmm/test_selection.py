@@ -254,6 +254,7 @@ def test_a_fit_that_is_broken_off_leaves_the_one_before(settings, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.usefixtures("whole_choice")
 @pytest.mark.slow
 def test_the_pool_is_no_worse_than_the_best_point_on_new_sequences():
     """Few sequences with heavy tails: the conditional loss on many others, over some draws."""

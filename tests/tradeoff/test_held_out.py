@@ -97,6 +97,7 @@ def test_without_a_choice_there_is_nothing_to_hold_out():
     assert GaussianDiscriminant().fit_out_of_fold(X, y, None, None, np.arange(240) % 5) is not None
 
 
+@pytest.mark.usefixtures("whole_choice")
 @pytest.mark.slow
 def test_the_reported_loss_is_honest_where_columns_choose_their_densities():
     # Grades of which single values look telling in few rows: all are noise but one.
