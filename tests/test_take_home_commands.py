@@ -842,8 +842,22 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys):
     assert content == {"coefficients": summary.frame().fill_nan(None).to_dicts()}
     assert run("predict", path, table, "--interval", 0.9, "-o", out) == 2
     assert "interval: expected a pool with its rows of fit" in capsys.readouterr().err
+    assert run("fit", table, "-t", "default", "-m", "pool:nb", "--intervals", "-o", path) == 0
+    assert run("predict", path, table, "--interval", 0.9, "-o", out) == 0
+    _, low, high = load_model(path).estimator.predict_proba(cells, interval=0.9)
+    found = pl.read_csv(out)
+    for name, limits in (("low", low), ("high", high)):
+        columns = [one for one in found.columns if one.startswith(f"{name}(")]
+        np.testing.assert_allclose(found[columns].to_numpy(), limits, rtol=1e-12)
     assert run("fit", table, "-t", "default", "-m", "pool", "--tradeoff", 1, "-o", path) == 2
     assert "--tradeoff: expected none with --model pool" in capsys.readouterr().err
+
+
+def test_intervals_that_a_file_does_not_keep_are_told(table, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("crossfade.pools.jackknife._MOST_BYTES", 10)
+    fit = ("fit", table, "-t", "default", "-m", "pool:nb", "-o", tmp_path / "p.skops")
+    assert run(*fit, "--intervals") == 0
+    assert "The file keeps no intervals: they would take more than" in capsys.readouterr().out
 
 
 def test_cells_are_shown_as_the_file_has_them(tmp_path, capsys):

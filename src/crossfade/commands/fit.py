@@ -70,6 +70,14 @@ def fit(
             help="Learn from rows whose target is empty, too: as much as held-out labels say.",
         ),
     ] = False,
+    intervals: Annotated[
+        bool,
+        typer.Option(
+            "--intervals",
+            help="Keep what crossfade predict --interval needs of a pool: ten more fits of each "
+            "member. Other models need nothing.",
+        ),
+    ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -84,6 +92,8 @@ def fit(
     The file holds the columns with their kinds and categories, the classes and how the model was
     trained; crossfade predict, explain and export read it.
     """
+    from sklearn.utils import _safe_indexing
+
     from crossfade.commands.output import check_writable, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.problem import read_problem
@@ -164,6 +174,11 @@ def fit(
             "losses": estimator.pool_losses_,
             "member_losses": estimator.member_losses_,
         }
+        if intervals:
+            # A pool fits them when they are first asked for.
+            estimator.predict_proba(_safe_indexing(table.X, [0]), interval=0.95)
+            if estimator.__getstate__()["_jackknife"] is None:
+                lines.append("The file keeps no intervals: they would take more than 16 MB.")
     terminal = console()
     for line in lines:
         terminal.print(plain(line), soft_wrap=True)

@@ -130,7 +130,7 @@ def predict(
     if outliers or reject is not None:
         _check_has(estimator, "--outliers" if outliers else "--reject", "outlier_p_value")
     if interval is not None:
-        _check_has(estimator, "--interval", "summary", pool=False)
+        _check_has(estimator, "--interval", "summary")
     if class_prior is not None:
         _check_has(estimator, "--class-prior", "with_class_prior")
         estimator = estimator.with_class_prior(_shares(class_prior, estimator.classes_))

@@ -423,7 +423,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
             raise DataError(
                 "interval: expected a pool with its rows of fit, at most 2 million cells, got one "
                 "without them; fit it in this process, to a sample of the rows if they are many. "
-                "Files keep intervals if one was asked for before and they take at most 16 MB"
+                "Files keep intervals of up to 16 MB if one was asked for before (`crossfade fit "
+                "--intervals`)"
             )
         return self._jackknife.limits(pool, X, interval)
 
