@@ -183,6 +183,39 @@ def test_of_few_rows_there_is_nothing_to_test():
     assert found.thresholds_ == found.threshold_tests_ == []
 
 
+@pytest.mark.parametrize("wanted", ["auto", 2])
+def test_without_rows_to_hold_out_nothing_is_derived(wanted):
+    X, y = np.eye(2), [0, 1]
+    found = NaiveBayes(thresholds=wanted, interactions=wanted).fit(X, y)
+    assert found.thresholds_ == found.interactions_ == found.interaction_tests_ == []
+    np.testing.assert_array_equal(found.predict_proba(X), NaiveBayes().fit(X, y).predict_proba(X))
+
+
+def test_places_are_looked_for_in_columns_beyond_those_whose_products_are():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 302))
+    codes = (X[:, -1] > 0.3).astype(int)
+    schema = Schema.learn(X)
+    best = screened(X, schema, codes, np.full((300, 2), 0.5), None, together=False)[0]
+    assert best.derived[:3] == ("step", 301, 301)
+
+
+@pytest.mark.parametrize("offset", [0.0, -3.0, 1.7e9, -(2.0**52)])
+def test_names_tell_places_apart_however_far_from_zero(offset):
+    X, y = drawn("step")
+    places = [offset - 0.5, offset, offset + 0.5]
+    names = NaiveBayes(tradeoff=1, thresholds={0: places}).fit(X + offset, y).thresholds_
+    assert [float(name.removeprefix("x0 > ")) for name in names] == places
+
+
+def test_a_fit_without_derived_columns_forgets_those_of_an_earlier_one():
+    X, y = drawn("step")
+    model = NaiveBayes(tradeoff=1, thresholds=1, interactions=1).fit(X, y)
+    model.set_params(thresholds=None, interactions=None).fit(X, y)
+    names = {"thresholds_", "threshold_tests_", "interactions_", "interaction_tests_"}
+    assert not names & vars(model).keys()
+
+
 def test_where_most_rows_are_zero_places_are_looked_for_among_the_others():
     rng = np.random.default_rng(0)
     n = 1500

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from crossfade import NaiveBayes
 from crossfade._compiled import Kernel
 from crossfade.blocks import block_sum, threads
-from crossfade.densities import Gaussian, kernels
+from crossfade.densities import Gaussian, MultivariateGaussian, kernels
 from crossfade.errors import DomainError
 from crossfade.table.columnwise import ColumnArrays
 from tests.densities.cases import estimate
@@ -208,6 +208,24 @@ def test_cells_too_large_for_their_powers_are_named():
     X[4, 1] = 1e100
     with pytest.raises(DomainError, match=r"column 1: expected numbers with finite fourth powers"):
         Gaussian().begin(X).summary(X, np.arange(20) % N_CLASSES, None, N_CLASSES)
+
+
+@pytest.mark.parametrize(
+    "density", [Gaussian(), *map(MultivariateGaussian, ("full", "diagonal", "spherical"))]
+)
+def test_cells_too_small_for_their_powers_are_named(density):
+    codes = np.arange(20) % N_CLASSES
+    X = rows(20, 3)
+    for size in (1e-60, 1e-80, 1e-140):
+        begun = density.begin(X * [1.0, size, 1.0])
+        sums = begun.summary(X * [1.0, size, 1.0], codes, None, N_CLASSES)
+        if size == 1e-60:
+            expected = density.begin(X).bind(density.begin(X).summary(X, codes, None, N_CLASSES))
+            found = begun.bind(sums)
+            np.testing.assert_allclose(found.statistic_scale, expected.statistic_scale, rtol=1e-9)
+            continue
+        with pytest.raises(DomainError, match=r"column 1: expected numbers that spread by 1e-75"):
+            begun.bind(sums)
 
 
 @pytest.mark.parametrize("central", [False, True])

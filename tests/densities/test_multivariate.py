@@ -160,7 +160,11 @@ def test_fourth_moments_about_another_point():
     u = np.random.default_rng(0).normal(2.0, 1.0, (500, 3))
     sums = PowerSums(500.0, *[(u**power).sum(axis=0) for power in (1, 2, 3, 4)])
     offset = np.array([2.0, -1.0, 0.3])
-    assert_allclose(fourth_moments(sums, offset), ((u - offset) ** 4).mean(axis=0), rtol=1e-12)
+    assert_allclose(
+        fourth_moments(sums, offset, np.ones_like(offset)),
+        ((u - offset) ** 4).mean(axis=0),
+        rtol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("covariance", ["spherical", "shared_spherical"])

@@ -135,6 +135,9 @@ def test_what_has_no_errors_is_refused():
     model = HiddenMarkovModel(emission="gaussian", tradeoff=0).fit(X, y)
     with pytest.raises(DataError, match=r"^X: expected the sequences of fit"):
         model.summary(X[:20], y[:20])
+    stopped = HiddenMarkovModel(emission="gaussian", tradeoff=0, max_iter=1).fit(X, y)
+    with pytest.raises(DataError, match=r"^summary: expected a fit that converged, .* max_iter"):
+        stopped.summary(X, y)
     with pytest.raises(DataError, match=r"^reference: expected one of the classes 0, 1, 2, got 7"):
         model.summary(X, y, reference=7)
     with pytest.raises(DataError, match=r"^level: "):

@@ -144,3 +144,18 @@ def test_too_few_sequences_and_given_parameters_are_refused():
         for method in (model.outlier_score, model.outlier_p_value):
             with pytest.raises(DataError, match=message):
                 method(X)
+
+
+@pytest.mark.parametrize("far", [1e160, -1e200, 1e300])
+def test_what_is_farther_than_numbers_can_tell_is_the_strangest(far):
+    X, y = drawn(60, 0)
+    model = HiddenMarkovModel(emission="gaussian").fit(X, y)
+    odd = [X[0], np.where(np.arange(len(X[1]))[:, None] == 0, far, X[1])]
+    assert_array_equal(model.outlier_score(odd)[1], np.inf)
+    assert_allclose(model.outlier_p_value(odd)[1], 1 / 61)
+    assert_allclose(model.outlier_score(odd)[0], model.outlier_score(X)[0])
+    conditional = HiddenMarkovModel(emission="gaussian", tradeoff=0).fit(X, y)
+    for fit in (model, conditional):
+        for asked in (fit.predict, fit.predict_proba):
+            with pytest.raises(DataError, match=r"^X: expected "):
+                asked(odd)

@@ -7,6 +7,8 @@ import pickle
 from functools import cache
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
@@ -114,6 +116,18 @@ def test_other_shares_multiply_the_posterior_and_are_all_that_changes(tradeoff):
     if tradeoff == 1.0:
         assert_allclose(moved.class_prior_, [0.9, 0.1], rtol=1e-10)
         assert_allclose(moved.predict_proba(X), given, rtol=1e-10)
+
+
+def test_shares_with_labels_are_taken_by_them_in_whichever_order():
+    X, y = two_classes(300, 0.4, 3)
+    labels = np.array(["ill", "well"])[y]
+    model = NaiveBayes(tradeoff=1).fit(X, labels)
+    counted = pd.Series(["well"] * 3 + ["ill"]).value_counts(normalize=True)
+    for given in (counted, counted[::-1], pd.Series([0.25, 0.75]), pl.Series([0.25, 0.75])):
+        assert_allclose(model.with_class_prior(given).class_prior_, [0.25, 0.75])
+    for wrong in (["ill", "other"], ["ill", "ill"], [1, 0]):
+        with pytest.raises(DataError, match=r"^class_prior: expected .* a mapping of each label"):
+            model.predict_proba(X, class_prior=pd.Series([0.25, 0.75], index=wrong))
 
 
 def test_an_adapted_model_goes_into_files_and_is_as_adapted(tmp_path):

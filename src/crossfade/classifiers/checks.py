@@ -93,6 +93,8 @@ def class_shares(prior: Any, classes: NDArray[Any]) -> Floats | None:
     if isinstance(prior, str) and prior in ("empirical", "uniform"):
         return None if prior == "empirical" else np.full(k, 1.0 / k)
     given = prior
+    if hasattr(prior, "to_dict") and list(prior.index) != list(range(k)):
+        prior = prior.to_dict()  # a Series with labels, such as the shares among other rows
     if isinstance(prior, Mapping):
         # Keys that are no labels, or too few of them, are no shares.
         given = [prior.get(label) for label in labels] if len(prior) == k else None

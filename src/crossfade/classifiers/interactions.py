@@ -183,12 +183,14 @@ class DerivedColumns:
 def named(one: Derived, schema: Schema) -> str:
     """Return what to call a derived column."""
     first, second = schema.names[one.first], schema.names[one.second]
+    # Far from zero six digits would not tell two places apart.
+    digits = 6 if abs(one.at) < 1e5 else 15
     if one.what == "step":
-        return f"{first} > {one.at:.6g}"
+        return f"{first} > {one.at:.{digits}g}"
     if one.what == "below":
-        return f"max({one.at:.6g} - {first}, 0)"
+        return f"max({one.at:.{digits}g} - {first}, 0)"
     if one.what == "above":
-        return f"max({first} {'-' if one.at >= 0.0 else '+'} {abs(one.at):.6g}, 0)"
+        return f"max({first} {'-' if one.at >= 0.0 else '+'} {abs(one.at):.{digits}g}, 0)"
     return f"{first} × {second}"
 
 
@@ -226,11 +228,12 @@ def screened(
     prepared = DerivedColumns.of((), matrix, schema, weights)
     kinds = list(enumerate(schema.kinds))
     numeric = [j for j, kind in kinds if kind in ("continuous", "count", "boolean")]
-    numeric = numeric[:_MOST_COLUMNS]
     found: list[Screened] = []
+    if not codes.size:
+        return found
     if together:
         discrete = [j for j, kind in kinds if kind in ("categorical", "boolean")]
-        found += _products(matrix, prepared, numeric, evidence)
+        found += _products(matrix, prepared, numeric[:_MOST_COLUMNS], evidence)
         found += _pairs(matrix, prepared, discrete, evidence)
     for j in numeric if alone else ():
         if schema.kinds[j] != "boolean":

@@ -275,6 +275,8 @@ default="auto"
         fold: Integers | None = None,
     ) -> Floats | None:
         derives = derives_columns(self)
+        for name in ("interactions_", "thresholds_", "interaction_tests_", "threshold_tests_"):
+            self.__dict__.pop(name, None)  # an earlier fit's
         if derives is None:
             return super()._fit(X, y, sample_weight, groups, fold)
         if comes_in_parts(X):

@@ -127,7 +127,7 @@ class Gaussian(Univariate):
         scales = np.ones_like(mean)
         if self._scales:
             powers = PowerSums(total, first.sum(axis=0), second.sum(axis=0), third, fourth)
-            squares = fourth_moments(powers, offset) * inverse**4
+            squares = fourth_moments(powers, offset, inverse)
             scales[new.n_features :] = statistic_scales(squares, mean[new.n_features :])
         smoothing = np.where(constant, 0.0, self.var_smoothing)
         # Pseudo-rows at the class's mean that spread as the rows of all classes do about theirs.

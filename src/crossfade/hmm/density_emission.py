@@ -108,7 +108,14 @@ class DensityEmission(Emission):
 
         def scorer(observations: Floats) -> Floats:
             rows, gone = self._filled(observations)
-            values = density.scores(rows, theta)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = density.scores(rows, theta)
+            if not (values < np.inf).all() and np.isfinite(theta).all():
+                raise DataError(
+                    "X: expected numbers near enough to those of fit for their scores to be "
+                    f"computed, got {float(np.nanmax(np.abs(rows))):g}; correct the cell, or make "
+                    "it missing where it is unknown"
+                )
             missing = density.missing_factors(rows)
             if not is_density and (missing is not None or gone is not None):
                 raise NotADensityError(
@@ -128,7 +135,9 @@ class DensityEmission(Emission):
 
         def scorer(observations: Floats) -> Floats:
             rows, gone = self._filled(observations)
-            values = density.log_density(rows, theta)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = density.log_density(rows, theta)
+            values[np.isnan(values)] = -np.inf  # farther than numbers can tell
             if gone is not None:
                 values[gone] = 0.0
             return np.ascontiguousarray(values)

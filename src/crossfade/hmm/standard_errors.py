@@ -51,6 +51,7 @@ class ChainStandardErrors:
     weights_: ChainWeights | None
     tradeoff_: float
     alpha: float
+    converged_: bool
     l2: float
     tol: float
 
@@ -167,11 +168,15 @@ class ChainStandardErrors:
                 "Hessian would take too long; bootstrap the sequences"
             )
         slope = np.abs(objective.value_and_gradient(vector)[1]).max(initial=0.0) / layout.n_steps
+        if slope > max(_AT_REST, 10.0 * self.tol) and not self.converged_:
+            raise DataError(
+                "summary: expected a fit that converged, got one that did not (see converged_); "
+                "raise max_iter, or fit without the missing cells where there are any"
+            )
         if slope > max(_AT_REST, 10.0 * self.tol):
             raise DataError(
                 "X: expected the sequences of fit, at which a converged fit has a gradient of "
-                f"zero, got sequences with one of {slope:.2g} per step; give those of fit, and "
-                "raise max_iter where it did not converge"
+                f"zero, got sequences with one of {slope:.2g} per step; give those of fit"
             )
         return _Errors.of(objective, vector)
 

@@ -54,7 +54,7 @@ class Diagonal(Structure):
         return (weighted * U).sum(axis=0), (weighted * squares).sum(axis=0)
 
     def mean_squares(self, sums: PowerSums, offset: Floats, inverse: Floats) -> Floats:
-        return fourth_moments(sums, offset) * inverse**4
+        return fourth_moments(sums, offset, inverse)
 
     @staticmethod
     def outer(x: Floats, y: Floats) -> Floats:

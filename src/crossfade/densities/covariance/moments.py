@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from crossfade._typing import Floats
+from crossfade.errors import DomainError
 
 __all__ = ["PowerSums", "fourth_moments", "mean_squared_products"]
+
+#: One by the least standard deviation whose fourth power is a normal number.
+_LARGEST_INVERSE: Final = 1e75
 
 
 class PowerSums(NamedTuple):
@@ -22,16 +26,18 @@ class PowerSums(NamedTuple):
     pairs: Floats | None = None
 
 
-def fourth_moments(sums: PowerSums, offset: Floats) -> Floats:
-    """Return E(u - offset)⁴ by column; zero where nothing was summed."""
+def fourth_moments(sums: PowerSums, offset: Floats, inverse: Floats) -> Floats:
+    """Return E z⁴ by column, z = (u - offset) · inverse; zero where nothing was summed."""
+    _refuse_small(inverse)
     n = np.maximum(sums.weight, np.finfo(float).tiny)
     rest = offset * (1.5 * sums.second - offset * (sums.first - 0.25 * n * offset))
     moments: Floats = (sums.fourth - 4.0 * offset * (sums.third - rest)) / n
-    return moments
+    return moments * inverse**4
 
 
 def mean_squared_products(sums: PowerSums, offset: Floats, inverse: Floats) -> Floats:
     """Return E z_i² z_j² for all pairs of columns, z = (u - offset) · inverse."""
+    _refuse_small(inverse)
     mi, mj = offset[:, None], offset
     second = sums.second if sums.pairs is None else sums.pairs
     squares = np.diagonal(second)
@@ -46,3 +52,16 @@ def mean_squared_products(sums: PowerSums, offset: Floats, inverse: Floats) -> F
     )
     moments: Floats = total / np.maximum(sums.weight, np.finfo(float).tiny)
     return moments * inverse[:, None] ** 2 * inverse**2
+
+
+def _refuse_small(inverse: Floats) -> None:
+    """Refuse columns whose fourth powers vanish; `inverse` is one by their standard deviations."""
+    small = inverse > _LARGEST_INVERSE
+    if small.any():
+        column = int(np.argmax(small))
+        raise DomainError(
+            (column,),
+            f"numbers that spread by {1.0 / _LARGEST_INVERSE:g} or more",
+            float(1.0 / inverse[column]),
+            "change the column's unit",
+        )
