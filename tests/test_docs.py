@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import crossfade
@@ -36,6 +37,16 @@ def test_a_changed_example_is_seen(tmp_path: Path):
     page.write_text(render(page), encoding="utf-8")
     assert ">>> a + 1\n3\n```" in page.read_text(encoding="utf-8")
     assert not failures(page)
+
+
+def test_what_a_page_sets_does_not_reach_the_next(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nimport polars as pl\npl.Config(tbl_rows=3)\n```\n", encoding="utf-8"
+    )
+    before = pl.Config.state()
+    assert not failures(page)
+    assert pl.Config.state() == before
 
 
 def test_commands_are_run_and_their_output_written(tmp_path: Path):
