@@ -76,6 +76,19 @@ def test_a_compiled_curve_is_that_of_separate_fits(kind, tradeoff, n_classes, op
         same_scores(fast, separate, splits, sizes, 1e-6 if tradeoff == 0 else 1e-10)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, -1e9])
+@pytest.mark.parametrize("tradeoff", [0.0, 1.0])
+@pytest.mark.parametrize("shared", [False, True])
+def test_far_off_cells_leave_the_fits_to_other_rows_exact(far, tradeoff, shared):
+    X, y = table("gaussian", 2)
+    X[5, 0] = far
+    X[y == 1, 1] += far  # two places far from each other
+    model = NaiveBayes("gaussian", tradeoff=tradeoff, shared_variance=shared)
+    fast, read, splits, sizes = curves(model, X, y)
+    assert isinstance(fast, CompiledCurve)
+    same_scores(fast, FittedCurve("model", model, read.evaluator, 0), splits, sizes, 1e-6)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_missing_cells_are_left_out_at_the_generative_end(kind, n_classes):

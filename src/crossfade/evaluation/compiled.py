@@ -87,9 +87,8 @@ class CompiledCurve:
         else:
             from crossfade.evaluation.discriminative_kernels import discriminative_curve
 
-            blocks, scale = self._plan
             discriminative_curve(
-                self._statistics, *common, blocks, scale, self._l2, self._shares, scores
+                self._statistics, *common, *self._plan, self._l2, self._shares, scores
             )
         return scores
 
@@ -99,7 +98,7 @@ class CompiledCurve:
         for j, column in enumerate(numbers):
             cells = matrix[:, column.number].astype(np.float64)
             gaussian = column.kind in (GAUSSIAN, SHARED_GAUSSIAN)
-            self._numbers[:, j] = _standardised(cells)[0] if gaussian else cells
+            self._numbers[:, j] = _standardised(cells) if gaussian else cells
         named = [column for column in columns if column.kind == CATEGORICAL]
         sizes = np.array([column.levels for column in named], dtype=np.int64)
         offsets = np.cumsum(sizes) - sizes
@@ -119,25 +118,24 @@ class CompiledCurve:
 
     def _lay_out_statistics(self, matrix: NDArray[Any], columns: list[_Column]) -> None:
         parts: list[Floats] = []
-        blocks, square_scale = [], [np.ones(0)]
+        squared, levels = [], []
         start = 0
         for column in columns:
             cells = matrix[:, column.number].astype(np.float64)
-            scale = 1.0
             if column.kind == CATEGORICAL:
                 part = (cells[:, None] == np.arange(column.levels)).astype(np.float64)
-            elif column.kind == GAUSSIAN:
-                x = _standardised(cells)[0]
-                square, scale = _scaled(x * x)
-                part = np.column_stack([x, square])
+                levels.append((start, start + column.levels))
             else:
-                part = _standardised(cells)[0][:, None]
+                part = _standardised(cells)[:, None]
+                if column.kind == GAUSSIAN:
+                    squared.append(start)
             parts.append(part)
-            blocks.append((column.kind, start, part.shape[1]))
-            square_scale.append(np.full(part.shape[1], scale))
             start += part.shape[1]
         self._statistics = np.ascontiguousarray(np.hstack(parts))
-        self._plan = (np.array(blocks, dtype=np.int64), np.concatenate(square_scale))
+        self._plan = (
+            np.array(squared, dtype=np.int64),
+            np.array(levels, dtype=np.int64).reshape(-1, 2),
+        )
 
 
 def compiled_curve(
@@ -198,15 +196,11 @@ def _columns(density: Density, n_features: int, tradeoff: float) -> list[_Column
     return columns
 
 
-def _standardised(cells: Floats) -> tuple[Floats, float]:
-    """Return cells with mean 0 and standard deviation 1, missing ones left missing."""
+def _standardised(cells: Floats) -> Floats:
+    """Return cells with median 0 and standard deviation 1, missing ones left missing."""
     if np.isnan(cells).all():
-        return cells, 1.0
-    return _scaled(cells - np.nanmean(cells))
-
-
-def _scaled(cells: Floats) -> tuple[Floats, float]:
-    """Return cells divided by their standard deviation, and this."""
+        return cells
+    # Of a far-off cell a mean would tell, and sums of the others' powers about it be inexact.
+    cells = cells - np.nanmedian(cells)
     square, mean = np.array([np.nanmean(cells * cells)]), np.array([np.nanmean(cells)])
-    scale = float(statistic_scales(square, mean)[0])
-    return cells / scale, scale
+    return cells / statistic_scales(square, mean)[0]

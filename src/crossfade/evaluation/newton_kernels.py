@@ -50,9 +50,7 @@ def _probabilities(design: Floats, theta: Floats, y: Integers, probabilities: Fl
 
 
 @kernel()
-def _penalised(
-    theta: Floats, penalty: Floats, coupling: Floats, l2: float, gradient: Floats
-) -> float:
+def _penalised(theta: Floats, l2: float, gradient: Floats) -> float:
     """Return the penalty's value and add its gradient.
 
     It is l2/2 Σ_k ‖W_k - mean W‖², in differences V to class 0 l2/2 (Σ_k ‖V_k‖² - ‖Σ V_k‖²/K).
@@ -61,22 +59,13 @@ def _penalised(
     value = 0.0
     for j in range(width):
         mean = 0.0
-        other = 0.0
-        coupled = coupling[j] != 0.0
         for k in range(n_others):
             mean += theta[k, j]
-            if coupled:
-                other += theta[k, j + 1]
         mean /= n_others + 1.0
-        other /= n_others + 1.0
         for k in range(n_others):
             centred = theta[k, j] - mean
-            value += 0.5 * l2 * penalty[j] * theta[k, j] * centred
-            gradient[k, j] += l2 * penalty[j] * centred
-            if coupled:
-                value += l2 * coupling[j] * theta[k, j + 1] * centred
-                gradient[k, j] += l2 * coupling[j] * (theta[k, j + 1] - other)
-                gradient[k, j + 1] += l2 * coupling[j] * centred
+            value += 0.5 * l2 * theta[k, j] * centred
+            gradient[k, j] += l2 * centred
     return value
 
 
@@ -93,14 +82,7 @@ def _gradient(design: Floats, y: Integers, probabilities: Floats, gradient: Floa
 
 
 @kernel(fastmath=_FAST)
-def _hessian(
-    design: Floats,
-    probabilities: Floats,
-    penalty: Floats,
-    coupling: Floats,
-    l2: float,
-    hessian: Floats,
-) -> None:
+def _hessian(design: Floats, probabilities: Floats, l2: float, hessian: Floats) -> None:
     """Write the Hessian over (K - 1)(n_statistics + 1) parameters, class after class."""
     n_rows, width = design.shape
     n_others = probabilities.shape[1]
@@ -120,10 +102,7 @@ def _hessian(
             block = np.dot(plain.T, weighted)
             share = l2 * ((1.0 if a == b else 0.0) - 1.0 / (n_others + 1.0))
             for j in range(width):
-                block[j, j] += share * penalty[j]
-                if coupling[j] != 0.0:
-                    block[j, j + 1] += share * coupling[j]
-                    block[j + 1, j] += share * coupling[j]
+                block[j, j] += share
             for j in range(side):
                 for i in range(side):
                     hessian[a * side + i, b * side + j] = block[i, j]
@@ -177,14 +156,7 @@ def _move(start: Floats, step: Floats, length: float, out: Floats) -> None:
 
 
 @kernel()
-def _newton(
-    design: Floats,
-    y: Integers,
-    penalty: Floats,
-    coupling: Floats,
-    l2: float,
-    theta: Floats,
-) -> None:
+def _newton(design: Floats, y: Integers, l2: float, theta: Floats) -> None:
     """Move theta to the minimum of the penalised conditional log-likelihood."""
     n_rows = design.shape[0]
     n_others, side = theta.shape
@@ -201,14 +173,14 @@ def _newton(
         value = _probabilities(design, theta, y, probabilities)
     for _ in range(_NEWTON_STEPS):
         _gradient(design, y, probabilities, gradient)
-        value += _penalised(theta, penalty, coupling, l2, gradient)
+        value += _penalised(theta, l2, gradient)
         largest = 0.0
         for k in range(n_others):
             for j in range(side):
                 largest = max(largest, abs(gradient[k, j]))
         if largest <= _TOLERANCE * n_rows:
             return
-        _hessian(design, probabilities, penalty, coupling, l2, hessian)
+        _hessian(design, probabilities, l2, hessian)
         _factorise(hessian)
         for j in range(n_others * side):
             flat_step[j] = flat_gradient[j]
@@ -226,7 +198,7 @@ def _newton(
         for _ in range(_HALVINGS):
             _move(theta, step, length, trial)
             trial_value = _probabilities(design, trial, y, probabilities)
-            penalised = trial_value + _penalised(trial, penalty, coupling, l2, gradient)
+            penalised = trial_value + _penalised(trial, l2, gradient)
             if penalised <= value - 1e-4 * length * slope:
                 break
             length *= 0.5
@@ -239,49 +211,41 @@ def _newton(
 def minimise(
     design: Floats,
     y: Integers,
-    penalty: Floats,
-    coupling: Floats,
     active: NDArray[np.bool_],
     l2: float,
     theta: Floats,
 ) -> None:
     """Move theta to the minimum over the statistics that vary; the others keep weight 0."""
-    over_rows = len(active) > len(design) and l2 > 0.0 and not coupling.any()
-    if active.all() and not over_rows:
-        _newton(design, y, penalty, coupling, l2, theta)
+    if active.all() and not (len(active) > len(design) and l2 > 0.0):
+        _newton(design, y, l2, theta)
         return
     kept = np.flatnonzero(active)
     columns = np.append(kept, design.shape[1])
     small, own = np.take(design, kept, axis=1), np.take(theta, columns, axis=1)
-    strength, tie = penalty[kept], coupling[kept]
-    if kept.size > len(design) and l2 > 0.0 and not tie.any():
-        _minimise_over_rows(small, y, strength, l2, own)
+    if kept.size > len(design) and l2 > 0.0:
+        _minimise_over_rows(small, y, l2, own)
     else:
-        _newton(small, y, strength, tie, l2, own)
+        _newton(small, y, l2, own)
     theta[:] = 0.0
     theta[:, columns] = own
 
 
-def _minimise_over_rows(
-    design: Floats, y: Integers, penalty: Floats, l2: float, theta: Floats
-) -> None:
-    """What :func:`_newton` does, for fewer rows than statistics and a penalty without coupling.
+def _minimise_over_rows(design: Floats, y: Integers, l2: float, theta: Floats) -> None:
+    """What :func:`_newton` does, for fewer rows than statistics.
 
-    The best weights of a class are W = P⁻¹ Zᵀ α, P the penalty and Z the design, so that with
-    Z P⁻¹ Zᵀ = L Lᵀ and β = Lᵀ α the scores are L β and the penalty is ‖β‖²: the same problem with
-    L as its design.
+    The best weights of a class are W = Zᵀ α, Z being the design, so that with Z Zᵀ = L Lᵀ and
+    β = Lᵀ α the scores are L β and the penalty is ‖β‖²: the same problem with L as its design.
     """
     n_rows = len(design)
-    scaled = design / penalty
-    factor = scaled @ design.T
+    factor = design @ design.T
     factor.flat[:: n_rows + 1] += 1e-12 * factor.diagonal().max()  # equal rows
     _factorise(factor)
     factor = np.tril(factor)
     beta = np.column_stack([theta[:, :-1] @ design.T, theta[:, -1]])
     for row in beta:
         _forward(factor, row[:n_rows])
-    _newton(factor, y, np.ones(n_rows), np.zeros(n_rows), l2, beta)
+    _newton(factor, y, l2, beta)
     theta[:, -1] = beta[:, n_rows]
     for row in beta:
         _backward(factor, row[:n_rows])
-    theta[:, :-1] = beta[:, :n_rows] @ scaled
+    theta[:, :-1] = beta[:, :n_rows] @ design

@@ -131,9 +131,9 @@ class Survey:
     def schema(self, source: RowSource, declared: Any = None) -> Schema:
         """Return the schema that a table of all rows would have."""
         names, has_names = source.names, source.has_names
-        kinds: list[Any] = [source.settled.get(j) for j in range(len(names))]
-        categories: list[tuple[Any, ...] | None] = [None] * len(names)
         given = declared_kinds(_named(names, has_names), declared)
+        kinds: list[Any] = [kind or source.settled.get(j) for j, kind in enumerate(given)]
+        categories: list[tuple[Any, ...] | None] = [None] * len(names)
         found = kinds_of_cells(self.seen)
         for place, j in enumerate(self.columns):
             values, storage = self.values[place], self.storage[place]
