@@ -193,6 +193,21 @@ def test_tables_of_floats_alone_are_summed_column_by_column(tmp_path, density, t
     np.testing.assert_allclose(posterior(model, frame), posterior(whole, frame), atol=tolerance)
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize("density", ["poisson", "categorical", "bernoulli", "gaussian"])
+def test_a_given_density_tells_the_kind_of_a_column_of_floats(tmp_path, density, suffix):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    k = (rng.random(300) < 0.5) * 1.0 if density == "bernoulli" else rng.poisson(2.0 + y) * 1.0
+    frame = pl.DataFrame({"k": k, "y": y})
+    folder = write(frame, tmp_path / "parts", 3, suffix=suffix)
+    found = NaiveBayes(density, tradeoff=1).fit(scan(folder), "y")
+    expected = NaiveBayes(density, tradeoff=1).fit(frame[["k"]], y)
+    assert found.schema_.kinds == expected.schema_.kinds
+    X = frame[["k"]]
+    np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-12)
+
+
 @pytest.mark.parametrize("covariance", ["shared", "full"])
 @pytest.mark.parametrize("tradeoff", [1.0, 0.0])
 def test_a_discriminant_from_files(table, folder, covariance, tradeoff):
