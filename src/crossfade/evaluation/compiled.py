@@ -87,8 +87,9 @@ class CompiledCurve:
         else:
             from crossfade.evaluation.discriminative_kernels import discriminative_curve
 
+            squared, levels = self._plan
             discriminative_curve(
-                self._statistics, *common, *self._plan, self._l2, self._shares, scores
+                self._statistics, *common, squared, levels, self._l2, self._shares, scores
             )
         return scores
 
