@@ -193,6 +193,12 @@ def test_tables_of_floats_alone_are_summed_column_by_column(tmp_path, density, t
     np.testing.assert_allclose(posterior(model, frame), posterior(whole, frame), atol=tolerance)
 
 
+@pytest.mark.parametrize("density", ["multinomial", "text"])
+def test_densities_of_words_are_refused_for_rows_in_parts_by_name(folder, density):
+    with pytest.raises(DataError, match=rf"^density: expected .* in parts, got '{density}'"):
+        NaiveBayes(density, tradeoff=1).fit(scan(folder), "y")
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 @pytest.mark.parametrize("density", ["poisson", "categorical", "bernoulli", "gaussian"])
 def test_a_given_density_tells_the_kind_of_a_column_of_floats(tmp_path, density, suffix):

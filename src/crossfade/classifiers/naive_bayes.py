@@ -275,6 +275,11 @@ default="auto"
         fold: Integers | None = None,
     ) -> Floats | None:
         derives = derives_columns(self)
+        if comes_in_parts(X) and isinstance(self.density, str) and self.density in _OF_WORDS:
+            raise DataError(
+                "density: expected densities of numbers and categories for rows that are read in "
+                f"parts, got {self.density!r}; use 'poisson' for counts, or fit a table in memory"
+            )
         for name in ("interactions_", "thresholds_", "interaction_tests_", "threshold_tests_"):
             self.__dict__.pop(name, None)  # an earlier fit's
         if derives is None:
