@@ -184,7 +184,7 @@ def named(one: Derived, schema: Schema) -> str:
     """Return what to call a derived column."""
     first, second = schema.names[one.first], schema.names[one.second]
     # Far from zero six digits would not tell two places apart.
-    digits = 6 if abs(one.at) < 1e5 else 15
+    digits = 6 if abs(one.at) < 1e5 else 15 if float(f"{one.at:.15g}") == one.at else 17
     if one.what == "step":
         return f"{first} > {one.at:.{digits}g}"
     if one.what == "below":
