@@ -7,7 +7,7 @@ take three times as long to compile.
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
@@ -38,18 +38,69 @@ def _score(rows: Floats, truth: Integers, theta: Floats, shift: Floats, out: Flo
         out[score] /= rows.shape[0]
 
 
-def _standards(cells: Floats, origin: Any) -> tuple[Floats, Floats]:
-    """Return means, and one by standard deviations: 0 where nothing but rounding varies.
+@kernel()
+def _standards(
+    cells: Floats, count: int, origin: Floats, location: Floats, inverse: Floats
+) -> None:
+    """Write the last columns' means and one by standard deviations: 0 where nothing varies.
 
     Moments are about `origin`, then about the mean: a far-off cell among other rows leaves those of
     these rows as exact as they are.
     """
-    moved = cells - origin
-    mean = moved.mean(axis=0)
-    moved -= mean
-    variance = np.square(moved, out=moved).mean(axis=0)
-    varies = variance > 1e-13 * (variance + mean**2)
-    return origin + mean, np.where(varies, 1.0 / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+    n_rows, width = cells.shape
+    first = width - count
+    for j in range(first, width):
+        location[j] = inverse[j] = 0.0
+    for i in range(n_rows):
+        for j in range(first, width):
+            location[j] += cells[i, j] - origin[j]
+    for j in range(first, width):
+        location[j] /= n_rows
+    for i in range(n_rows):
+        for j in range(first, width):
+            inverse[j] += (cells[i, j] - origin[j] - location[j]) ** 2
+    for j in range(first, width):
+        variance = inverse[j] / n_rows
+        varies = variance > 1e-13 * (variance + location[j] * location[j])  # by more than rounding
+        inverse[j] = 1.0 / math.sqrt(variance) if varies else 0.0
+        location[j] += origin[j]
+
+
+@kernel()
+def _standardise(
+    rows: Floats,
+    tested: Floats,
+    squared: Integers,
+    levels: Integers,
+    design: Floats,
+    tests: Floats,
+    inverse: Floats,
+) -> None:
+    """Write the statistics of training and test rows; `inverse` is 0 where one says nothing."""
+    width, side = rows.shape[1], design.shape[1]
+    location, nothing = np.zeros(side), np.zeros(side)
+    _standards(rows, width, rows[0], location, inverse)
+    for c in range(levels.shape[0]):
+        # The weight of the commonest one, the first of several, follows from the others'.
+        commonest, most = levels[c, 0], -1.0
+        for j in range(levels[c, 0], levels[c, 1]):
+            count = 0.0
+            for i in range(rows.shape[0]):
+                count += rows[i, j]
+            if count > most:
+                commonest, most = j, count
+        inverse[commonest] = 0.0
+    for given, out in ((rows, design), (tested, tests)):
+        for i in range(given.shape[0]):
+            for j in range(width):
+                out[i, j] = (given[i, j] - location[j]) * inverse[j]
+            for q in range(squared.shape[0]):
+                out[i, width + q] = out[i, squared[q]] ** 2
+    _standards(design, side - width, nothing, location, inverse)
+    for out in (design, tests):
+        for i in range(out.shape[0]):
+            for j in range(width, side):
+                out[i, j] = (out[i, j] - location[j]) * inverse[j]
 
 
 def discriminative_curve(
@@ -76,27 +127,19 @@ def discriminative_curve(
     """
     rows, labels = statistics[train[: sizes[-1]]], y[train[: sizes[-1]]]
     tested, truth = statistics[test], y[test]
-    theta = np.zeros((n_classes - 1, statistics.shape[1] + squared.size + 1))
+    side = statistics.shape[1] + squared.size
+    design, tests = np.empty((len(rows), side)), np.empty((len(tested), side))
+    inverse = np.empty(side)
+    theta = np.zeros((n_classes - 1, side + 1))
     # For two classes the penalty counts twice: it is then that on the difference of weights.
     strength = 2.0 * l2 if n_classes == 2 else l2
     shift = np.zeros(n_classes - 1)
     for m, out in zip(sizes.tolist(), scores, strict=True):
-        location, inverse = _standards(rows[:m], rows[0])
-        for first, end in levels.tolist():
-            # The weight of the commonest one, the first of several, follows from the others'.
-            inverse[first + rows[:m, first:end].sum(axis=0).argmax()] = 0.0
-        z = [(cells - location) * inverse for cells in (rows[:m], tested)]
-        squares = [one[:, squared] ** 2 for one in z]
-        location, inverse_square = _standards(squares[0], 0.0)
-        design, tests = (
-            np.ascontiguousarray(np.hstack([one, (square - location) * inverse_square]))
-            for one, square in zip(z, squares, strict=True)
-        )
+        _standardise(rows[:m], tested, squared, levels, design[:m], tests, inverse)
         counts = np.bincount(labels[:m], minlength=n_classes)
         if not theta.any():
             theta[:, -1] = np.log(counts[1:] / counts[0])
         if shares.size:
             shift = np.log(shares[1:] / shares[0]) - np.log(counts[1:] / counts[0])
-        active = np.concatenate([inverse, inverse_square]) > 0.0
-        minimise(design, labels[:m], active, strength, theta)
+        minimise(design[:m], labels[:m], inverse > 0.0, strength, theta)
         _score(tests, truth, theta, shift, out)
