@@ -118,7 +118,7 @@ def cluster(folder: Path, n_workers: int) -> dict[str, float]:
     `busiest`: Processor seconds of the worker that had most to do.
     """
     import dask.dataframe as dd
-    from distributed import Client, LocalCluster
+    from distributed import Client, LocalCluster, wait
 
     from crossfade import NaiveBayes
 
@@ -130,6 +130,8 @@ def cluster(folder: Path, n_workers: int) -> dict[str, float]:
     ):
         client.wait_for_workers(n_workers)  # else the first one gets all rows
         rows = dd.read_parquet(folder, split_row_groups=True).persist()
+        wait(rows)
+        client.rebalance(rows)  # else one may have twice the rows of the other, as it falls
         model = NaiveBayes(tradeoff=0.0, shared_variance=True)
         model.fit(rows, "y")  # loads, and compiles
         before, start = client.run(time.process_time), time.perf_counter()
