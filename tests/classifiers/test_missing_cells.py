@@ -1,4 +1,4 @@
-"""A missing cell's factor is left out of the product, in fit and predict, at every tradeoff."""
+"""A missing cell's factor is left out of the product; at tradeoff 0 it is that of the mean."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.special import log_softmax, logsumexp
+from sklearn.linear_model import LogisticRegression
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import JohnsonSU, Poisson
@@ -58,12 +59,52 @@ def test_the_factor_is_left_out_by_hand(in_fit, tradeoff):
     rows = mixed(seed=1, missing=0.4)[0][:40]
     expected = np.array([by_hand(model, row) for row in rows])
     np.testing.assert_allclose(model.joint_log_likelihood(rows), expected, rtol=1e-8)
-    np.testing.assert_allclose(
-        model.predict_log_proba(rows),
-        log_softmax(posterior_scores(model, expected), axis=1),
-        atol=1e-8,
-    )
+    if tradeoff != 0:
+        np.testing.assert_allclose(
+            model.predict_log_proba(rows),
+            log_softmax(posterior_scores(model, expected), axis=1),
+            atol=1e-8,
+        )
     np.testing.assert_allclose(model.score_samples(rows), logsumexp(expected, axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("in_fit", [0.0, 0.2])
+@pytest.mark.parametrize("shared_variance", [False, True])
+def test_at_tradeoff_0_a_missing_statistic_has_its_mean(shared_variance, in_fit, k):
+    """scikit-learn's logistic regression on the statistics, filled in with their means."""
+    X, y = mixed(k=k, missing=in_fit)
+    rows = mixed(k=k, seed=1, missing=0.4)[0]
+    rows[0] = np.nan
+    options = {"shared_variance": shared_variance, "l2": 0.7}
+    model = NaiveBayes(DENSITIES, tradeoff=0, **options).fit(X, y)
+    assert model.tradeoff_ == 0
+    density = model.density_
+
+    def statistics(X):
+        gone = np.column_stack([np.isnan(X[:, columns]) for _, columns in density.parts])
+        gone = gone[:, density.factors]
+        return np.where(gone, np.nan, density.sufficient_statistics(X))[:, ~density.tied]
+
+    T = statistics(X)
+    mean, scale = np.nanmean(T, axis=0), np.nanstd(T, axis=0)
+    T, new = (np.where(np.isnan(one), 0.0, (one - mean) / scale) for one in (T, statistics(rows)))
+    other = LogisticRegression(C=1 / 0.7, tol=1e-10, max_iter=10_000).fit(T, y)
+    np.testing.assert_allclose(model.predict_proba(rows), other.predict_proba(new), atol=1e-6)
+    shifted = model.with_class_prior("uniform").predict_log_proba(rows)
+    expected = log_softmax(other.predict_log_proba(new) - np.log(np.bincount(y)), axis=1)
+    np.testing.assert_allclose(shifted, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "d", "k"), [(300, 10, 40), (100, 800, 3), (30_000, 4, 3)])
+def test_at_tradeoff_0_every_solver_finds_that_regression(n, d, k):
+    """Blocks of classes, products with the Hessian, a sample of the rows."""
+    X, y = continuous(n=n, k=k, d=d)
+    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    model = NaiveBayes("gaussian", tradeoff=0, shared_variance=True).fit(X, y)
+    z = np.nan_to_num((X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0))
+    other = LogisticRegression(tol=1e-9, max_iter=10_000).fit(z, y)
+    np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(z), atol=2e-6)
 
 
 @pytest.mark.parametrize("tradeoff", TRADEOFFS)
@@ -72,7 +113,8 @@ def test_a_row_without_any_cell_gets_the_prior(in_fit, tradeoff):
     X, y = mixed(missing=in_fit)
     model = NaiveBayes(DENSITIES, tradeoff=tradeoff).fit(X, y)
     empty = np.full((2, 4), np.nan)
-    np.testing.assert_allclose(model.predict_proba(empty), [model.class_prior_] * 2, rtol=1e-9)
+    if tradeoff != 0:
+        np.testing.assert_allclose(model.predict_proba(empty), [model.class_prior_] * 2, rtol=1e-9)
     np.testing.assert_allclose(model.score_samples(empty), 0.0, atol=1e-12)
     if tradeoff == 1:
         np.testing.assert_allclose(model.class_prior_, np.bincount(y) / len(y), rtol=1e-12)
@@ -101,7 +143,7 @@ def test_no_missing_cell_in_the_limit_of_few():
     np.testing.assert_allclose(one.predict_proba(X[1:]), full.predict_proba(X[1:]), atol=0.02)
 
 
-@pytest.mark.parametrize(("given", "used"), [(0, 1e-4), (1e-6, 1e-4), (1e-4, 1e-4), (0.3, 0.3)])
+@pytest.mark.parametrize(("given", "used"), [(0, 0), (1e-6, 1e-4), (1e-4, 1e-4), (0.3, 0.3)])
 def test_a_tradeoff_that_has_no_fit_with_missing_cells_is_named(given, used):
     X, y = continuous(n=60)
     X[0, 0] = np.nan

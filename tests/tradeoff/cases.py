@@ -127,6 +127,11 @@ def specification(objective: TradeoffObjective, theta: np.ndarray) -> float:
     partition = density.log_partition(eta)
     log_prior = parameters.offset + partition.sum(axis=1)
     joint = density.relative_log_density(rows.X, eta) + log_prior
+    if lam == 0.0 and objective.has_gaps:
+        # A logistic regression on statistics that have their mean where they are missing.
+        gone = density.missing_factors(rows.X)[:, density.factors]
+        known = np.where(gone, bound.statistic_mean, density.sufficient_statistics(rows.X))
+        joint = known @ eta.T + parameters.offset
     own = joint[np.arange(rows.n_samples), rows.codes]
     weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
     likelihood = weights @ (lam * own + (1.0 - lam) * (own - logsumexp(joint, axis=1)))

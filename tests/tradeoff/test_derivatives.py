@@ -57,10 +57,10 @@ def test_value_and_gradient(name, k, weighted, missing):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("name", DENSITIES)
-def test_hessian_and_its_product(name, k):
-    for tradeoff in TRADEOFFS:
-        objective = make(name, k, tradeoff=tradeoff, weighted=True)
+@pytest.mark.parametrize(("name", "missing"), CASES)
+def test_hessian_and_its_product(name, k, missing):
+    for tradeoff in (0.0,) if missing else TRADEOFFS:
+        objective = make(name, k, tradeoff=tradeoff, weighted=True, missing=missing)
         theta = start(objective)
         H, product = objective.curvature(theta), objective.curvature_product(theta)
         assert np.abs(H - H.T).max() < 1e-9 * np.abs(H).max()
@@ -95,11 +95,11 @@ def test_curvature_is_positive_definite_everywhere(name, missing):
             assert values.min() > -1e-10 * values.max()
 
 
-@pytest.mark.parametrize("name", DENSITIES)
-def test_convex_along_chords(name):
+@pytest.mark.parametrize(("name", "missing"), CASES)
+def test_convex_along_chords(name, missing):
     """Convexity without derivatives: the value midway lies below the mean of the ends."""
-    for tradeoff in TRADEOFFS:
-        objective = make(name, 3, tradeoff=tradeoff)
+    for tradeoff in (0.0,) if missing else TRADEOFFS:
+        objective = make(name, 3, tradeoff=tradeoff, missing=missing)
         for seed in range(5):
             a, b = start(objective, seed), start(objective, seed + 5)
             ends = 0.5 * (objective.value(a) + objective.value(b))

@@ -266,13 +266,16 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
     density, natural = model.density_, model.parameters_.natural
     baseline = np.tile(model.parameters_.offset, (matrix.shape[0], 1))
     contributions = density.scores_by_column(matrix, natural)
-    partition = density.log_partition(natural)
+    absent = model.parameters_.absent
+    partition = density.log_partition(natural) if absent is None else absent
     if density.allows_missing and np.isfinite(partition).all():
-        # A column that is its own factor has its own -A, which is left out with it.
+        # A column that is its own factor has its own -A or mean term, left out with it.
         factors = density.feature_factors
         single = np.bincount(factors, minlength=density.n_factors) == 1
         single &= ~density.word_factors
         baseline += partition[:, single].sum(axis=1)
+        if absent is not None:  # no density says what all classes have in common
+            baseline -= np.logaddexp.reduce(baseline, axis=1)[:, None]
         missing = density.missing_factors(matrix)
         present = np.ones(matrix.shape, bool) if missing is None else ~missing[:, factors]
         present &= single[factors]

@@ -184,7 +184,8 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         ----------
         X : data frame or array-like of shape (n_samples, n_features)
             Missing cells are left out of the product; a row without any cell gets the model's own
-            class shares, those of the rows at tradeoff 1 and fitted with all else below.
+            class shares, those of the rows at tradeoff 1 and fitted with all else below. At
+            tradeoff 0 their statistics have the mean of the rows of fit instead.
             Files opened by :func:`crossfade.io.scan` are read some rows at a time.
         interval : float, optional
             Coverage of an interval for each probability, such as .95: how much it could have

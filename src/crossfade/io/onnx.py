@@ -257,7 +257,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if model.schema_.sparse and isinstance(density, Product):
         density = density.parts[0][0]  # over all columns, which are one to the product
     partition = density.log_partition(natural)
-    if not np.isfinite(partition).all():
+    if model.parameters_.absent is not None:
+        partition = model.parameters_.absent
+    elif not np.isfinite(partition).all():
         partition = np.zeros_like(partition)  # a posterior without densities
     # log p_k = c_k + A(η_k); a factor's -A(η_k) is left out with it.
     scores = graph.add(

@@ -96,6 +96,7 @@ class BoundRows:
     `has_gaps`: Whether a cell is missing of a factor that has a say.
     `has_missing`: Whether a factor's A is not counted once a row: where there are gaps, and above λ
         = 0 where it is counted by words.
+    `at_mean`: Whether a missing factor's term is that of its statistics' mean, not its A.
     `n_tied`: Tied weights in a parameter vector: all, or none where nothing depends on them.
     `is_sample`: Whether the rows stand for more than themselves.
     `every`: Of how many rows one stands for the others in curvature, where no cell is missing.
@@ -113,6 +114,7 @@ class BoundRows:
     kept: KeptStatistics
     is_sample: bool = False
     every: int = 1
+    at_mean: bool = False
 
     @classmethod
     def of(cls, rows: LabelledRows, bound: Bound, class_weights: Floats | None = None) -> Self:
@@ -244,6 +246,13 @@ class BoundRows:
             # One assignment: threads that ask for others lose a memory, never an answer.
             last = self.__dict__["_last"] = AtTheta(self, theta)
         return last
+
+    def absent(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return terms of centred missing factors, (K, n_factors), and slopes by statistic."""
+        if self.at_mean:
+            return np.zeros_like(self.bound.counts), np.zeros((self.n_classes, self.tied.size))
+        at = self.at(theta)
+        return at.partition, at.slope
 
     def log_partition(self, eta: Floats) -> Floats:
         """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""

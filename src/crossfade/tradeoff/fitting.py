@@ -186,7 +186,8 @@ class Fitted:
             limit = density_limit(self.open, theta)
         if limit is None or not _same_posterior(self.open, theta, limit):
             return replace(self, open=None)
-        return replace(self, optimum=self.open.parameters(limit), open=None)
+        optimum = replace(self.open.parameters(limit), absent=self.optimum.absent)
+        return replace(self, optimum=optimum, open=None)
 
     @cached_property
     def parameters(self) -> Parameters:
@@ -208,7 +209,7 @@ class Fitted:
                 own = offset + partition.sum(axis=1)
             # A shift, or points pooled, leave class shares that do not sum to 1.
             offset = offset - np.logaddexp.reduce(own)
-        return Parameters(self.optimum.natural, offset)
+        return replace(self.optimum, offset=offset)
 
     @cached_property
     def _partition(self) -> Floats:
@@ -249,8 +250,8 @@ class Fitted:
 
     def posterior(self, X: Floats, log: bool = False) -> Floats:
         """Return P(y = k | x), or its logarithm, shape (n_samples, n_classes)."""
-        fitted = self
-        if (self.open is not None or self.settled is not None) and has_missing_cells(X):
+        fitted, by_limit = self, self.open is not None or self.settled is not None
+        if by_limit and self.optimum.absent is None and has_missing_cells(X):
             fitted = self.whole
         return fitted.scorer.posterior(X, log)
 
@@ -331,7 +332,7 @@ def fit_tradeoff(
         message = (
             f"tradeoff: expected at least {objective.tradeoff:g} where cells are missing, got "
             f"{tradeoff:g}; the fit is that of {objective.tradeoff:g} (see tradeoff_); fill in "
-            "the missing cells first for a smaller tradeoff"
+            "the missing cells first for a smaller tradeoff, or give 0"
         )
         warned = (TradeoffWarning(message), *warned)
     nothing = np.array([np.nan])

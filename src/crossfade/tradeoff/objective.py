@@ -8,7 +8,9 @@ fact; Bouchard & Triggs 2004, equations 5-8), the function minimised here is
 
 convex in (η, c) where no cell is missing. A missing factor's term η_f·T_f is replaced by A_f(η_f),
 the logarithm of what leaving the factor out of the product amounts to; the function is then smooth
-but no longer convex for λ < 1, and is followed down the path from λ = 1.
+but no longer convex for 0 < λ < 1, and is followed down the path from λ = 1. At λ = 0, where rows
+do not tell the densities, it is replaced by η_f·mean(T_f) instead: a logistic regression on T with
+each missing statistic at its mean, convex again.
 
 The solver sees statistics standardised to T̃ = (T - mean)/scale, so that neither the penalty nor
 the conditioning depends on units. ‖W‖² is over the class weights centred over classes (the
@@ -43,10 +45,13 @@ class Parameters:
 
     `natural` (n_classes, n_statistics): η_k.
     `offset` (n_classes,): c_k = log p_k - A(η_k).
+    `absent` (n_classes, n_factors) or None: What a missing factor adds to the posterior's scores;
+        A_f(η_k) if None.
     """
 
     natural: Floats
     offset: Floats
+    absent: Floats | None = None
 
 
 def generative(bound: Bound, class_weights: Floats) -> Parameters:
@@ -175,6 +180,9 @@ class TradeoffObjective:
         if self.density.per_word and not passes.has_gaps and passes.has_missing != (lam > 0.0):
             # At λ = 0 the words' own log-partition has no part: their weights are free.
             passes = replace(passes, has_missing=lam > 0.0)
+        at_mean = passes.has_gaps and lam == 0.0
+        if at_mean != passes.at_mean:
+            passes = replace(passes, at_mean=at_mean)
         return replace(self, tradeoff=lam, passes=passes)
 
     def with_penalty(self, l2: float) -> Self:
@@ -215,12 +223,16 @@ class TradeoffObjective:
         return replace(self.with_tradeoff(1.0), passes=self.passes.over(none))
 
     def _attainable(self, tradeoff: float) -> float:
-        """Return λ, or the small one that stands for 0 where cells are missing.
+        """Return λ, or where cells are missing the smallest one that tells the densities."""
+        if not self.has_gaps or (tradeoff == 0.0 and self._has_mean):
+            return float(tradeoff)
+        return max(float(tradeoff), SMALLEST_WITH_MISSING)
 
-        The posterior of a row with missing cells depends on the densities themselves, which Φ_0
-        determines only weakly: the limit of λ falling to 0 is taken there, at this value.
-        """
-        return max(float(tradeoff), SMALLEST_WITH_MISSING) if self.has_gaps else float(tradeoff)
+    @property
+    def _has_mean(self) -> bool:
+        """Return whether missing factors can count as their mean: no mixture, nothing filled in."""
+        density = self.density
+        return self.exact_labels and density.allows_missing and not density.fills_missing
 
     def sampled(self, share: float) -> Self:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
@@ -254,14 +266,17 @@ class TradeoffObjective:
         eta = self.passes.natural(theta)
         _, offsets, _ = self.split(theta)
         offset = offsets - eta @ self.passes.mean
-        if self.has_missing:
+        absent = None
+        if self.tradeoff == 0.0 and self._has_mean:
+            absent = by_factor(eta * self.passes.mean, self.passes.factors, self.density.n_factors)
+        elif self.has_missing:
             eta, moved = self.density.normalised(eta)
             offset = offset + moved
         partition = self.density.log_partition(eta).sum(axis=1)
         log_sum = np.logaddexp.reduce(offset + partition)
         if np.isfinite(log_sum):
             offset = offset - log_sum
-        return Parameters(eta, offset)
+        return Parameters(eta, offset, absent)
 
     def theta(self, parameters: Parameters) -> Floats:
         """Return the parameter vector of these parameters."""

@@ -102,7 +102,7 @@ class RowPasses(BoundRows):
         offset = offsets + moved
         if not self.has_missing:
             return eta, offset, None
-        absent = self.at(theta).partition + by_factor(
+        absent = self.absent(theta)[0] + by_factor(
             eta * self.free_mean, self.free_factors, self.density.n_factors
         )
         return eta, offset, absent
@@ -227,8 +227,9 @@ class RowPasses(BoundRows):
         m = self.density.n_factors if self.has_missing else 0
         maps = np.zeros((k, p + m + 1, self.n_parameters))
         own = np.arange(p)
-        free_index, tied_index = np.flatnonzero(self.free), np.flatnonzero(self.tied)
-        slope = self.at(theta).slope if m else None
+        free_index = np.flatnonzero(self.free)
+        tied_index = np.flatnonzero(self.tied)[: self.n_tied]
+        slope = self.absent(theta)[1] if m else None
         for c in range(k):
             maps[c, own, c * p + own] = 1.0
             maps[c, p + m, k * p + c] = 1.0
@@ -246,7 +247,7 @@ class RowPasses(BoundRows):
         eta, offset, absent = self.row_coefficients(theta)
         eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
-        last_absent = None if absent is None else self.at(theta).partition[-1]
+        last_absent = None if absent is None else self.absent(theta)[0][-1]
 
         two_whole = self.n_classes == 2 and not self.has_missing
         two_whole = two_whole and (self._standardisation[0] or self.kept.whole is not None)
@@ -366,7 +367,7 @@ class RowPasses(BoundRows):
         if not extra:
             self._add_pairs(H, pairs, grams)
             return lost
-        slope = self.at(theta).slope
+        slope = self.absent(theta)[1]
         for a, b, gram in zip(*(each.tolist() for each in pairs), grams, strict=True):
             half = [self._pulled_back(gram, slope, c) for c in (a, b)]
             self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
@@ -408,7 +409,8 @@ class RowPasses(BoundRows):
         own[:p] *= slope[c, self.free, None]
         own[:p] += gram[:p]
         own[p] = gram[-1]
-        own[p + 1 :] = slope[c, self.tied, None] * gram[p + self.factors[self.tied]]
+        if self.n_tied:
+            own[p + 1 :] = slope[c, self.tied, None] * gram[p + self.factors[self.tied]]
         return own
 
     def _add_block(self, H: Floats, a: int, b: int, block: Floats) -> None:

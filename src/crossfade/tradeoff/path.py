@@ -125,12 +125,13 @@ def minimise(
         cold = False
     sparse = objective.density.reads_words
     newton_tol = tol or (1e-8 if objective.has_missing or sparse else 1e-10)
-    if cold and objective.has_gaps and objective.tradeoff < LAST_WITH_MISSING:
+    if cold and objective.has_gaps and 0.0 < objective.tradeoff < LAST_WITH_MISSING:
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
         above = objective.with_tradeoff(LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
     # Far from the optimum, missing cells bend the function down.
-    productless = not is_dense(objective) and objective.has_missing and not sparse
+    bends = objective.has_missing and objective.tradeoff > 0.0
+    productless = not is_dense(objective) and bends and not sparse
     few = objective.rows.n_samples < _MANY_ROWS
     if productless or (few and not sparse and _has_many_classes(objective)):
         solution = _by_classes(objective, start, newton_tol, max_iter)

@@ -175,7 +175,7 @@ def _heavy_block(
     eta, offset, absent = passes.row_coefficients(theta)
     index = np.flatnonzero(passes.free)[heavy]
     factors = passes.factors[index]
-    slope = None if absent is None else passes.at(theta).slope[:, index].mean(axis=0)
+    slope = None if absent is None else passes.absent(theta)[1][:, index].mean(axis=0)
     block, seen = np.zeros((heavy.size + 1, heavy.size + 1)), 0.0
     by_class = np.full(passes.n_classes, 1e-300)
     for first in range(0, some.rows.n_samples, _SAMPLE):
@@ -208,6 +208,8 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
     for first in range(0, n, size):
         Z, posterior, weights = some.design(slice(first, first + size), eta, offset, absent)
         seen += Z.shape[0] if weights is None else float(weights.sum())
+        if absent is not None:
+            Z = np.delete(Z, np.s_[p:-1], axis=1)
         v = (posterior * (1.0 - posterior)).sum(axis=1) / k
         Z = Z * np.sqrt(v if weights is None else v * weights)[:, None]
         block += Z.T @ Z

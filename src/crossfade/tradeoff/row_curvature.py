@@ -91,7 +91,8 @@ class RowCurvature:
         # Relative to the last class, whose sums are what is left of those of the others.
         step, step_offset = step[:-1] - step[-1], step_offset[:-1] - step_offset[-1]
         step = passes.turned(step)
-        if v_absent is not None:
+        if self._at[2] is not None:
+            v_absent = np.zeros((passes.n_classes, 1)) if v_absent is None else v_absent
             v_absent = (
                 v_absent[:-1]
                 - v_absent[-1]

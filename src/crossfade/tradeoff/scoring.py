@@ -52,6 +52,7 @@ class Scorer:
         self.n_classes = parameters.offset.size // n_components
         self.is_density = bool(np.isfinite(partition).all())
         self.partition = partition if self.is_density else None
+        self.absent = self.partition if parameters.absent is None else parameters.absent
         if self.partition is not None:
             self.log_prior = parameters.offset + partition.sum(axis=1)
             log_prior = self.by_class(self.log_prior[None])[0]
@@ -91,17 +92,20 @@ class Scorer:
 
     def posterior_scores(self, X: Floats) -> Floats:
         """Return log P(y = k | x) up to a term common to the classes, (n_rows, n_classes)."""
-        scores = self.relative_scores(X)
+        scores = self.relative_scores(X, self.absent)
         if self.scale != 1.0:
             scores *= self.scale
             scores += self.base
         return scores
 
-    def relative_scores(self, X: Floats) -> Floats:
-        """Return log p_k f_k(x) up to a term common to the classes, (n_rows, n_classes)."""
-        if self.partition is not None:
-            scores = self.density.relative_log_density(X, self._natural, self.partition)
-            scores += self.log_prior
+    def relative_scores(self, X: Floats, absent: Floats | None) -> Floats:
+        """Return log p_k f_k(x) up to a term common to the classes, (n_rows, n_classes).
+
+        `absent` is what missing factors add: A for a density, None for nothing.
+        """
+        if absent is not None:
+            scores = self.density.relative_log_density(X, self._natural, absent)
+            scores += self.parameters.offset + absent.sum(axis=1)
         else:
             scores = self.density.scores(X, self._natural)
             scores += self.parameters.offset
@@ -109,7 +113,7 @@ class Scorer:
 
     def joint_log_likelihood(self, X: Floats) -> Floats:
         """Return log p_k f_k(x), shape (n_rows, n_classes)."""
-        scores = self.relative_scores(X)
+        scores = self.relative_scores(X, self.partition)
         scores += self.density.log_base_measure(X).sum(axis=1, keepdims=True)
         return scores
 

@@ -323,9 +323,11 @@ def polish(selection: Selection) -> Pool:
         first = selection.members[0]  # members may look at different columns, this one at all
     density, _ = first.objective.spread(first.point.solution.theta)
     found = [m.objective.spread(m.point.solution.theta)[1] for m in members]
+    absent = [p.absent for p in found if p.absent is not None]
     mean = Parameters(
         np.tensordot(weights, [p.natural for p in found], axes=1),
         np.tensordot(weights, [p.offset for p in found], axes=1),
+        np.tensordot(weights, absent, axes=1) if len(absent) == len(found) else None,
     )
     # A mean of logarithms: what all classes have in common is left to make the shares sum to one.
     log_shares = mean.offset + density.log_partition(mean.natural).sum(axis=1)
