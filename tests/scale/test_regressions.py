@@ -11,6 +11,7 @@ from crossfade.errors import AliasedColumnsWarning, IgnoredRowsWarning, Separati
 from crossfade.glm import MultinomialRegression
 from crossfade.glm import source_data as source_data_module
 from crossfade.io import scan
+from crossfade.table.matrix import as_floats
 from crossfade.table.source import MemorySource
 from tests.scale.test_sources import write
 
@@ -111,6 +112,53 @@ def test_files_give_the_regression_of_the_table(table, tmp_path, suffix):
         assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-6)
     assert fitted._training.data.n_passes > before
     assert fitted.n_passes_ <= 8
+
+
+LAYOUTS = {
+    "by columns": np.asfortranarray,
+    "some columns": lambda X: np.column_stack([X, X[:, :1]])[:, :-1],
+    "some columns of columns": lambda X: np.asfortranarray(np.column_stack([X, X[:, :1]]))[:, :-1],
+    "every second": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "backwards": lambda X: np.asfortranarray(X[::-1, ::-1])[::-1, ::-1],
+    "one value": lambda X: np.broadcast_to(X[:, :1], X.shape),
+    "float32": lambda X: np.asfortranarray(X, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.filterwarnings("ignore::crossfade.errors.AliasedColumnsWarning")
+def test_arrays_are_read_as_they_lie(table, layout):
+    dask = pytest.importorskip("dask.array")
+    X = LAYOUTS[layout](table.select(COLUMNS).to_numpy())
+    assert not X.flags.c_contiguous
+    y, kept = table["n"].to_numpy(), X.copy()
+    chunks = [np.array_split(values, [9_000, 9_001]) for values in (X, y)]
+    # dask.array.from_array would copy; what is concatenated keeps the layout of its parts.
+    apart = [
+        dask.concatenate([dask.from_array(one, chunks=-1, asarray=False) for one in parts])
+        for parts in chunks
+    ]
+    fitted = PoissonRegression().fit(*apart)
+    same(fitted, PoissonRegression().fit(np.ascontiguousarray(X, dtype=np.float64), y))
+    np.testing.assert_array_equal(X, kept)
+    in_place = layout in ("by columns", "some columns", "some columns of columns")
+    assert np.shares_memory(as_floats(X, in_place=True), X) == in_place
+
+
+def test_a_fault_among_the_first_rows_is_named_by_its_own_row(table):
+    dask = pytest.importorskip("dask.array")
+    X, y = table.select(COLUMNS).to_numpy(), table["n"].to_numpy().astype(float)
+    messages = []
+    for row in (0, len(y) // 2 - 1):  # the head of a part holds its first and its last row
+        wrong = y.copy()
+        wrong[row] = -1.0
+        parts = dask.from_array(X, chunks=(12_000, 4)), dask.from_array(wrong, chunks=12_000)
+        for rows in ((X, wrong), parts):
+            with pytest.raises(DataError, match=f"-1 in row {row};") as caught:
+                PoissonRegression().fit(*rows)
+            messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert messages[2] == messages[3]
 
 
 def test_rows_without_trials_are_counted(table):

@@ -252,6 +252,15 @@ class _Kept(DaskSource):
                 self._parts = list(self._dask.persist(*parts))
         return self._parts
 
+    def head(self) -> Part:
+        if self._head is None:
+            try:
+                # Made here: the workers need not have finished the first part.
+                self._head = self._function(self._source.head())
+            except DataError:  # theirs tells which row it is
+                return super().head()
+        return self._head
+
     def _used(self) -> list[Any]:
         return self._started()
 

@@ -106,13 +106,23 @@ def check_booleans(values: NDArray[Any], place: str, handle_unknown: str) -> NDA
     return np.where(other, np.nan, values.astype(np.float64))
 
 
-def as_floats(matrix: NDArray[Any]) -> NDArray[Any]:
-    """Return a matrix in C order, float32 as it is and all else as float64; no needless copy."""
+def as_floats(matrix: NDArray[Any], *, in_place: bool = False) -> NDArray[Any]:
+    """Return a matrix in C order, float32 as it is and all else as float64; no needless copy.
+
+    `in_place`: Leave float64 as it lies where BLAS can read it so, by rows or by columns.
+    """
     native = matrix.dtype.newbyteorder("=")
     dtype = native if native in (np.dtype(np.float64), np.dtype(np.float32)) else np.float64
     if matrix.dtype == dtype and matrix.flags.c_contiguous:
         return np.asarray(matrix)
+    if in_place and matrix.dtype == np.float64 == dtype and _is_readable(matrix):
+        return np.asarray(matrix)
     return _filled(matrix.shape, np.dtype(dtype), lambda out, rows: np.copyto(out, matrix[rows]))
+
+
+def _is_readable(matrix: NDArray[Any]) -> bool:
+    near, far = sorted(matrix.strides)
+    return matrix.flags.aligned and near == 8 and far % 8 == 0 and far >= 8 * min(matrix.shape)
 
 
 def stacked(columns: list[NDArray[Any]], n_rows: int, dtype: str = "float64") -> NDArray[Any]:

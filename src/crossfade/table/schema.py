@@ -132,16 +132,23 @@ class Schema:
 
     # -- encoding --------------------------------------------------------------------------------
 
-    def encode(self, X: Any, handle_unknown: Literal["ignore", "error"] = "ignore") -> Any:
+    def encode(
+        self,
+        X: Any,
+        handle_unknown: Literal["ignore", "error"] = "ignore",
+        *,
+        in_place: bool = False,
+    ) -> Any:
         """Return the table as one matrix, or as :class:`MixedRows` where it has words.
 
+        `in_place`: Whether numbers may stay as they lie, by rows or by columns; see `as_floats`.
         Shapes: X (n_rows, n_features); → (n_rows, n_features).
         """
         check_handle_unknown(handle_unknown)
         columns = self._matching(X)
         if self.sparse:
             return self._counts(columns)
-        plain = self._plain(columns)
+        plain = self._plain(columns, in_place)
         if plain is not None:
             return plain
         encoded = by_column(
@@ -229,13 +236,13 @@ class Schema:
         coded = any(known is not None for known in self.categories)
         return not coded and set(self.kinds) == {"continuous"}
 
-    def _plain(self, columns: Columns) -> NDArray[Any] | None:
+    def _plain(self, columns: Columns, in_place: bool) -> NDArray[Any] | None:
         """Return the table's own array of numbers if nothing in it needs a code or a check."""
         matrix = columns.matrix
         if matrix is None or any(known is not None for known in self.categories):
             return None
         if matrix.dtype.kind == "f":
-            return as_floats(matrix) if self._all_continuous else None
+            return as_floats(matrix, in_place=in_place) if self._all_continuous else None
         counts, booleans = (
             [index for index, kind in enumerate(self.kinds) if kind == wanted]
             for wanted in ("count", "boolean")

@@ -17,7 +17,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
 from crossfade.densities.base import Density
 from crossfade.inference.strangers import Usual, total_surprise
-from crossfade.optim.newton import sample_rows
 from crossfade.table.documents import MixedRows, block_of
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows, fit_tradeoff
@@ -106,13 +105,9 @@ class JointRows:
         n, most = rows.n_samples, _MOST_ROWS
         index, each = np.arange(n), np.ones(rows.n_classes)
         if n > most:
+            kept = rows.sample_by_class(most / n, _FEWEST_OF_A_CLASS)
             sizes = np.bincount(rows.codes, minlength=rows.n_classes)
-            kept = []
-            for code in range(rows.n_classes):
-                own = np.flatnonzero(rows.codes == code)
-                share = min(1.0, max(most / n, _FEWEST_OF_A_CLASS / max(own.size, 1)))
-                kept.append(own[sample_rows(own.size, share)])
-                each[code] = sizes[code] / max(kept[-1].size, 1)
+            each = sizes / np.maximum([own.size for own in kept], 1)
             index = np.sort(np.concatenate(kept))
         some = rows.take(index)
         if n > most:

@@ -22,7 +22,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.densities.base import Density
 from crossfade.inference.held_out import HeldOut
-from crossfade.optim.newton import sample_rows
 from crossfade.optim.solver import Solution
 from crossfade.tradeoff.choice import Choice, choose, is_clearly_lower, unscored
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
@@ -215,11 +214,7 @@ def _chosen_on_some_rows(
 ) -> Selection:
     """Pick the best point on a sample of the rows; it alone is then fitted on all of them."""
     rows = objectives[0].rows
-    share, parts = _MOST_ROWS_SLOW / rows.n_samples, []
-    for code in range(rows.n_classes):
-        own = np.flatnonzero(rows.codes == code)
-        enough = min(1.0, max(share, _FEWEST_OF_A_CLASS / max(own.size, 1)))
-        parts.append(own[sample_rows(own.size, enough)])
+    parts = rows.sample_by_class(_MOST_ROWS_SLOW / rows.n_samples, _FEWEST_OF_A_CLASS)
     index = np.sort(np.concatenate(parts))
     some = rows.take(index)
 
