@@ -71,9 +71,25 @@ def test_a_compiled_curve_is_that_of_separate_fits(kind, tradeoff, n_classes, op
     fast, read, splits, sizes = curves(model, X, y)
     assert isinstance(fast, CompiledCurve)
     same_scores(fast, nested(model, read), splits, sizes, 1e-6 if tradeoff == 0 else 1e-10)
-    if kind != "categorical":  # where what is fitted does not know all categories
-        separate = FittedCurve("model", model, read.evaluator, 0)
-        same_scores(fast, separate, splits, sizes, 1e-6 if tradeoff == 0 else 1e-10)
+    separate = FittedCurve("model", model, read.evaluator, 0)
+    same_scores(fast, separate, splits, sizes, 1e-6 if tradeoff == 0 else 1e-10)
+
+
+@pytest.mark.parametrize("alpha", [0.0137, 0.7317])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+@pytest.mark.parametrize("tradeoff", [0.0, 0.5, 1.0])
+def test_categories_that_few_rows_have_are_known_once_a_row_has_them(tradeoff, missing, alpha):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0, 1], [53, 37]))
+    X = np.column_stack([np.minimum(rng.geometric(0.15, 90), 30), rng.integers(20, size=90)])
+    X = X.astype(float)
+    X[rng.random(X.shape) < missing] = np.nan
+    model = NaiveBayes("categorical", tradeoff=tradeoff, alpha=alpha)
+    curve, read, splits, sizes = curves(model, X, y)
+    assert isinstance(curve, CompiledCurve) == (tradeoff == 1 or (tradeoff == 0 and not missing))
+    separate = FittedCurve("model", model, read.evaluator, 0)
+    same_scores(curve, separate, splits, sizes, 1e-6)
+    same_scores(nested(model, read), separate, splits, sizes, 1e-6)
 
 
 @pytest.mark.parametrize("far", [1e3, 1e6, -1e9])

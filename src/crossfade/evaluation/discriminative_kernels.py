@@ -76,19 +76,21 @@ def _standardise(
     tests: Floats,
     inverse: Floats,
 ) -> None:
-    """Write the statistics of training and test rows; `inverse` is 0 where one says nothing."""
+    """Write the statistics of training and test rows; `inverse` is 0 where one says nothing.
+
+    Of a level that no training row has, the statistics are those of a missing cell: their mean.
+    """
     width, side = rows.shape[1], design.shape[1]
-    location, nothing = np.zeros(side), np.zeros(side)
+    location, nothing, counts = np.zeros(side), np.zeros(side), np.zeros(side)
     _standards(rows, width, rows[0], location, inverse)
     for c in range(levels.shape[0]):
         # The weight of the commonest one, the first of several, follows from the others'.
         commonest, most = levels[c, 0], -1.0
         for j in range(levels[c, 0], levels[c, 1]):
-            count = 0.0
             for i in range(rows.shape[0]):
-                count += rows[i, j]
-            if count > most:
-                commonest, most = j, count
+                counts[j] += rows[i, j]
+            if counts[j] > most:
+                commonest, most = j, counts[j]
         inverse[commonest] = 0.0
     for given, out in ((rows, design), (tested, tests)):
         for i in range(given.shape[0]):
@@ -96,6 +98,14 @@ def _standardise(
                 out[i, j] = (given[i, j] - location[j]) * inverse[j]
             for q in range(squared.shape[0]):
                 out[i, width + q] = out[i, squared[q]] ** 2
+    for c in range(levels.shape[0]):
+        for i in range(tested.shape[0]):
+            known = 0.0
+            for j in range(levels[c, 0], levels[c, 1]):
+                known += tested[i, j] * counts[j]
+            if known == 0.0:
+                for j in range(levels[c, 0], levels[c, 1]):
+                    tests[i, j] = 0.0
     _standards(design, side - width, nothing, location, inverse)
     for out in (design, tests):
         for i in range(out.shape[0]):

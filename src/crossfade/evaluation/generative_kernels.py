@@ -88,30 +88,36 @@ def _number_column(
 
 @kernel()
 def _level_table(offset: int, levels: int, alpha: float, sums: Floats, logs: Floats) -> None:
-    """Write the log-probability of each level of one column in each class."""
+    """Write the log-probability of each level of one column in each class.
+
+    A level that no row has yet is none: it is left out, as an estimator leaves out what it has not
+    seen.
+    """
     n_classes = sums.shape[0]
     total = 0.0
-    for k in range(n_classes):
-        for level in range(offset, offset + levels):
+    known = 0
+    for level in range(offset, offset + levels):
+        before = total
+        for k in range(n_classes):
             total += sums[k, level]
+        known += total > before
     for k in range(n_classes):
-        seen = alpha * levels
+        seen = alpha * known
         for level in range(offset, offset + levels):
             seen += sums[k, level]
         norm = 0.0
         for level in range(offset, offset + levels):
-            if seen > 0.0:
-                p = (sums[k, level] + alpha) / seen
-            elif total > 0.0:
-                p = 0.0
-                for c in range(n_classes):
-                    p += sums[c, level] / total
-            else:
-                p = 1.0 / levels
-            logs[k, level] = max(p, _EDGE)
-            norm += logs[k, level]
+            everywhere = 0.0
+            for c in range(n_classes):
+                everywhere += sums[c, level]
+            logs[k, level] = 0.0
+            if everywhere > 0.0:
+                own = sums[k, level] + alpha
+                logs[k, level] = max(own / seen if seen > 0.0 else everywhere / total, _EDGE)
+                norm += logs[k, level]
         for level in range(offset, offset + levels):
-            logs[k, level] = math.log(logs[k, level] / norm)
+            if logs[k, level] > 0.0:
+                logs[k, level] = math.log(logs[k, level] / norm)
 
 
 @kernel(fastmath=_FAST)

@@ -97,8 +97,9 @@ def learning_curve(
     single columns, run in one compiled loop over all sizes of a split, splits being shared out to
     all cores: running sums of sufficient statistics at λ = 1, and Newton's method from the optimum
     of the size before at λ = 0. The library's other classifiers add up sums, or start at the
-    optimum of the size before. What a column is (its kind, its categories) is for all of these
-    decided on all rows. Other estimators are cloned and fitted at every size.
+    optimum of the size before. What kind a column is, is for all of these decided on all rows;
+    its categories are those of the training rows of each size. Other estimators are cloned and
+    fitted at every size.
 
     Examples
     --------

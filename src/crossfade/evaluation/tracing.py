@@ -14,6 +14,9 @@ from sklearn.base import clone
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.base import Specification, TradeoffClassifier
 from crossfade.classifiers.checks import derives_columns, refuse_cells
+from crossfade.densities.base import Density
+from crossfade.densities.categorical import Categorical
+from crossfade.densities.product import Product
 from crossfade.evaluation.compiled import compiled_curve
 from crossfade.evaluation.evaluation import Evaluation, Evaluator, Failure
 from crossfade.evaluation.inputs import LabelledTable
@@ -112,6 +115,8 @@ class FittedCurve:
 class NestedCurve:
     """A classifier at a given tradeoff: rows are read once, and each size builds on the one before.
 
+    A category that no row of a size has is none: what was summed before it came is summed anew.
+
     Shapes: matrix (n_rows, n_features).
     """
 
@@ -128,16 +133,22 @@ class NestedCurve:
         self._name, self._what = name, what
         self._selection, self._class_weight = model.selection, model.class_weight
         self._matrix, self._evaluator = matrix, evaluator
+        self._levels = _levels(what.density)
         balanced = isinstance(model.class_weight, str)
         self._sums = what.tradeoff == 1.0 and what.options.n_components == 1 and not balanced
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
         scores = np.full((sizes.size, len(self._evaluator.metrics)), np.nan)
         before: Fitted | None = None
-        done = 0
+        done, known, given = 0, None, (self._what.density, self._matrix)
         for s, size in enumerate(sizes):
+            cells = self._matrix[split.train[:size]]
+            seen = [np.unique(cells[:, j][~np.isnan(cells[:, j])]) for j in self._levels]
+            sizes_seen = [levels.size for levels in seen]
+            if sizes_seen != known:  # levels are never lost again
+                before, done, known, given = None, 0, sizes_seen, self._recoded(seen)
             new = split.train[done if self._sums else 0 : size]
-            work = partial(self._step, new, before, split.test)
+            work = partial(self._step, given, new, before, split.test)
             found = self._evaluator.guarded(self._name, work)
             if isinstance(found, Failure):
                 before, done = None, 0
@@ -146,14 +157,32 @@ class NestedCurve:
             done = int(size)
         return scores
 
+    def _recoded(self, seen: list[Floats]) -> tuple[Density, NDArray[Any]]:
+        """Return density and matrix as if there were these levels only; other cells are missing."""
+        if [levels.size for levels in seen] == list(self._levels.values()):
+            return self._what.density, self._matrix
+        matrix = self._matrix.astype(np.float64)
+        for (column, n_levels), levels in zip(self._levels.items(), seen, strict=True):
+            codes = np.full(n_levels, np.nan)
+            codes[levels.astype(np.int64)] = np.arange(levels.size)
+            there = ~np.isnan(matrix[:, column])
+            matrix[there, column] = codes[matrix[there, column].astype(np.int64)]
+        sizes = dict(zip(self._levels, [max(levels.size, 1) for levels in seen], strict=True))
+        return _with_levels(self._what.density, sizes), matrix
+
     def _step(
-        self, new: Integers, before: Fitted | None, test: Integers
+        self,
+        given: tuple[Density, NDArray[Any]],
+        new: Integers,
+        before: Fitted | None,
+        test: Integers,
     ) -> tuple[Fitted, list[float]]:
         """Return the fit to the next size, and its scores."""
-        fitted = self._fit(self._rows(new), before)
+        density, matrix = given
+        fitted = self._fit(density, self._rows(matrix, new), before)
         for warning in fitted.warnings:
             warnings.warn(warning, stacklevel=2)
-        X = self._matrix[test]
+        X = matrix[test]
         with np.errstate(invalid="ignore", over="ignore"):
             posterior = fitted.posterior(X)
         if np.isnan(posterior).any():
@@ -163,18 +192,41 @@ class NestedCurve:
         found = score_predictions(decided, posterior, truth, self._evaluator.costs)
         return fitted, [found[metric] for metric in self._evaluator.metrics]
 
-    def _fit(self, rows: LabelledRows, before: Fitted | None) -> Fitted:
-        density, options = self._what.density, self._what.options
+    def _fit(self, density: Density, rows: LabelledRows, before: Fitted | None) -> Fitted:
+        options = self._what.options
         if self._sums:
             return add_rows(rows, density, options, before)
         start = None if before is None else before.solution.theta
         return fit_tradeoff(rows, density, self._what.tradeoff, options, start)
 
-    def _rows(self, index: Integers) -> LabelledRows:
+    def _rows(self, matrix: NDArray[Any], index: Integers) -> LabelledRows:
         codes = self._evaluator.codes[index]
         classes = self._evaluator.classes
         weights = check_weights(None, index.size, self._class_weight, codes, classes)
-        return LabelledRows(self._matrix[index], codes, weights, classes.size)
+        return LabelledRows(matrix[index], codes, weights, classes.size)
+
+
+def _levels(density: Density) -> dict[int, int]:
+    """Return the number of levels of each categorical column."""
+    return {
+        int(column): n_levels
+        for part, columns in getattr(density, "parts", ())
+        if isinstance(part, Categorical)
+        for column, n_levels in zip(columns, part.levels, strict=True)
+    }
+
+
+def _with_levels(density: Density, levels: Mapping[int, int]) -> Density:
+    """Return a density, not begun, with other numbers of levels."""
+    assert isinstance(density, Product)
+    return Product(
+        [
+            (Categorical([levels[int(c)] for c in columns], part.alpha), columns)
+            if isinstance(part, Categorical)
+            else (part, columns)
+            for part, columns in density.parts
+        ]
+    )
 
 
 class LastSizes:
