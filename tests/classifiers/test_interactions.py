@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import stats
 from sklearn.base import clone
@@ -193,6 +194,51 @@ def test_explanations_add_up_and_files_keep_the_columns(tmp_path):
         model.joint_log_likelihood(X)
 
 
+def test_derived_columns_are_told_apart_from_columns_that_are_called_so(tmp_path):
+    """Whatever columns are called, the model is the one of plain names."""
+    X, y = drawn("product")
+    X = np.column_stack([X, X[:, 0] * X[:, 1]])
+    derived = {"interactions": [(0, 1), (2, 3)], "thresholds": {0: [0.0, 1e-9], 1: [0.5]}}
+    names = ["a", "b", "a × b", "a > 0", "b > 0.5"]
+    model = NaiveBayes(tradeoff=0.5, **derived)
+    renamed = pd.DataFrame(X, columns=list("abcde"))
+    plain = clone(model).fit(renamed, y)
+    table = pd.DataFrame(X, columns=names)
+    model.fit(table, y)
+    told = [*model.interactions_, *model.thresholds_]
+    assert told == [
+        "a × b (derived)",
+        "'a × b' × 'a > 0'",
+        "a > 0 (derived)",
+        "a > 1e-09",
+        "b > 0.5 (derived)",
+    ]
+    assert len({*names, *told}) == 10
+    np.testing.assert_array_equal(model.predict_proba(table), plain.predict_proba(renamed))
+    summary, expected = model.summary(), plain.summary()
+    assert [test.column for test in summary.tests] == [*names, *told]
+    assert [test.p_value for test in summary.tests] == [test.p_value for test in expected.tests]
+    assert len(set(summary.terms)) == len(summary.terms)
+    assert explain(model, table).columns == tuple(names)
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops").estimator
+    assert again.interactions_ + again.thresholds_ == told
+    np.testing.assert_array_equal(again.predict_proba(table), model.predict_proba(table))
+
+
+@pytest.mark.parametrize("make", [np.array, tuple, pd.Series, pl.Series])
+def test_pairs_and_places_are_given_in_any_sequence(make):
+    X, y = drawn("product")
+    lists, others = (
+        NaiveBayes(tradeoff=0.5, interactions=[of([0, 1])], thresholds={0: of([0.5, 1.0])})
+        for of in (list, make)
+    )
+    lists.fit(X, y)
+    others.fit(X, y)
+    np.testing.assert_array_equal(others.predict_proba(X), lists.predict_proba(X))
+    assert others.thresholds_ == lists.thresholds_
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -202,7 +248,8 @@ def test_explanations_add_up_and_files_keep_the_columns(tmp_path):
         ([1, 2], "expected None, 'auto', a number"),
         ([("a", "a")], "pairs of two columns, got .*one column twice"),
         ([("a", 0)], "one column twice"),
-        (np.array([[0, 1]]), "^interactions: expected None, 'auto', a number"),
+        (np.array([0, 1]), "^interactions: expected None, 'auto', a number"),
+        ({(0, 1)}, "^interactions: expected None, 'auto', a number"),
         ([("a", "b")], "^interactions: expected a column of X, got 'b'"),
         ([(0, 9)], "^interactions: expected a column name or an index from 0 to 1, got 9"),
         ([("a", "kind")], "a number and a category; cut the number"),

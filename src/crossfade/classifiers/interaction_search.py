@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
-from crossfade.classifiers.interactions import Derived, Screened, named, screened, taken
+from crossfade.classifiers.interactions import Derived, Screened, named, names_of, screened, taken
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.documents import indexable
@@ -76,7 +76,9 @@ def _is_searched(wanted: Any) -> bool:
 
 
 def _is_sequence(one: Any) -> bool:
-    return not isinstance(one, str) and isinstance(one, Sequence)
+    """Whether it has an order: a list, a tuple, an array or a series of any library."""
+    ordered = hasattr(one, "__getitem__") and hasattr(one, "__len__") and np.ndim(one) > 0
+    return ordered and not isinstance(one, (str, bytes, Mapping))
 
 
 def _is_finite(one: Any) -> bool:
@@ -262,7 +264,7 @@ def _tell(model: NaiveBayes, tests: Sequence[Screened], words: str | None = None
         if wanted is None:
             continue
         alone = name == "threshold"
-        own = [named(one, schema) for one in columns if one.alone == alone]
+        own = names_of([one for one in columns if one.alone == alone], schema)
         told = [
             {"column": named(one.derived, schema), "statistic": one.statistic,
              "p_value": float(one.p_value)}

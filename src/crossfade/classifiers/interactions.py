@@ -26,6 +26,7 @@ __all__ = [
     "DerivedColumns",
     "Screened",
     "named",
+    "names_of",
     "screened",
     "taken",
     "told_from_chance",
@@ -161,7 +162,7 @@ class DerivedColumns:
         )
         return replace(
             schema,
-            names=(*schema.names, *(named(one, schema) for one in self.columns)),
+            names=(*schema.names, *names_of(self.columns, schema)),
             kinds=extended,
             categories=(*schema.categories, *more),
         )
@@ -180,18 +181,39 @@ class DerivedColumns:
         return own
 
 
-def named(one: Derived, schema: Schema) -> str:
-    """Return what to call a derived column."""
-    first, second = schema.names[one.first], schema.names[one.second]
+def names_of(columns: Sequence[Derived], schema: Schema) -> list[str]:
+    """Return what to call derived columns of one model, no two of them the same."""
+    names = [named(one, schema) for one in columns]
+    return [
+        name if names.count(name) == 1 else named(one, schema, exact=True)
+        for one, name in zip(columns, names, strict=True)
+    ]
+
+
+def named(one: Derived, schema: Schema, *, exact: bool = False) -> str:
+    """Return what to call a derived column: as no column of the table is called."""
+    first, second = (_quoted(schema.names[j]) for j in (one.first, one.second))
     # Far from zero six digits would not tell two places apart.
-    digits = 6 if abs(one.at) < 1e5 else 15 if float(f"{one.at:.15g}") == one.at else 17
+    plain = abs(one.at) < 1e5 and not exact
+    digits = 6 if plain else 15 if float(f"{one.at:.15g}") == one.at else 17
     if one.what == "step":
-        return f"{first} > {one.at:.{digits}g}"
-    if one.what == "below":
-        return f"max({one.at:.{digits}g} - {first}, 0)"
-    if one.what == "above":
-        return f"max({first} {'-' if one.at >= 0.0 else '+'} {abs(one.at):.{digits}g}, 0)"
-    return f"{first} × {second}"
+        name = f"{first} > {one.at:.{digits}g}"
+    elif one.what == "below":
+        name = f"max({one.at:.{digits}g} - {first}, 0)"
+    elif one.what == "above":
+        name = f"max({first} {'-' if one.at >= 0.0 else '+'} {abs(one.at):.{digits}g}, 0)"
+    else:
+        name = f"{first} × {second}"
+    while name in schema.names:
+        name += " (derived)"
+    return name
+
+
+def _quoted(name: Any) -> str:
+    """Return a column's name, in quotes where it reads like that of a derived one."""
+    said = str(name)
+    derived = any(sign in said for sign in ("×", ">", "max(")) or said[:1] in ("'", '"')
+    return repr(said) if derived else said
 
 
 def _of_threshold(one: Derived, x: Floats) -> Floats:

@@ -219,14 +219,12 @@ def _levels(density: Density) -> dict[int, int]:
 def _with_levels(density: Density, levels: Mapping[int, int]) -> Density:
     """Return a density, not begun, with other numbers of levels."""
     assert isinstance(density, Product)
-    return Product(
-        [
-            (Categorical([levels[int(c)] for c in columns], part.alpha), columns)
-            if isinstance(part, Categorical)
-            else (part, columns)
-            for part, columns in density.parts
-        ]
-    )
+    parts: list[tuple[Density, Any]] = []
+    for part, columns in density.parts:
+        if isinstance(part, Categorical):
+            part = Categorical([levels[int(c)] for c in columns], part.alpha)
+        parts.append((part, columns))
+    return Product(parts)
 
 
 class LastSizes:
