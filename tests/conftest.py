@@ -11,7 +11,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-from crossfade.datasets import data_directory
 from tests.support import choose_as_shipped, choose_shortly, same
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +36,8 @@ hypothesis.settings.load_profile("steady")
 
 def data_folder() -> Path | None:
     """Return the folder of real data sets: $CROSSFADE_DATA, else ../shared/data, else None."""
+    from crossfade.datasets import data_directory
+
     return data_directory()
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pytest
 
-from crossfade.tradeoff.density_fit import density_fits
-
 __all__ = ["choose_as_shipped", "choose_shortly", "same"]
-
-_TABLES = density_fits.__defaults__
 
 
 def same(left: Any, right: Any) -> bool:
@@ -42,22 +40,26 @@ _REPEATED = (
     ("tradeoff.density_fit", "_N_FOLDS", 2),
     ("pools.training", "_FOLDS", 2),
     ("hmm.selection", "_N_FOLDS", 2),
+    ("tradeoff.density_fit", "density_fits.__defaults__", (19,)),
 )
-_AS_SHIPPED = [
-    (f"crossfade.{module}.{name}", getattr(import_module(f"crossfade.{module}"), name))
-    for module, name, _ in _REPEATED
-]
+
+
+@cache
+def _as_shipped() -> dict[str, Any]:
+    """What users have; imported when it is first asked for: xdist's first process runs no test."""
+    return {
+        f"crossfade.{module}.{name}": attrgetter(name)(import_module(f"crossfade.{module}"))
+        for module, name, _ in _REPEATED
+    }
 
 
 def choose_shortly(patch: pytest.MonkeyPatch) -> None:
     """Have tradeoffs chosen among three points on two folds, densities tested on fewer tables."""
-    for module, name, value in _REPEATED:
-        patch.setattr(f"crossfade.{module}.{name}", value)
-    patch.setattr(density_fits, "__defaults__", (19,))
+    for name, (*_, value) in zip(_as_shipped(), _REPEATED, strict=True):
+        patch.setattr(name, value)
 
 
 def choose_as_shipped(patch: pytest.MonkeyPatch) -> None:
     """Have everything chosen as users have it, where :func:`choose_shortly` was called."""
-    for name, value in _AS_SHIPPED:
+    for name, value in _as_shipped().items():
         patch.setattr(name, value)
-    patch.setattr(density_fits, "__defaults__", _TABLES)

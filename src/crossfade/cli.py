@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -37,8 +38,8 @@ _COMMANDS: Final = {
 _CLOSED_PIPE: Final = 141
 
 
-def build_app() -> Any:
-    """Return the typer application with every command."""
+def build_app(wanted: str | None = None) -> Any:
+    """Return the typer application with every command, or with the one that is wanted."""
     import typer
 
     app = typer.Typer(
@@ -58,9 +59,9 @@ def build_app() -> Any:
     ) -> None:
         pass
 
-    for name, summary in _COMMANDS.items():
+    for name in [wanted] if wanted in _COMMANDS else _COMMANDS:
         command = getattr(import_module(f"crossfade.commands.{name}"), name)
-        app.command(name, short_help=summary)(command)
+        app.command(name, short_help=_COMMANDS[name])(command)
     return app
 
 
@@ -76,10 +77,13 @@ def _version(wanted: bool) -> None:
 
 def main(
     arguments: Sequence[str] | None = None,
-    build: Callable[[], Any] = build_app,
+    build: Callable[[], Any] | None = None,
     name: str = "crossfade",
 ) -> NoReturn:
     """Run the command line, or another typer application in its manners, and exit."""
+    if build is None:
+        # Typer takes its time to look at the options of a command: not at those of all the others.
+        build = partial(build_app, *(sys.argv[1:] if arguments is None else arguments)[:1])
     # A terminal that cannot show λ or ± gets a question mark, not a traceback.
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
