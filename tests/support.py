@@ -39,6 +39,8 @@ _REPEATED = (
     ("tradeoff.joint", "_N_FOLDS_SLOW", 2),
     ("tradeoff.density_fit", "_N_FOLDS", 2),
     ("pools.training", "_FOLDS", 2),
+    ("pools.members", "_N_TREES", 10),
+    ("pools.boosting", "_N_STEPS", 10),
     ("hmm.selection", "_N_FOLDS", 2),
     ("tradeoff.density_fit", "density_fits.__defaults__", (19,)),
 )
@@ -54,7 +56,7 @@ def _as_shipped() -> dict[str, Any]:
 
 
 def choose_shortly(patch: pytest.MonkeyPatch) -> None:
-    """Have tradeoffs chosen among three points on two folds, densities tested on fewer tables."""
+    """Have tradeoffs chosen among three points on two folds, and fewer trees, tables and folds."""
     for name, (*_, value) in zip(_as_shipped(), _REPEATED, strict=True):
         patch.setattr(name, value)
 

@@ -101,6 +101,7 @@ def test_a_bundled_data_set_is_opened_by_name(capsys):
     assert "Only majority class was asked for: log-loss" in out
 
 
+@pytest.mark.slow
 def test_the_default_line_up_runs(table, capsys):
     assert run("compare", table, "-t", "default", "--splits", "2") == 0
     out = capsys.readouterr().out

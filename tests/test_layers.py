@@ -56,8 +56,13 @@ def room(module: str) -> str:
     return Path(module).parts[0].removesuffix(".py")
 
 
-def imports(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield (line, dotted name) of everything a module imports, at any depth, types included."""
+@cache
+def imports(module: str, tree: ast.Module) -> tuple[tuple[int, str], ...]:
+    """Return (line, dotted name) of everything a module imports, at any depth, types included."""
+    return tuple(_imports(module, tree))
+
+
+def _imports(module: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     package = ("crossfade", *Path(module).parts[:-1])
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -166,8 +171,8 @@ def test_an_arrow_down_is_let_through(module: str, line: str):
 def test_no_two_classes_share_a_name():
     names = Counter(
         node.name
-        for path in SOURCE.rglob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for tree in modules().values()
+        for node in tree.body
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []

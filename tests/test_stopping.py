@@ -165,13 +165,19 @@ MODELS = "--models", "nb:generative,nb:discriminative"
     [
         # Of 40 fits of the table; in the evidence after it and in the curve between them.
         ((24, 99), ["compare", "iris", *MODELS, "--all-splits"], "Ctrl-C ended the run after"),
-        (
+        ((999, 3), ["curve", "iris", *MODELS, "--splits", "400"], "2 splits of"),
+        pytest.param(
             (42, 99),
             ["compare", "iris", *MODELS, "--all-splits", "--json", "{folder}/r.json"],
             "rows should help",
+            marks=pytest.mark.slow,
         ),
-        ((999, 3), ["curve", "iris", *MODELS, "--splits", "400"], "2 splits of"),
-        ((12, 99), ["curve", "iris", "--models", "nb:auto", "--sizes", "20,40"], "5 splits of"),
+        pytest.param(
+            (12, 99),
+            ["curve", "iris", "--models", "nb:auto", "--sizes", "20,40"],
+            "5 splits of",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_what_is_done_is_shown_although_a_fit_does_not_end(start, tmp_path, least, words, found):
@@ -187,7 +193,11 @@ def test_what_is_done_is_shown_although_a_fit_does_not_end(start, tmp_path, leas
     ("least", "said"),
     [
         ((6, 99), "The time limit ended the run after"),
-        ((999, 1), "the time was over before the learning curve was finished"),
+        pytest.param(
+            (999, 1),
+            "the time was over before the learning curve was finished",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_time_limit_is_kept_although_a_fit_does_not_end(start, least, said):
@@ -198,7 +208,14 @@ def test_a_time_limit_is_kept_although_a_fit_does_not_end(start, least, said):
     assert said in " ".join(out.split())
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, marks=pytest.mark.slow),
+    ],
+)
 def test_the_end_of_a_process_is_the_end_of_its_pool(busy, number):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.Popen(

@@ -110,7 +110,7 @@ def test_tests_are_raos_of_the_best_place_beside_line_parabola_and_those_before(
         others.append(made.pop(best))
 
 
-def test_weights_units_sign_and_order_of_rows_and_missing_cells():
+def test_weights_units_sign_and_order_of_rows_and_missing_cells(short_choice):
     X, y = drawn("step", 800)
     X[::9, 1] = np.nan
     X[::11, 0] = np.nan
@@ -169,8 +169,9 @@ def test_a_parabola_is_a_threshold_to_a_model_that_has_none(short_choice):
     assert after < before - 0.03
 
 
-def test_of_lines_none_is_taken():
-    for seed in range(12):
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 12), marks=pytest.mark.slow)])
+def test_of_lines_none_is_taken(seeds):
+    for seed in seeds:
         X, y = drawn("line", 200, seed)
         found = NaiveBayes(thresholds="auto").fit(X, y)
         assert found.thresholds_ == []

@@ -51,7 +51,10 @@ FAMILIES = BinomialRegression, PoissonRegression, MultinomialRegression
 #: Every family with every kind, mixed or not, of the smaller table; the larger one by turns.
 CASES = [(*case, N_ROWS[0]) for case in product(FAMILIES, KINDS, (False, True))]
 CASES += [
-    (FAMILIES[place % 3], kind, place % 2 == 1, N_ROWS[1]) for place, kind in enumerate(KINDS)
+    pytest.param(
+        FAMILIES[place % 3], kind, place % 2 == 1, N_ROWS[1], marks=[pytest.mark.slow] * (place > 0)
+    )
+    for place, kind in enumerate(KINDS)
 ]
 
 

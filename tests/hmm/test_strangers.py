@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -69,7 +70,15 @@ def test_what_is_usual_comes_from_fits_without_the_fold():
 
 
 @pytest.mark.parametrize(
-    ("labels", "heavy"), [(True, False), (True, True), (False, False), (False, True)]
+    ("labels", "heavy"),
+    [
+        (True, False),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in product([True, False], repeat=2)
+            if one != (True, False)
+        ),
+    ],
 )
 def test_five_in_a_hundred_fresh_sequences_are_at_or_under_five_percent(labels, heavy):
     shares, lengths = [], []

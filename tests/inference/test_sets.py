@@ -61,7 +61,11 @@ def test_each_class_has_its_own_quantile():
 
 
 @pytest.mark.parametrize(
-    ("make", "by_class"), [(NaiveBayes, True), (partial(GaussianDiscriminant, "full"), False)]
+    ("make", "by_class"),
+    [
+        (NaiveBayes, True),
+        pytest.param(partial(GaussianDiscriminant, "full"), False, marks=pytest.mark.slow),
+    ],
 )
 def test_sets_hold_the_truth_as_often_as_they_say_though_the_model_is_wrong(make, by_class):
     rng = np.random.default_rng(2)

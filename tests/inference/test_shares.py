@@ -70,7 +70,9 @@ def test_a_model_that_is_too_sure_is_corrected_by_rows_it_did_not_see():
     assert mended.interval[0, 1] < 0.2 < mended.interval[1, 1]
 
 
-@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+@pytest.mark.parametrize(
+    "make", [NaiveBayes, pytest.param(GaussianDiscriminant, marks=pytest.mark.slow)]
+)
 def test_intervals_hold_the_truth_and_the_test_its_level(make):
     held = shifted = 0
     for seed in range(20):

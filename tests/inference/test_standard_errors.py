@@ -168,13 +168,14 @@ def check(make, X, y, new, factors=1.0, **given):
 @pytest.mark.parametrize(
     ("name", "tradeoff"),
     [
-        *((name, 0.5) for name in MODELS),
+        *((name, 0.5) for name in MODELS if name != "shared and shrunk"),
         ("shared", 0),
         ("shared", 1),
         ("full", 0),
         ("full", 1),
         ("shrunk", 1),
-        ("spherical", 1),
+        pytest.param("shared and shrunk", 0.5, marks=pytest.mark.slow),
+        pytest.param("spherical", 1, marks=pytest.mark.slow),
     ],
 )
 def test_errors_are_those_of_what_each_row_does_to_the_fit(name, tradeoff):
@@ -182,8 +183,15 @@ def test_errors_are_those_of_what_each_row_does_to_the_fit(name, tradeoff):
     check(lambda: MODELS[name](tradeoff), X, y, X[:4] + 0.3)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-@pytest.mark.parametrize("tradeoff", [1, 0.4])
+@pytest.mark.parametrize(
+    ("tradeoff", "missing"),
+    [
+        (1, 0.0),
+        (0.4, 0.1),
+        pytest.param(0.4, 0.0, marks=pytest.mark.slow),
+        pytest.param(1, 0.1, marks=pytest.mark.slow),
+    ],
+)
 def test_so_with_columns_of_every_kind_and_missing_cells(tradeoff, missing):
     X, y = mixed(40 if missing == 0.0 else 60, missing=missing)
     new = X[:5].copy()

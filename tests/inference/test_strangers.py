@@ -110,7 +110,7 @@ def test_p_values_are_the_shares_of_rows_out_of_ten_folds(make):
 
 
 @every_model
-@pytest.mark.parametrize("tradeoff", [1, "auto"])
+@pytest.mark.parametrize("tradeoff", [1, pytest.param("auto", marks=pytest.mark.slow)])
 def test_five_in_a_hundred_fresh_rows_are_below_five_in_a_hundred(make, tradeoff):
     rng = np.random.default_rng(5)
     shares = []
@@ -179,6 +179,7 @@ def test_documents_are_not_strange_for_their_length():
     assert_allclose(np.mean(shares, axis=0), 0.05, rtol=0, atol=0.025)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("whole_choice")
 def test_what_only_one_row_has_is_as_new_to_its_fold_as_it_is_in_fresh_rows():
     rng = np.random.default_rng(17)

@@ -73,9 +73,14 @@ def check(model, *tables, atol=1e-6):
     return run
 
 
-@pytest.mark.parametrize("density", ["multinomial", "bernoulli", Multinomial(binarise=True)])
-@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
-@pytest.mark.parametrize("as_frame", [False, True])
+@pytest.mark.parametrize(
+    ("as_frame", "tradeoff", "density"),
+    [
+        *product([False], [1, 0.5, 0], ["multinomial", "bernoulli", Multinomial(binarise=True)]),
+        *product([True], [1], ["multinomial", "bernoulli", Multinomial(binarise=True)]),
+        (True, "auto", "multinomial"),
+    ],
+)
 def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density):
     X, y = counts()
     table = scipy.sparse.csr_array(X)
@@ -246,11 +251,11 @@ def elsewhere(table: pl.DataFrame, n_rows: int = 300) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("statlog/heart.csv", "naive-bayes"),
         ("mixed/horse_colic.csv", "naive-bayes"),
-        ("ng_jordan/lymphography.csv", "naive-bayes"),
         ("mixed/titanic.csv", "gaussian-shared"),
         ("ng_jordan/liver.csv", "gaussian-full"),
+        pytest.param("statlog/heart.csv", "naive-bayes", marks=pytest.mark.slow),
+        pytest.param("ng_jordan/lymphography.csv", "naive-bayes", marks=pytest.mark.slow),
     ],
 )
 def test_pools_on_real_tables_with_random_and_missing_input(shared_data, name, kind):
@@ -401,8 +406,14 @@ def test_labels_beyond_64_bits_are_refused():
         to_onnx(model)
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": "linear"}, {"weights": "by_class"}])
-@pytest.mark.parametrize("kind", ["array", "table", "prepared"])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *product(["array"], [{}, {"pooling": "linear"}, {"weights": "by_class"}]),
+        ("table", {"pooling": "linear"}),
+        ("prepared", {}),
+    ],
+)
 def test_a_pool_of_members_with_operators_is_a_graph(options, kind):
     table, y = mixed_table()
     X, labels = numbers(n_classes=3)
@@ -428,18 +439,18 @@ def test_a_member_that_lacks_a_class_says_nothing_of_it():
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda pool: pool, lambda pool: make_pipeline(Preparation(), pool)]
-)
-@pytest.mark.parametrize(
-    ("name", "kind"), [("forest", "Pipeline"), ("boosting", "Boosting"), ("lr", "LogisticRegr")]
+    ("wrap", "name", "kind"),
+    [
+        (lambda pool: pool, "forest", "Pipeline"),
+        (lambda pool: make_pipeline(Preparation(), pool), "boosting", "Boosting"),
+        (lambda pool: pool, "lr", "LogisticRegr"),
+    ],
 )
 def test_a_member_of_a_pool_without_operators_is_refused_by_name(wrap, name, kind):
     X, y = numbers(n_classes=2)
     member = (name, LogisticRegression()) if name == "lr" else name
     pool = wrap(PooledClassifier([member], cv=2))
     if name == "lr":  # which takes one array, where a table has an input per column
-        if isinstance(pool, Pipeline):
-            return
         X = pd.DataFrame(X).add_prefix("x")
     wanted = (
         "^estimator: expected a pool of Crossfade's own classifiers .*, got one with the member "

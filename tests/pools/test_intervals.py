@@ -87,6 +87,7 @@ def said_of(X, y, by_class=False, selection="log_loss"):
     return Evidence(scores, y, fold, ones, prior, selection, np.arange(len(y)), by_class)
 
 
+@pytest.mark.slow
 def test_intervals_of_weights_hold_what_they_are_to_hold():
     goal = weigh(said_of(*known(100_000, 1)), ["logarithmic"]).weights
     held = []
@@ -239,6 +240,7 @@ def test_intervals_are_the_jackknife_s():
     np.testing.assert_allclose(high, expit(logit(p) + half), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", [False, True])
 def test_how_many_rows_a_class_has_is_chance_too(grouped):
     # A member that says nothing leaves the class shares, whose log-odds have variance 1/a + 1/b.

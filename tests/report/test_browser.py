@@ -83,7 +83,7 @@ def test_the_slider_moves_boundary_colours_and_bars_by_mouse_and_by_keys(wide, r
     assert watched.said == []
 
 
-@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("width", [pytest.param(400, marks=pytest.mark.slow), 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_sticks_out_and_text_stands_out(opened, html, width, scheme):
     watched = opened(html, viewport={"width": width, "height": 900})
@@ -147,6 +147,7 @@ def test_hostile_names_are_only_text(hostile):
     assert watched.said == []
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_page_in_a_frame(opened, result):
     bundle = result._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/markdown", "text/html"}

@@ -292,7 +292,7 @@ def test_a_page_that_takes_long_says_how_far_it_is(server):
     assert any(re.search(r"split \d|Evidence \d|Learning curve", one) for one in seen)
 
 
-@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("waits", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_ctrl_c_ends_it_at_once_in_one_line_even_in_the_midst_of_a_fit(table, waits):
     running = Server(table, explore_without_end)
     assert running.ask_once(running.path)[0] == 202

@@ -57,6 +57,7 @@ def test_a_trial_has_scikit_learns_errors_at_the_generative_end(dataset: str, sh
     assert errors[0, -1] == pytest.approx(1.0 - logistic.score(W, codes[test]), abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_table_is_set_beside_print(shared_data):
     with threads(1):
         outcome = table.run(Settings(1, seed=1, data=shared_data))
@@ -127,9 +128,10 @@ def test_losses_are_scikit_learns(monkeypatch):
 
 def test_medians_and_best_tradeoffs(monkeypatch):
     monkeypatch.setattr(figure, "_N_TEST", 1000)
+    monkeypatch.setattr(figure, "SIZES", (50,))
     with threads(1):
         outcome = figure.run(Settings(3))
-    assert len(outcome.records) == 2 * 3 * len(figure.TRADEOFFS)
+    assert len(outcome.records) == 2 * len(figure.TRADEOFFS)
     runs = np.array([figure._trial(0, 0, repeat) for repeat in range(3)])
     first = [row for row in outcome.records if row[:2] == (1, 50)]
     assert_allclose([row[3] for row in first], np.median(runs[:, 0], axis=0))

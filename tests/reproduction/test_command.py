@@ -59,6 +59,7 @@ def test_the_list(capsys):
 
 def test_an_experiment_is_printed_and_written_the_same_again(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(bouchard_triggs_figure, "_N_TEST", 1000)
+    monkeypatch.setattr(bouchard_triggs_figure, "SIZES", (50, 100))
     out = tmp_path / "new" / "folder"
     name = "bouchard-triggs-figure"
     assert run(name, "--repeats", 2, "--seed", 3, "--out", out) == 0

@@ -29,6 +29,7 @@ def test_the_ratio_and_its_error():
     assert errors.mean() == pytest.approx(ratios.std(), rel=0.1)
 
 
+@pytest.mark.slow
 def test_simulation_agrees_with_theory(monkeypatch):
     monkeypatch.setattr(efficiency, "DISTANCES", (1.0, 2.5))
     with threads(1):

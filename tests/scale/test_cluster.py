@@ -74,7 +74,10 @@ def collection(client, frame):
     return dd.concat(parts).clear_divisions()
 
 
-@pytest.mark.parametrize("tradeoff", [1.0, 0.0, pytest.param("auto", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "tradeoff",
+    [1.0, pytest.param(0.0, marks=pytest.mark.slow), pytest.param("auto", marks=pytest.mark.slow)],
+)
 def test_a_data_frame_on_the_cluster(collection, frame, tradeoff):
     X, y = frame.drop(columns="y"), frame["y"]
     fitted = NaiveBayes(tradeoff=tradeoff).fit(collection[list(X.columns)], collection["y"])
@@ -138,6 +141,7 @@ def test_an_array_on_the_cluster(client):
     )
 
 
+@pytest.mark.slow
 def test_titanic_in_files_that_workers_read(client, shared_data, tmp_path):
     frame = read_table(shared_data / "mixed" / "titanic.csv")
     for number, start in enumerate(range(0, frame.height, 400)):
@@ -175,6 +179,7 @@ def test_collections_that_do_not_belong_together_are_refused(collection, frame):
         NaiveBayes().fit(collection, "z")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collection, frame):
     X = frame.drop(columns="y")
     columns = list(X.columns)

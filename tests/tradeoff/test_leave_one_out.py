@@ -48,7 +48,10 @@ def refitted_scores(density, rows, objective, which):
     [
         ("iris", [0, 1], 1, 5, MultivariateGaussian("shared_full")),
         ("wine", [0, 2, 3], 1, 3, Gaussian()),
-        ("breast cancer", [1, 4, 8], 3, 1, MultivariateGaussian("full")),
+        pytest.param(
+            *("breast cancer", [1, 4, 8], 3, 1, MultivariateGaussian("full")),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["iris", "wine", "breast cancer"],
 )

@@ -20,6 +20,9 @@ __all__ = ["Boosting"]
 #: missing cells.
 _MOST_LEVELS: Final = 254
 
+#: Steps, each a tree for every class: scikit-learn's default.
+_N_STEPS: Final = 100
+
 
 class Boosting(ClassifierMixin, BaseEstimator):
     """Histogram gradient boosting of any table: 254 categories, missing cells, no free text."""
@@ -42,7 +45,7 @@ class Boosting(ClassifierMixin, BaseEstimator):
             for column, named in zip(matrix.T, categorical, strict=True)
         ]
         model = HistGradientBoostingClassifier(
-            categorical_features=categorical, random_state=self.random_state
+            max_iter=_N_STEPS, categorical_features=categorical, random_state=self.random_state
         )
         self.model_ = model.fit(self._coded(matrix), y, sample_weight)
         # Predictions need none, and files are the safer without.

@@ -43,9 +43,14 @@ __all__ = [
 ]
 
 
+#: Trees of the forest: scikit-learn's default.
+_N_TREES: Final = 100
+
+
 def random_forest(random_state: int = 0) -> Any:
     """Return scikit-learn's random forest, on 0/1 columns for text and numbers as they are."""
-    return make_pipeline(Indicators(), RandomForestClassifier(random_state=random_state))
+    forest = RandomForestClassifier(_N_TREES, random_state=random_state)
+    return make_pipeline(Indicators(), forest)
 
 
 def boosting(random_state: int = 0) -> Any:
