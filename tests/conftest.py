@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import hypothesis
 import pytest
 
-from tests.support import choose_as_shipped, choose_shortly, same
+from tests.support import choose_as_shipped, choose_shortly, covering, same
 
 ROOT = Path(__file__).parents[1]
 if (_beside := ROOT.parent / "shared" / "data").is_dir():
@@ -39,6 +40,32 @@ def data_folder() -> Path | None:
     from crossfade.datasets import data_directory
 
     return data_directory()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m takes the slow ones away
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Make slow those combinations of stacked parameters without which each value, or pair, occurs.
+
+    Which these are differs from test to test, so that models meet tradeoffs somewhere.
+    """
+    functions: dict[str, list[Any]] = {}
+    for item in items:
+        if hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, found in functions.items():
+        names = [argument_names(mark) for mark in found[0].iter_markers("parametrize")]
+        given = [item.callspec.params for item in found]
+        cases = [tuple(tuple(id(one[n]) for n in group) for group in names) for one in given]
+        if len(names) > 1 and len(found) > 4:
+            kept = covering(cases, crc32(name.encode()) % len(found))
+            for place in set(range(len(found))).difference(kept):
+                found[place].add_marker(pytest.mark.slow)
+
+
+def argument_names(mark: pytest.Mark) -> list[str]:
+    """Return which arguments a mark 'parametrize' gives values to."""
+    names = mark.args[0]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from itertools import combinations
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pytest
 
-__all__ = ["choose_as_shipped", "choose_shortly", "same"]
+__all__ = ["choose_as_shipped", "choose_shortly", "covering", "same"]
 
 
 def same(left: Any, right: Any) -> bool:
@@ -26,6 +27,21 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
+
+
+def covering(cases: list[tuple[Any, ...]], start: int = 0) -> list[int]:
+    """Return which cases have every value of two factors, or every pair of values of more.
+
+    Taken greedily, from `start` onwards where several bring as much that is new.
+    """
+    strength = 1 if len(cases[0]) < 3 else 2
+    parts = [frozenset(combinations(enumerate(case), strength)) for case in cases]
+    missing, chosen = set().union(*parts), []
+    order = [(start + place) % len(cases) for place in range(len(cases))]
+    while missing:
+        chosen.append(max(order, key=lambda place: len(parts[place] & missing)))
+        missing -= parts[chosen[-1]]
+    return sorted(chosen)
 
 
 #: What is repeated in choices and their checks: module, name, how often in tests.
