@@ -1,18 +1,27 @@
 """Do rows without a label help, and can they hurt?
 
+    python -m benchmarks.unlabelled --splits 5 --store unlabelled.jsonl
+
 Of each table 20, 50 and 200 rows keep their label; up to 2,000 others have none, and the rest is
 predicted. A model of the labelled rows alone is held against the same model with `unlabelled=`, by
 log-loss on the same rows. Beside them: scikit-learn's SelfTrainingClassifier and LabelSpreading,
 which get the same columns as numbers (categories as indicators, all standardised; tf-idf of text),
 and in whose favour no probability counts as less than 1e-4.
+
+Each split is kept in the store, one line, so that a run can be stopped and continued, with more
+splits, other `--sets` and `--sizes`; a cell's line is printed when it is done, and `--report` shows
+what there is.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +32,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
+from benchmarks.store import Store
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.table.preparation import Preparation
 
-__all__ = ["SETS", "TITLE", "table"]
+__all__ = ["SETS", "TITLE", "report", "run", "table"]
 
 TITLE = "unlabelled: rows without a label in fit"
 _OWN: dict[str, Any] = {
@@ -58,8 +68,9 @@ _MOST_UNLABELLED, _MOST_TESTED, _LARGEST_SHARE = 2_000, 1_000, 0.4
 #: The rule by which their weight is chosen was settled on splits with smaller seeds.
 _FIRST_SEED = 100
 
+_OF_TEXT, _RIVALS = "naive Bayes", "rivals"
 _MODELS: dict[str, Callable[..., Any]] = {
-    "naive Bayes": NaiveBayes,
+    _OF_TEXT: NaiveBayes,
     "shared Gaussian": GaussianDiscriminant,
 }
 
@@ -74,50 +85,101 @@ class _Split(NamedTuple):
 
 def table(n_splits: int = 5, sets: Sequence[str] = SETS, say: Callable[[str], None] = print) -> str:
     """Return log-losses with and without unlabelled rows, a line per set, size and model."""
-    lines = [
-        "| data set | labels | without | model | log-loss | with the others | difference "
-        "| weighed above 0 | self-training | label spreading |",
-        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    gaps: list[float] = []
-    cells: list[tuple[float, str]] = []
+    with TemporaryDirectory() as folder:
+        store = Path(folder) / "unlabelled.jsonl"
+        run(store, n_splits, sets, _SIZES, say)
+        return report(store)
+
+
+def run(
+    path: Path,
+    n_splits: int,
+    sets: Sequence[str],
+    sizes: Sequence[int],
+    say: Callable[[str], None],
+    first_seed: int = _FIRST_SEED,
+) -> None:
+    """Do the splits that the store lacks."""
+    store = Store(path)
     for name in sets:
         found = _read(name)
         if found is None:
+            say(f"{name} is not there")
             continue
         X, y = found
-        for size in _SIZES:
+        models = [_OF_TEXT, _RIVALS] if name in _TEXT else [*_MODELS, _RIVALS]
+        for size in sizes:
             if size > _LARGEST_SHARE * len(y):
                 continue
-            splits = [_split(y, size, _FIRST_SEED + number) for number in range(n_splits)]
-            rivals = [_rivals(X, y, one, name in _TEXT) for one in splits]
-            for model, of in _MODELS.items():
-                if name in _TEXT and of is not NaiveBayes:
-                    continue
-                scored = np.array([_ours(of, X, y, one) for one in splits])
-                line, change = _line(name, size, len(splits[0].unlabelled), model, scored, rivals)
-                lines.append(line)
-                say(line)
+            new = False
+            for seed in range(first_seed, first_seed + n_splits):
+                split = _split(y, size, seed)
+                for model in models:
+                    key = (name, size, model, seed)
+                    if key not in store:
+                        of = _MODELS.get(model)
+                        if of is None:
+                            scored = _rivals(X, y, split, name in _TEXT)
+                        else:
+                            scored = _ours(of, X, y, split)
+                        store.add(key, scored)
+                        new = True
+            if new:
+                for line in _cells(store, name, size):
+                    say(line)
+
+
+def report(path: Path) -> str:
+    """Return the log-losses that the store holds, as a Markdown table, and a verdict."""
+    store = Store(path)
+    lines = [
+        "| data set | labels | splits | model | log-loss | with the others | difference "
+        "| weighed above 0 | self-training | label spreading |",
+        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    cells = [(key[0], key[1]) for key in store]
+    cells = sorted(set(cells), key=lambda cell: (SETS.index(cell[0]), cell[1]))
+    gaps: list[float] = []
+    changes: list[tuple[float, str]] = []
+    for name, size in cells:
+        lines += _cells(store, name, size)
+        for model, scored in _scored(store, name, size).items():
+            if model != _RIVALS:
                 gaps.extend(scored[:, 1] - scored[:, 0])
-                cells.append((change, f"{name}, {size} labels, {model}"))
-    if cells:
-        lines += ["", _verdict(np.array(gaps), cells)]
+                plain, whole = scored[:, :2].mean(axis=0)
+                change = 100.0 * (whole / plain - 1.0)
+                changes.append((change, f"{name}, {size} labels, {model}"))
+    if changes:
+        lines += ["", _verdict(np.array(gaps), changes)]
     return "\n".join(lines)
 
 
-def _line(
-    name: str, size: int, n_others: int, model: str, scored: Any, rivals: Any
-) -> tuple[str, float]:
+def _scored(store: Store, name: str, size: int) -> dict[str, Any]:
+    """Return what a cell's models scored, a row per split."""
+    rows: dict[str, list[list[float]]] = {}
+    for (of, labels, model, _), values in store.items():
+        if (of, labels) == (name, size):
+            rows.setdefault(model, []).append(values)
+    return {model: np.array(rows[model]) for model in (*_MODELS, _RIVALS) if model in rows}
+
+
+def _cells(store: Store, name: str, size: int) -> list[str]:
+    scored = _scored(store, name, size)
+    rivals = scored.pop(_RIVALS, np.full((1, 2), np.nan))
+    return [_line(name, size, model, each, rivals) for model, each in scored.items()]
+
+
+def _line(name: str, size: int, model: str, scored: Any, rivals: Any) -> str:
     plain, whole = scored[:, :2].mean(axis=0)
     gap = scored[:, 1] - scored[:, 0]
     error = gap.std(ddof=1) / np.sqrt(gap.size) if gap.size > 1 else np.nan
     change = 100.0 * (whole / plain - 1.0)
     taught, spread = np.mean(rivals, axis=0)
     return (
-        f"| {name} | {size} | {n_others:,} | {model} | {plain:.3f} | {whole:.3f} ({change:+.1f} %) "
+        f"| {name} | {size} | {gap.size} | {model} | {plain:.3f} | {whole:.3f} ({change:+.1f} %) "
         f"| {gap.mean():+.4f} ±{error:.4f} | {int((scored[:, 2] > 0).sum())} of {gap.size} "
         f"| {taught:.3f} | {spread:.3f} |"
-    ), change
+    )
 
 
 def _verdict(gaps: Any, cells: Sequence[tuple[float, str]]) -> str:
@@ -183,7 +245,7 @@ def _rivals(X: Any, y: Any, split: _Split, is_text: bool) -> list[float]:
         Z, T = prepared.transform(rows), prepared.transform(X[split.test])
     classes, codes = np.unique(y, return_inverse=True)
     labels = np.append(codes[split.labelled], np.full(len(split.unlabelled), -1))
-    found = []
+    found: list[float] = []
     for model in (
         SelfTrainingClassifier(LogisticRegression(max_iter=1_000)),
         LabelSpreading(kernel="knn", n_neighbors=7),
@@ -205,3 +267,33 @@ def _loss(classes: Any, posterior: Any, truth: Any, least: float = 1e-15) -> flo
     posterior = np.maximum(posterior, least)
     posterior = posterior / posterior.sum(axis=1, keepdims=True)
     return float(-np.log(posterior[np.arange(len(truth)), np.searchsorted(classes, truth)]).mean())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do the splits and print the table, also of a run that is stopped."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.unlabelled", description=__doc__)
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET")
+    parser.add_argument("--sizes", nargs="+", type=int, default=_SIZES, metavar="N")
+    parser.add_argument("--first-seed", type=int, default=_FIRST_SEED, help="of the splits")
+    parser.add_argument("--store", type=Path, default=Path("unlabelled.jsonl"))
+    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    options = parser.parse_args(arguments)
+    try:
+        if not options.report:
+            run(
+                options.store,
+                options.splits,
+                options.sets,
+                options.sizes,
+                lambda text: print(text, file=sys.stderr, flush=True),
+                options.first_seed,
+            )
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+    print(report(options.store))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
