@@ -68,7 +68,7 @@ _MOST_UNLABELLED, _MOST_TESTED, _LARGEST_SHARE = 2_000, 1_000, 0.4
 #: The rule by which their weight is chosen was settled on splits with smaller seeds.
 _FIRST_SEED = 100
 
-_OF_TEXT, _RIVALS = "naive Bayes", "rivals"
+_OF_TEXT, _RIVALS, _AND_OTHERS = "naive Bayes", "rivals", " and others"
 _MODELS: dict[str, Callable[..., Any]] = {
     _OF_TEXT: NaiveBayes,
     "shared Gaussian": GaussianDiscriminant,
@@ -107,7 +107,9 @@ def run(
             say(f"{name} is not there")
             continue
         X, y = found
-        models = [_OF_TEXT, _RIVALS] if name in _TEXT else [*_MODELS, _RIVALS]
+        models = [_RIVALS]
+        for model in [_OF_TEXT] if name in _TEXT else _MODELS:
+            models += [model, model + _AND_OTHERS]
         for size in sizes:
             if size > _LARGEST_SHARE * len(y):
                 continue
@@ -117,12 +119,7 @@ def run(
                 for model in models:
                     key = (name, size, model, seed)
                     if key not in store:
-                        of = _MODELS.get(model)
-                        if of is None:
-                            scored = _rivals(X, y, split, name in _TEXT)
-                        else:
-                            scored = _ours(of, X, y, split)
-                        store.add(key, scored)
+                        store.add(key, _scores(model, X, y, split, name in _TEXT))
                         new = True
             if new:
                 for line in _cells(store, name, size):
@@ -155,17 +152,23 @@ def report(path: Path) -> str:
 
 
 def _scored(store: Store, name: str, size: int) -> dict[str, Any]:
-    """Return what a cell's models scored, a row per split."""
-    rows: dict[str, list[list[float]]] = {}
-    for (of, labels, model, _), values in store.items():
-        if (of, labels) == (name, size):
-            rows.setdefault(model, []).append(values)
-    return {model: np.array(rows[model]) for model in (*_MODELS, _RIVALS) if model in rows}
+    """Return what a cell's models scored without and with others, and the rivals, by split."""
+    cell = {
+        (who, seed): one for (of, n, who, seed), one in store.items() if (of, n) == (name, size)
+    }
+    found: dict[str, Any] = {}
+    for model in _MODELS:
+        seeds = [seed for who, seed in cell if who == model + _AND_OTHERS]
+        if seeds:
+            rows = [cell[model, seed] + cell[model + _AND_OTHERS, seed] for seed in seeds]
+            found[model] = np.array(rows)
+    found[_RIVALS] = np.array([one for (who, _), one in cell.items() if who == _RIVALS])
+    return found
 
 
 def _cells(store: Store, name: str, size: int) -> list[str]:
     scored = _scored(store, name, size)
-    rivals = scored.pop(_RIVALS, np.full((1, 2), np.nan))
+    rivals = scored.pop(_RIVALS)
     return [_line(name, size, model, each, rivals) for model, each in scored.items()]
 
 
@@ -219,19 +222,20 @@ def _split(y: Any, size: int, seed: int) -> _Split:
     return _Split(labelled, others[n_more : n_more + _MOST_UNLABELLED], test)
 
 
-def _ours(of: Callable[..., Any], X: Any, y: Any, split: _Split) -> list[float]:
-    """Return the log-loss without and with unlabelled rows, and what each of these counted."""
-    labels = [*y[split.labelled].tolist(), *[None] * len(split.unlabelled)]
+def _scores(model: str, X: Any, y: Any, split: _Split, is_text: bool) -> list[float]:
+    """Return log-losses: of a model (with others and what each counts), or of both rivals."""
+    if model == _RIVALS:
+        return _rivals(X, y, split, is_text)
+    of, others = _MODELS[model.removesuffix(_AND_OTHERS)], model.endswith(_AND_OTHERS)
+    rows, labels = split.labelled, y[split.labelled]
+    if others:
+        rows = np.append(rows, split.unlabelled)
+        labels = [*labels.tolist(), *[None] * len(split.unlabelled)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plain = of().fit(X[split.labelled], y[split.labelled])
-        rows = X[np.append(split.labelled, split.unlabelled)]
-        whole = of(unlabelled="missing").fit(rows, labels)
-        test, truth = X[split.test], y[split.test]
-        return [
-            *(_loss(one.classes_, one.predict_proba(test), truth) for one in (plain, whole)),
-            whole.unlabelled_weight_,
-        ]
+        fitted = of(unlabelled="missing" if others else None).fit(X[rows], labels)
+        loss = _loss(fitted.classes_, fitted.predict_proba(X[split.test]), y[split.test])
+    return [loss, fitted.unlabelled_weight_] if others else [loss]
 
 
 def _rivals(X: Any, y: Any, split: _Split, is_text: bool) -> list[float]:

@@ -31,10 +31,13 @@ from crossfade.densities import Gaussian, MultivariateGaussian, Product
 from crossfade.densities.categorical import Categorical
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
+from crossfade.tradeoff import selection
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.out_of_fold import out_of_fold
 from crossfade.tradeoff.path import cold_start, minimise
+from crossfade.tradeoff.pooling import pool_weights
 from crossfade.tradeoff.unlabelled import Unlabelled
 from tests.classifiers.models import continuous, mixed
 
@@ -265,6 +268,24 @@ def test_without_weight_they_have_no_part(of, tradeoff):
     assert full.n_unlabelled_ == 0
 
 
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0])
+@pytest.mark.parametrize("beside", [False, True])
+def test_words_that_only_they_have_change_nothing_without_weight(tradeoff, beside):
+    # Documents would lose length to them, and classes shares of all that they say.
+    rng = np.random.default_rng(0)
+    cells = [" ".join(f"w{j}" for j in rng.zipf(1.5, size=9) % 60) for _ in range(60)]
+    frame = pd.DataFrame({"text": cells} | ({"x": rng.normal(size=60)} if beside else {}))
+    frame.loc[20:, "text"] += [f" only{i} here{i}" for i in range(40)]
+    labels = (np.arange(60) % 2).astype(object)
+    kinds = {"text": "text"} | ({"x": "gaussian"} if beside else {})
+    plain = NaiveBayes(kinds, tradeoff=tradeoff).fit(frame[:20], labels[:20].astype(int))
+    labels[20:] = None
+    without = fitted(NaiveBayes(kinds, tradeoff=tradeoff, unlabelled_weight=0), frame, labels)
+    np.testing.assert_allclose(
+        without.predict_proba(frame), plain.predict_proba(frame), rtol=1e-6, atol=1e-9
+    )
+
+
 def test_the_conditional_likelihood_has_no_part_of_them():
     X, labels = half_labelled()
     plain = NaiveBayes(tradeoff=0).fit(X[:30], labels[:30].astype(int))
@@ -423,6 +444,70 @@ def test_they_are_left_out_where_they_mislead():
     model = fitted(NaiveBayes("gaussian", tradeoff=1), X, labels)
     assert model.unlabelled_weight_ == 0.0
     assert "have no part" in model.selection_
+
+
+def blended(X, labels, monkeypatch):
+    """Return a pool, and its shares by the rule written out: how probable rows make either."""
+    seen = {}
+
+    def spied(members, *more):
+        seen["members"], seen["found"] = members, out_of_fold(members, *more)
+        return seen["found"]
+
+    monkeypatch.setattr(selection, "out_of_fold", spied)
+    model = fitted(NaiveBayes("gaussian"), X, labels)
+    found, codes = seen["found"], seen["found"].rows.codes
+    log_prior = np.log(np.bincount(codes) / codes.size)
+    every = np.arange(len(seen["members"]))
+    alone = np.array([one.objective.unlabelled is None for one in seen["members"]])
+    total = {}
+    for name, among in (("with", every), ("without", every[alone])):
+        scores, losses = found.scores[among], np.empty(codes.size)
+        for number in np.unique(found.fold):
+            held, rest = found.fold == number, found.fold != number
+            shares = pool_weights(scores[:, rest], codes[rest], None, log_prior)
+            joint = log_prior + np.tensordot(shares, scores[:, held] - log_prior, axes=1)
+            losses[held] = logsumexp(joint, axis=1) - joint[np.arange(held.sum()), codes[held]]
+        total[name] = losses.sum()
+        shares = np.zeros(every.size)
+        shares[among] = pool_weights(scores, codes, None, log_prior)
+        total[name, "shares"] = shares
+    trust = 1.0 / (1.0 + np.exp(total["with"] - total["without"]))
+    shares = trust * total["with", "shares"] + (1.0 - trust) * total["without", "shares"]
+    return model, trust, np.where(shares < 1e-3 * shares.sum(), 0.0, shares), alone
+
+
+def test_a_pool_takes_them_as_far_as_held_out_labels_make_them_probable(monkeypatch):
+    X, labels = half_labelled(d=3)
+    model, trust, shares, alone = blended(X, labels, monkeypatch)
+    assert 0.05 < trust < 0.95
+    np.testing.assert_allclose(model.tradeoff_path_["weight"], shares, atol=1e-9)
+    rows = model.tradeoff_path_["unlabelled_weight"]
+    np.testing.assert_array_equal(rows > 0.0, ~alone)
+    assert model.unlabelled_weight_ == pytest.approx(shares @ rows / shares.sum())
+
+
+def test_rows_that_mislead_hardly_change_a_pool(monkeypatch):
+    # They part along another direction than the classes do.
+    rng = np.random.default_rng(8)
+    y = rng.integers(2, size=1200)
+    X = y[:, None] + rng.normal(size=(1200, 2))
+    labels = y.astype(object)
+    labels[100:] = None
+    others = rng.normal(size=(1100, 2)) + rng.choice([-6.0, 6.0], (1100, 1)) * [1.0, -1.0]
+    plain = NaiveBayes("gaussian").fit(X[:100], y[:100])
+    model = fitted(NaiveBayes("gaussian"), np.vstack([X[:100], others]), labels)
+    losses = [
+        -np.log(one.predict_proba(X[100:])[np.arange(1100), y[100:]]).mean()
+        for one in (plain, model)
+    ]
+    assert losses[1] < 1.01 * losses[0]
+    # What is left of a pool that is not to be trusted at all is the pool without them.
+    monkeypatch.setattr(selection, "LEAST_SHARE", 1.0)
+    model = fitted(NaiveBayes("gaussian"), np.vstack([X[:100], others]), labels)
+    assert model.unlabelled_weight_ == 0.0
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    assert model.summary().estimates.size
 
 
 def test_groups_files_copies(tmp_path, fits):

@@ -234,6 +234,8 @@ class TradeoffClassifier(FittedViews, ABC):
     ) -> Floats | None:
         options = self._fit_options(self.classes_)
         weights, grid = self._unlabelled_weights(rows), self._grid(schema)
+        # A sparse table's words are its columns, whatever rows it has.
+        learnt_words = rows.unlabelled is not None and not schema.sparse
         if isinstance(self.tradeoff, str) or len(weights) > 1:
             densities = [self._density(schema, choices)]
             if isinstance(self.tradeoff, str):
@@ -252,6 +254,7 @@ class TradeoffClassifier(FittedViews, ABC):
                     fold=fold,
                     grid=grid,
                     unlabelled_weights=weights,
+                    learnt_words=learnt_words,
                 )
         else:
             density = self._density(schema, choices)
@@ -263,6 +266,7 @@ class TradeoffClassifier(FittedViews, ABC):
                     options,
                     groups=numbers,
                     unlabelled_weight=weights[0],
+                    learnt_words=learnt_words,
                 )
         self._set_fitted(replace(fitted, held_out=None))
         if not isinstance(rows, SourceRows) or self.tradeoff != 1:  # of which no sample was drawn
@@ -288,7 +292,7 @@ class TradeoffClassifier(FittedViews, ABC):
         elif self.tradeoff == 0 or self.unlabelled_weight == 0:
             said = "have no part in the likelihood"
         else:
-            said = "have no part in the likelihood: with them no clearly lower loss was seen"
+            said = "have no part in the likelihood: held-out labels are no better predicted"
         self.selection_ = f"{self.selection_}; the {n:,} rows without a label {said}"
 
     def _unlabelled_weights(self, rows: LabelledRows) -> tuple[float, ...]:

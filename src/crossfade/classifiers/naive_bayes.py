@@ -144,12 +144,14 @@ default="auto"
         hinge has the density of a number.
     unlabelled : None, "missing" or a label, default=None
         Which rows of fit have no label: those whose label is None, NaN or NA ("missing"), or is
-        this value (-1, say). None refuses missing labels. Kinds of columns, categories and words
-        are learnt from all rows, class shares (but for a `class_prior`) from labelled ones.
+        this value (-1, say). None refuses missing labels. Kinds of columns and categories are
+        learnt from all rows, class shares (but for a `class_prior`) from labelled ones; words
+        weighed by tf-idf, as where λ is chosen, too.
     unlabelled_weight : "auto" or float, default="auto"
         What such a row counts in the joint likelihood, where a labelled one counts 1. "auto" tries
-        0, and as much as gives all of them the weight of all labelled rows (at most 1): more than
-        0 is taken where labelled rows out of fold are clearly better predicted with it.
+        0, and as much as gives all of them the weight of all labelled rows (at most 1). At a given
+        λ more than 0 is taken where labelled rows out of fold are clearly better predicted with
+        it; a pool ("auto") averages both by how probable these rows make each.
 
     Attributes
     ----------
@@ -210,7 +212,8 @@ default="auto"
 
     Rows without a label add λ γ Σ log Σ_k p_k f_k(x), γ being `unlabelled_weight_`, which EM climbs
     (Nigam, McCallum, Thrun & Mitchell 2000; Lasserre, Bishop & Minka 2006). At λ = 0 they have no
-    part.
+    part. Pools with and without them are averaged by their pseudo-Bayes factor (Geisser & Eddy
+    1979).
 
     References
     ----------

@@ -138,6 +138,10 @@ class Density(ABC):
         """Return a copy that knows what it needs of all rows, whatever their classes."""
         return self
 
+    def for_words_of(self, X: Any, *, of_others: bool) -> Density:
+        """Return a copy that reads no word that these rows lack, `of_others`: unless by tf-idf."""
+        return self
+
     def compact(self, X: Any) -> tuple[Density, Any]:
         """Return a copy whose statistics that are equal in all rows are one, and its rows."""
         return self, X

@@ -107,6 +107,16 @@ class Product(Density):
         )
         return new
 
+    def for_words_of(self, X: Any, *, of_others: bool) -> Self:
+        if not self.reads_words:
+            return self
+        new = copy.copy(self)
+        new.parts = tuple(
+            (part.for_words_of(self._columns_of(X, c), of_others=of_others), c)
+            for part, c in self.parts
+        )
+        return new
+
     def compact(self, X: Any) -> tuple[Self, Any]:
         if not self.reads_words:
             return self, X

@@ -85,6 +85,11 @@ class Words(Density):
         return counts if self.used is None else counts.multiply(self.used[None, :]).tocsr()
 
     @property
+    def has_tf_idf(self) -> bool:
+        """Whether documents are weighed by tf-idf and brought to one length."""
+        return False
+
+    @property
     def weighing(self) -> tuple[bool, Floats | None, float]:
         """Return whether words count once, their inverse document frequencies, and the length.
 
@@ -109,6 +114,15 @@ class Words(Density):
 
     def check(self, X: Any) -> None:
         """Cells were looked at when they were read."""
+
+    def for_words_of(self, X: Any, *, of_others: bool) -> Self:
+        if of_others and not self.has_tf_idf:
+            return self
+        seen = np.zeros(X.shape[1], dtype=bool)
+        seen[X.indices] = True
+        new = copy.copy(self)
+        new.used = seen if self.used is None else self.used & seen
+        return new
 
     def compact(self, X: Any) -> tuple[Self, Any]:
         if X.nnz > _MOST_COMPACTED:
@@ -337,6 +351,10 @@ class Multinomial(Words):
 
     _idf: Floats | None = None
     _last: tuple[Any, Any] | None = None
+
+    @property
+    def has_tf_idf(self) -> bool:
+        return self.tf_idf
 
     def informed(self, X: Any, weights: Floats | None) -> Self:
         if (

@@ -43,7 +43,8 @@ def summarise(
     begun = started
     if begun is None:
         some = rows.at_hand if density.fills_missing else rows
-        density = density.informed(*some.everything)
+        known = some.everything if density.fills_missing else (some.X, some.weights)
+        density = density.informed(*known)
         begun = density.begin(rows.head(), scales=scales)
 
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
@@ -71,10 +72,10 @@ def compact(
     """Return both with statistics that are equal in all rows as one: a smaller, equal problem."""
     if not density.reads_words:
         return density, rows
-    X, weights = rows.everything
-    density = density.informed(X, weights)
+    # Weighed by words of other rows, documents would lose length to what has no weight.
+    density = density.informed(rows.X, rows.weights)
     if with_others:
-        density, X = density.compact(X)
+        density, X = density.compact(rows.everything[0])
         return density, rows.recoded(X)
     density, X = density.compact(rows.X)
     return density, replace(rows, X=X, unlabelled=None if X is not rows.X else rows.unlabelled)

@@ -306,12 +306,16 @@ def fit_tradeoff(
     start: Floats | None = None,
     groups: Integers | None = None,
     unlabelled_weight: float = 0.0,
+    learnt_words: bool = False,
 ) -> Fitted:
     """Fit a density at one λ; `start` is the optimum of a neighbour. DomainError on wrong cells.
 
-    `groups` has a part in standard errors alone.
+    `groups` has a part in standard errors alone. `learnt_words`: Whether its words are those of
+    all rows, with a label and without.
     """
     some_weight = unlabelled_weight > 0.0 and rows.unlabelled is not None and tradeoff > 0.0
+    if learnt_words:
+        density = density.for_words_of(rows.X, of_others=some_weight)
     if tradeoff == 1.0 and density.reads_words and not some_weight:
         return add_rows(rows, density, options)  # as wide as words are, one look is enough
     if tradeoff != 1.0 or some_weight:
@@ -374,19 +378,28 @@ def choose_tradeoff(
     fold: Integers | None = None,
     grid: Sequence[Points] | None = None,
     unlabelled_weights: Sequence[float] = (0.0,),
+    learnt_words: bool = False,
 ) -> Fitted:
     """Pool a grid of λ, penalties and these variants of the density, or fit its best point.
 
     The variants have the same statistics; the widest comes first. Where rows chose the densities,
     `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on,
     `grid` each variant's own points. Each is fitted with each of `unlabelled_weights`, what a row
-    without a label counts; 0 comes first.
+    without a label counts; 0 comes first. `learnt_words`: As for :func:`fit_tradeoff`.
     """
     everything, rows = rows, rows.at_hand
     objectives, n_densities = [], len(densities)
+
+    def reduced(
+        density: Density, rows: LabelledRows, weight: float, labelled: LabelledRows
+    ) -> tuple[Density, LabelledRows]:
+        if learnt_words:
+            density = density.for_words_of(labelled.X, of_others=weight > 0.0)
+        return compact(density, rows, with_others=weight > 0.0)
+
     for weight in unlabelled_weights:
         for density in densities:
-            density, own = compact(density, rows, with_others=weight > 0.0)
+            density, own = reduced(density, rows, weight, rows)
             own, bound, _ = bound_rows(own, density)
             objectives.append(options.objective(own, bound, weight))
     if grid is not None and len(unlabelled_weights) > 1:
@@ -402,7 +415,7 @@ def choose_tradeoff(
         def of_part(variant: int, part: LabelledRows) -> TradeoffObjective:
             weight = unlabelled_weights[variant // n_densities]
             density = variants[min(variant % n_densities, last)]
-            density, part = compact(density, part, with_others=weight > 0.0)
+            density, part = reduced(density, part, weight, rows)
             return options.objective(part, bind(density, part), weight)
 
         return of_part

@@ -27,6 +27,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.tradeoff.labelled_rows import log_normalise
 
 __all__ = [
+    "LEAST_SHARE",
     "LogarithmicLoss",
     "PoolLoss",
     "Ridge",
@@ -50,7 +51,7 @@ _PSEUDO_ROWS = 0.2
 _MOST_STEPS = 200
 
 #: A smaller share of the weight is not worth its fit to full tolerance.
-_LEAST_SHARE = 1e-3
+LEAST_SHARE = 1e-3
 
 
 class PoolLoss(Protocol):
@@ -114,7 +115,7 @@ def shares_of(pool: Floats, best: int) -> tuple[Floats, float]:
     No weight at all is the class shares: nothing was learnt. The density then is the best's.
     """
     scale = float(pool.sum())
-    kept = np.where(pool < _LEAST_SHARE * scale, 0.0, pool)
+    kept = np.where(pool < LEAST_SHARE * scale, 0.0, pool)
     if scale <= 0.0:
         kept = np.zeros(pool.size)
         kept[best] = 1.0

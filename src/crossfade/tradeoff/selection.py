@@ -12,11 +12,13 @@ are, since natural parameters form a convex set), raised to the power Σ_g w_g.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
@@ -31,7 +33,7 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, minimise
-from crossfade.tradeoff.pooling import LogarithmicLoss, pool_weights
+from crossfade.tradeoff.pooling import LEAST_SHARE, LogarithmicLoss, pool_weights
 
 __all__ = ["Pool", "Selection", "polish", "select"]
 
@@ -136,7 +138,7 @@ def _choose(
 
     each_row = np.stack([by_row(s) for s in scores])
 
-    def shares_on(some: Integers, among: Integers | slice = slice(None)) -> Floats:
+    def best_on(some: Integers, among: Integers | slice = slice(None)) -> Floats:
         own = None if weights is None else weights[some]
         if not can_pool:
             means = np.average(each_row[among][:, some], axis=1, weights=own)
@@ -149,16 +151,47 @@ def _choose(
         joint: Floats = log_prior + np.tensordot(shares, relative, axes=1)
         return joint
 
+    def by_others(
+        some: Integers, chosen: Callable[[Integers], Floats], among: Integers | slice = slice(None)
+    ) -> Floats:
+        """Return class scores of these rows by what those of them in other folds choose."""
+        assert found.fold is not None
+        joint, own = np.empty((some.size, rows.n_classes)), found.fold[some]
+        for number in np.unique(own):
+            others = some[own != number]
+            shares = chosen(others if others.size else some)
+            joint[own == number] = joint_of(shares, some[own == number], among)
+        return joint
+
+    def trust(some: Integers) -> float:
+        """Return how probable rows make the pool of all fits, beside that of those `alone`."""
+        pools = (by_others(some, partial(best_on, among=a), a) for a in (slice(None), alone))
+        with_others, plain = (row_losses(one, scored.codes[some])["log_loss"] for one in pools)
+        gain = np.average(plain - with_others, weights=None if weights is None else weights[some])
+        return float(expit(scored.take(some).without_factors.sum() * gain))
+
+    def shares_on(some: Integers) -> Floats:
+        if not trusted:
+            return best_on(some)
+        share = trusted if some is every else trust(some)
+        shares = share * best_on(some)
+        shares[alone] += (1.0 - share) * best_on(some, alone)
+        return shares
+
+    # Unlabelled rows may hurt, and a choice among more fits is easily too hopeful.
+    trusted = 0.0
     alone = np.flatnonzero([member.objective.unlabelled is None for member in members])
     if 0 < alone.size < len(members):
-        # They may hurt, and a choice among more fits is easily too hopeful.
-        whole, plain = (
-            by_row(joint_of(shares_on(every, among), every, among))
-            for among in (slice(None), alone)
-        )
-        if not is_clearly_lower(whole, plain, weights):
+        if can_pool:
+            trusted = trust(every)
+            use = trusted >= LEAST_SHARE
+        else:
+            picks = (joint_of(best_on(every, a), every, a) for a in (slice(None), alone))
+            whole, plain = map(by_row, picks)
+            use = is_clearly_lower(whole, plain, weights)
+        if not use:
             members, points = tuple(members[g] for g in alone), [points[g] for g in alone]
-            scores, each_row = scores[alone], each_row[alone]
+            scores, each_row, trusted = scores[alone], each_row[alone], 0.0
     each = tuple(losses(s, scored.codes, weights, costs) for s in scores)
 
     def pool() -> tuple[Floats, float]:
@@ -168,10 +201,8 @@ def _choose(
     held_out = None
     if fold is not None:
         held_out = np.full((rows.n_samples, rows.n_classes), np.nan)
-        for number in np.unique(fold[fold >= 0]):
-            own, others = (np.flatnonzero(found.fold == number), every[found.fold != number])
-            joint = joint_of(shares_on(others if others.size else every), own)
-            held_out[fold == number] = joint - np.logaddexp.reduce(joint, axis=1)[:, None]
+        joint = by_others(every, shares_on)
+        held_out[found.index] = joint - np.logaddexp.reduce(joint, axis=1)[:, None]
 
     chosen = choose(
         found.method,
