@@ -249,7 +249,12 @@ def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path,
 def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):
     out = tmp_path / "p.csv"
     estimator, rows = load_model(model).estimator, pl.read_csv(table).drop("default")
-    for given, prior in (("yes=.3,no=.7", {"yes": 0.3, "no": 0.7}), ("uniform", "uniform")):
+    known = {"yes": 0.3, "no": 0.7}
+    for given, prior in (
+        ("yes=.3,no=.7", known),
+        (" no = 0.7 ,  yes= .3 ", known),
+        ("uniform", "uniform"),
+    ):
         more = ("--class-prior", given, "--interval", 0.9)
         assert run("predict", model, table, *more, "-o", out) == 0
         written = pl.read_csv(out)
@@ -258,10 +263,18 @@ def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):
         decided = estimator.predict(rows, class_prior=prior)
         assert written["prediction"].to_list() == decided.tolist()
     capsys.readouterr()
-    for given in ("yes=.3", "yes=.3,no=.6", "yes=.3,no=x", "yes=.3,maybe=.7", "yes=1,no=0", "y"):
+    for given in ("yes=.3", "yes=.3,no=.6", "yes=1,no=0", "y"):
         assert run("predict", model, table, "--class-prior", given) == 2
         assert "class_prior: expected" in capsys.readouterr().err
-    assert run("predict", model, table, "--class-prior", "yes=.3,yes=.3,no=.7") == 2
+    for given, why in (
+        ("yes=.3,no=x", "'x' is no number"),
+        ("yes=.3, maybe =.7", "no class is called 'maybe'"),
+        ("yes=.3,yes=.3,no=.7", "'yes' is there twice"),
+    ):
+        assert run("predict", model, table, "--class-prior", given) == 2
+        said = capsys.readouterr().err
+        assert f"--class-prior: expected 'uniform' or a share for each class, got '{given}'" in said
+        assert f"{why}; write no=…,yes=…" in said
     assert run("predict", model, table, "--class-prior", "uniform", "--adapt") == 2
     assert "expected no shares beside --adapt" in capsys.readouterr().err
 

@@ -163,8 +163,33 @@ def test_the_time_limit_ends_it_with_what_is_done():
     assert (found.ended, found.complete) == ("time limit", False)
     assert found["endless"].n_splits == 0
     assert any("endless is not in the verdict" in note for note in found.notes)
-    with pytest.raises(DataError, match="time_limit: expected enough seconds for two splits of at"):
+    with pytest.raises(DataError, match="time_limit: expected enough seconds for one split of at"):
         compare(X, y, models={"endless": Sign(0.9, 60.0)}, time_limit=0.5)
+
+
+@pytest.mark.parametrize("n_models", [1, 2, 3])
+def test_of_one_split_the_verdict_says_what_it_can(n_models):
+    X, y = _data()
+    models = dict(list(MODELS.items())[:n_models])
+
+    def stop(done, total, text):
+        if done == n_models:
+            raise KeyboardInterrupt
+
+    found = compare(X, y, models=models, n_splits=4, progress=stop)
+    assert (found.ended, found.n_splits, found.best) == ("keyboard", 1, "good")
+    assert [model.n_splits for model in found.models] == [1] * n_models
+    means = sorted(model.estimates["log_loss"].mean for model in found.models)
+    best = f"log-loss {means[0]:.3f} on the only split that was finished"
+    closest = (
+        f"has the lowest {best}; the closest is close ({means[min(1, n_models - 1)]:.3f}). How"
+    )
+    expected = f"Good has {best}. Ctrl-C" if n_models == 1 else f"Good {closest}"
+    assert found.verdict_sentences[0].startswith(expected)
+    assert "ended the run after 1 of 4 splits" in found.verdict_sentences[0]
+    assert not any("not in the verdict" in note for note in found.notes)
+    assert "nan" not in found.to_markdown()
+    assert "only split that was finished" in found.to_html()
 
 
 def test_the_clock_is_stopped_at_the_end_of_the_block():

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from crossfade.errors import DataError
-from crossfade.io.batches import read_batches
+from crossfade.io.batches import read_batches, table_files
 from crossfade.io.reading import read_table
 
 TEXT = 'name,"a ""quoted"" one",n\n"Ann, B.","two\nlines",1\nCaf\u00e9,,2\n"","x",3\nlast,y,4\n'
@@ -135,3 +135,22 @@ def test_a_quote_left_open_in_a_large_file_does_not_fill_memory(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6_000_000
+
+
+def test_links_are_followed_and_each_file_is_read_once(tmp_path):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside / "own", outside / "deep", inside / ".hidden"):
+        folder.mkdir(parents=True)
+        (folder / "a.csv").write_text("x\n1\n")
+    (inside / "more").symlink_to(outside)
+    (inside / "again").symlink_to(inside / "own")
+    (inside / "own" / "back").symlink_to(inside)  # a circle
+    (outside / "deep" / "up").symlink_to(outside)
+    (inside / "b.csv").symlink_to(outside / "deep" / "a.csv")
+    (inside / "c.csv").symlink_to(inside / "own" / "a.csv")
+    assert table_files(inside) == [inside / "b.csv", inside / "own" / "a.csv"]
+    (inside / "b.csv").unlink()
+    assert table_files(inside) == [inside / "more" / "deep" / "a.csv", inside / "own" / "a.csv"]
+    (inside / "more" / "lost.csv").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="a link to nothing; remove it"):
+        table_files(inside)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -193,21 +193,41 @@ def _adapted(estimator: Any, rows: Any) -> Any:
 
 
 def _shares(text: str, classes: Any) -> Any:
-    """Return the shares of classes that an option gives, by label; what is none as it is."""
+    """Return the shares of classes that an option gives, by label; a word as it is."""
+    import re
+
+    if "=" not in text:
+        return text
     labels = {str(label): label for label in classes.tolist()}
     found: dict[Any, Any] = {}
-    rest = text
+    rest = text.strip()
     while rest:
-        # A label may have a comma in it.
-        given = next((label for label in labels if rest.startswith(f"{label}=")), None)
-        if given is None or labels[given] in found:
-            return text
-        share, _, rest = rest[len(given) + 1 :].partition(",")
+        # A label may have a comma or an = in it: the longest one that fits is meant.
+        fits = {label: re.match(rf"{re.escape(label)}\s*=", rest) for label in labels}
+        ends = {label: given.end() for label, given in fits.items() if given}
+        if not ends:
+            raise _no_shares(text, f"no class is called {rest.partition('=')[0].strip()!r}", labels)
+        label = max(ends, key=lambda one: ends[one])
+        share, _, rest = rest[ends[label] :].partition(",")
+        rest = rest.strip()
+        if labels[label] in found:
+            raise _no_shares(text, f"{label!r} is there twice", labels)
         try:
-            found[labels[given]] = float(share)
+            found[labels[label]] = float(share)
         except ValueError:
-            return text
+            raise _no_shares(text, f"{share.strip()!r} is no number", labels) from None
     return found
+
+
+def _no_shares(text: str, why: str, labels: Mapping[str, Any]) -> Exception:
+    """Return the error of shares that cannot be read."""
+    from crossfade.errors import DataError
+
+    shown = ",".join(f"{label}=…" for label in list(labels)[:5])
+    return DataError(
+        f"--class-prior: expected 'uniform' or a share for each class, got {text!r}: {why}; write "
+        f"{shown}{',…' if len(labels) > 5 else ''}"
+    )
 
 
 @contextmanager

@@ -23,7 +23,7 @@ __all__ = ["STOPPED_CODE", "Watch", "watched", "working"]
 #: The exit code at Ctrl-C: as a shell has it, 128 and the signal's number.
 STOPPED_CODE: Final = 128 + signal.SIGINT
 
-#: Seconds that the main thread has to stop by itself.
+#: Seconds after the signal in which the main thread may stop by itself; then the process is ended.
 _GRACE: Final = 1.5
 
 #: Functions that clear the terminal, of the work under way.

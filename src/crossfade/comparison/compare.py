@@ -98,7 +98,7 @@ def compare(
     -------
     ComparisonResult
         With ``.verdict()``, ``.frame()`` and ``.to_dict()``. If the time limit or Ctrl-C ended it
-        after two splits or more, what is done so far, with ``complete=False``.
+        after a split or more, what is done so far, with ``complete=False``.
 
     Raises
     ------

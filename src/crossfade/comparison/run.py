@@ -88,11 +88,10 @@ class Run(Standings):
             self._absorb()
         self.under_way.clear()
         self.finished_table = True
-        if not any(len(found) >= 2 for found in self.results.values()):
-            # Half a comparison is worth having once a spread can be told.
+        if not any(self.results.values()):
             if self.ended == "time limit":
                 raise DataError(
-                    "time_limit: expected enough seconds for two splits of at least one model, "
+                    "time_limit: expected enough seconds for one split of at least one model, "
                     f"got {limit!r}; give more, or fewer models"
                 )
             raise KeyboardInterrupt
@@ -100,7 +99,7 @@ class Run(Standings):
         details: Details | None = None
         best = self._best()
         family = self._best_family()
-        if self.ended != "keyboard":
+        if self.ended != "keyboard" and len(self.results[best]) > 1:
             left = None if limit is None else max(limit - (perf_counter() - self.started), 1e-3)
             self.total = self.done + self._curve_splits(best, family)
             self.total += self.settings.evidence * count_steps(len(self.results[best]))

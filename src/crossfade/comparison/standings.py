@@ -328,10 +328,13 @@ class Standings:
         notes = list(self.problem.notes)
         for name, reason in self.failures.items():
             notes.append(f"{name} could not be fitted: {reason}")
+        # One split is in the verdict only where no model has two.
+        needed = min(2, max(map(len, self.results.values())))
         for name in self._fitted():
-            if len(self.results[name]) < 2:
+            if len(self.results[name]) < needed:
+                which = "second" if needed == 2 else "first"
                 notes.append(
-                    f"{name} is not in the verdict: the run ended before its second split."
+                    f"{name} is not in the verdict: the run ended before its {which} split."
                 )
         if interactions is not None:
             notes.append(interaction_note(*interactions))

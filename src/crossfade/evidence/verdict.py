@@ -40,6 +40,8 @@ def _listed(names: list[str], at_most: int = 3) -> str:
 def _which_model(result: Comparison) -> str:
     best = result[result.best]
     label = METRIC_LABELS[result.criterion]
+    if result.n_splits == 1:
+        return f"{_of_one_split(result, label)}{_ended(result)}"
     score = f"{label} {_score(best, result.criterion)}"
     rivals = sorted(
         (m for m in result.models if result.criterion in m.differences),
@@ -68,6 +70,21 @@ def _which_model(result: Comparison) -> str:
             f"the closest is {closest.name} (higher by {distance})"
         )
     return f"{text}.{_by_how_much(result)}{_pool(result)}{_ended(result)}"
+
+
+def _of_one_split(result: Comparison, label: str) -> str:
+    """Return a sentence on scores without a spread."""
+    known = [m for m in result.models if m.n_splits and result.criterion in m.estimates]
+    means = {m.name: m.estimates[result.criterion].mean for m in known}
+    first, *others = sorted(means, key=lambda name: (name != result.best, means[name]))
+    said = f"{label} {figure(means[first], 1.0)} on the only split that was finished"
+    if not others:
+        return f"{_capital(first)} has {said}."
+    return (
+        f"{_capital(first)} has the lowest {said}; the closest is {others[0]} "
+        f"({figure(means[others[0]], 1.0)}). How far chance moves such a difference takes two "
+        "splits to tell."
+    )
 
 
 def _ended(result: Comparison) -> str:

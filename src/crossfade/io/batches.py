@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,15 +27,10 @@ def table_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
     if not isinstance(path, (str, Path)):
         files = [Path(one) for one in path]
     elif Path(path).is_dir():
-        found = sorted(Path(path).rglob("*"))
-        hidden = [one.relative_to(path).parts for one in found]
-        files = [
-            one
-            for one, parts in zip(found, hidden, strict=True)
-            if not one.is_dir()
-            and one.name.lower().endswith(_FORMATS)
-            and not any(part.startswith((".", "_")) for part in parts)
-        ]
+        found = [one for one in _below(Path(path)) if one.name.lower().endswith(_FORMATS)]
+        # The same file in several places is read once, by its own name if it is there.
+        found.sort(key=lambda one: (os.path.realpath(one) != os.path.abspath(one), one))
+        files = sorted({os.path.realpath(one): one for one in reversed(found)}.values())
         for one in files:
             if not one.is_file():
                 what = "a link to nothing" if one.is_symlink() else "something else"
@@ -55,6 +51,30 @@ def table_files(path: str | Path | Sequence[str | Path]) -> list[Path]:
             f"{str(path)!r}; name those of one with a pattern such as '*.parquet'"
         )
     return files
+
+
+def _below(folder: Path, above: tuple[str, ...] = ()) -> Iterator[Path]:
+    """Yield what is in a folder and in those below it, hidden ones apart, links followed.
+
+    `above`: Real paths of the folders on the way, to which a link leads back in a circle.
+    """
+    real = os.path.realpath(folder)
+    if real in above:
+        return
+    try:
+        inside = list(folder.iterdir())
+    except OSError as error:
+        raise DataError(
+            f"{folder}: expected a folder that can be read, got {error.strerror}; allow it, or "
+            "name the files"
+        ) from None
+    for one in inside:
+        if one.name.startswith((".", "_")):
+            continue
+        if one.is_dir():
+            yield from _below(one, (*above, real))
+        else:
+            yield one
 
 
 def file_format(file: Path) -> str:

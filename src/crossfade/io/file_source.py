@@ -57,9 +57,9 @@ def scan(
     Parameters
     ----------
     path : str, Path or sequence of these
-        A file, a folder (all table files in it and below it, in the order of their names; links to
-        folders are not followed), a pattern such as ``"2024-*/*.parquet"``, or a list of files.
-        Folders named ``year=2024`` do not make a column.
+        A file, a folder (all table files in it and below it, in the order of their names; links
+        are followed, also out of the folder, and a file is read once), a pattern such as
+        ``"2024-*/*.parquet"``, or a list of files. Folders named ``year=2024`` make no column.
     target : str, optional
         The column of labels; it can be given to ``fit`` instead. Rows without a label are left
         out, and counted in ``n_dropped``.

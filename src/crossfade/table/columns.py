@@ -265,12 +265,12 @@ def _check_shape(shape: tuple[int, ...]) -> None:
     n_rows, n_columns = shape
     if n_columns == 0:
         raise DataError(
-            f"X: found 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required.; "
+            f"X: found 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 is required; "
             "add a column besides the target"
         )
     if n_rows == 0:
         raise DataError(
-            f"X: found 0 sample(s) (shape=(0, {n_columns})) while a minimum of 1 is required.; "
+            f"X: found 0 sample(s) (shape=(0, {n_columns})) while a minimum of 1 is required; "
             "the table has columns but no row"
         )
 

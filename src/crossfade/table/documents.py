@@ -137,7 +137,7 @@ def word_counts(X: Any) -> Any:
         raise DataError(
             f"X: expected rows and columns, got a sparse table of shape {X.shape}: found "
             f"{'0 feature(s)' if X.shape[-1] == 0 else '0 sample(s)'} (shape={X.shape}) while a "
-            "minimum of 1 is required.; check how it was made"
+            "minimum of 1 is required; check how it was made"
         )
     if X.dtype.kind == "c":
         raise DataError(

@@ -318,7 +318,7 @@ def _rows_at(part: Part, index: Any) -> Part:
 
 def no_rows() -> DataError:
     """Return the error of a source without rows."""
-    return DataError("X: found 0 sample(s) while a minimum of 1 is required.; give some rows")
+    return DataError("X: found 0 sample(s) while a minimum of 1 is required; give some rows")
 
 
 class MemorySource(PartedSource):
