@@ -268,7 +268,7 @@ def test_without_weight_they_have_no_part(of, tradeoff):
     assert full.n_unlabelled_ == 0
 
 
-@pytest.mark.parametrize("tradeoff", [1, 0.5, 0])
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
 @pytest.mark.parametrize("beside", [False, True])
 def test_words_that_only_they_have_change_nothing_without_weight(tradeoff, beside):
     # Documents would lose length to them, and classes shares of all that they say.

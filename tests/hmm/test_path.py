@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.optimize
+from numpy.testing import assert_allclose
 
 from crossfade import (
     ConditionalRandomField,
@@ -14,7 +15,7 @@ from crossfade import (
 )
 from crossfade.chains.input import read_labels
 from crossfade.densities import Gaussian
-from crossfade.errors import NotADensityError
+from crossfade.errors import DataError, NotADensityError
 from crossfade.hmm import path
 from crossfade.hmm.density_emission import DensityEmission
 from crossfade.hmm.emissions import emission_for
@@ -285,10 +286,44 @@ def test_no_density_is_said_where_there_is_none():
         with pytest.raises(NotADensityError, match="fit with tradeoff > 0"):
             use()
     holes = [np.where(np.arange(len(x))[:, None] == 4, np.nan, x) for x in X]
-    with pytest.raises(NotADensityError, match="expected no missing cell"):
-        model.predict_proba(holes)
+    assert np.isfinite(np.concatenate(model.predict_proba(holes))).all()
     between = HiddenMarkovModel(emission="gaussian", tradeoff=0.1, l2=0.002).fit(X, y)
     assert np.isfinite(between.log_likelihood(X)).all()
+
+
+def test_at_the_discriminative_end_missing_cells_have_the_mean_of_the_others():
+    # With one variance for all states the posterior is linear in the cells: filling them in is it.
+    X, y = labelled("missing", n_sequences=150)
+    rows = np.concatenate(X)
+    filled = [np.where(np.isnan(x), np.nanmean(rows, axis=0), x) for x in X]
+    model, plain = (
+        HiddenMarkovModel(emission=Gaussian(True), tradeoff=0, l2=0, tol=1e-9).fit(some, y)
+        for some in (X, filled)
+    )
+    own, other = (np.concatenate(model.predict_proba(some)) for some in (X, filled))
+    assert_allclose(own, other, atol=1e-9)
+    assert_allclose(own, np.concatenate(plain.predict_proba(filled)), atol=1e-6)
+    symbols = [[None if i % 7 == 3 else str(v) for i, v in enumerate(s)] for s in y]
+    letters = HiddenMarkovModel(tradeoff=0).fit(symbols, y)
+    assert letters.converged_
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("far", [1.0, 2.5])
+def test_missing_cells_leave_the_discriminative_end_convex(seed, far):
+    # With A for what is missing, variances ran off for 2,000 steps.
+    means = far * np.array([[0.0, 0.0], [1.0, 1.0], [-1.0, 1.0]])
+    truth = HiddenMarkovModel.from_parameters(
+        [0.4, 0.3, 0.3], [[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.2, 0.2, 0.6]],
+        means=means, covars=np.ones((3, 2)),
+    )  # fmt: skip
+    X, y = truth.sample([8] * 40, random_state=seed)
+    rng = np.random.default_rng(seed)
+    X = [np.where(rng.random(x.shape) < 0.15, np.nan, x) for x in X]
+    model = HiddenMarkovModel(emission="gaussian", tradeoff=0, max_iter=100).fit(X, y)
+    assert model.converged_
+    found = model.summary(X, y)
+    assert np.isfinite(found.standard_errors).all()
 
 
 def test_counts_of_zero_can_be_the_start():
@@ -307,3 +342,14 @@ def test_the_random_field_of_a_path_without_cycles_has_the_mean_length_of_the_da
     onward = at.transitions * (1.0 - at.stop)[:, None]
     steps = np.linalg.solve(np.eye(length) - onward, np.ones(length))
     assert at.start @ steps == pytest.approx(length, rel=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0])
+def test_cells_too_far_for_any_state_are_named(tradeoff):
+    X, y = labelled("gaussian")
+    model = HiddenMarkovModel(emission="gaussian", tradeoff=tradeoff).fit(X, y)
+    new = [X[0], np.where(np.arange(2) == 1, 1e200, X[1])]
+    for use in (model.predict, model.predict_proba):
+        got = "numbers near enough .* got 1e[+]200" if tradeoff < 1.0 else "sequences .* sequence 1"
+        with pytest.raises(DataError, match=f"^X: expected {got}; correct .* missing"):
+            use(new)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from crossfade import DataError, HiddenMarkovModel
+from crossfade import ConvergenceWarning, DataError, HiddenMarkovModel
 from crossfade.densities import Gaussian
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.hmm.objective import ChainObjective, labelled_chain
@@ -135,7 +135,8 @@ def test_what_has_no_errors_is_refused():
     model = HiddenMarkovModel(emission="gaussian", tradeoff=0).fit(X, y)
     with pytest.raises(DataError, match=r"^X: expected the sequences of fit"):
         model.summary(X[:20], y[:20])
-    stopped = HiddenMarkovModel(emission="gaussian", tradeoff=0, max_iter=1).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"^the chain is not at its optimum: stopped after"):
+        stopped = HiddenMarkovModel(emission="gaussian", tradeoff=0, max_iter=1).fit(X, y)
     with pytest.raises(DataError, match=r"^summary: expected a fit that converged, .* max_iter"):
         stopped.summary(X, y)
     with pytest.raises(DataError, match=r"^reference: expected one of the classes 0, 1, 2, got 7"):

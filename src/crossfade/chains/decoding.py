@@ -70,7 +70,8 @@ class ChainDecoding:
         if len(impossible):
             raise DataError(
                 f"X: expected sequences that the model can produce, got none for sequence "
-                f"{int(impossible[0])}; fit with alpha > 0"
+                f"{int(impossible[0])}; correct numbers too far from those of fit, or make them "
+                "missing; where a transition or symbol is new to a state, fit with alpha > 0"
             )
 
     def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:

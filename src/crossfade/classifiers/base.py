@@ -39,7 +39,7 @@ from crossfade.table import Schema, check_weights, encode_labels, labelled_first
 from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns
 from crossfade.table.decoding import table_library
-from crossfade.table.documents import indexable
+from crossfade.table.documents import MixedRows, indexable
 from crossfade.table.groups import encode_groups
 from crossfade.table.read import check_same_columns, has_missing_cells, without_cells
 from crossfade.table.schema import check_handle_unknown
@@ -236,6 +236,8 @@ class TradeoffClassifier(FittedViews, ABC):
         weights, grid = self._unlabelled_weights(rows), self._grid(schema)
         # A sparse table's words are its columns, whatever rows it has.
         learnt_words = rows.unlabelled is not None and not schema.sparse
+        if learnt_words and isinstance(rows.X, MixedRows):
+            rows = replace(rows, X=rows.X.told_by_own_words())  # the same folds as without others
         if isinstance(self.tradeoff, str) or len(weights) > 1:
             densities = [self._density(schema, choices)]
             if isinstance(self.tradeoff, str):

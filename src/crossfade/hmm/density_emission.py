@@ -110,12 +110,7 @@ class DensityEmission(Emission):
             rows, gone = self._filled(observations)
             with np.errstate(over="ignore", invalid="ignore"):
                 values = density.scores(rows, theta)
-            if not (values < np.inf).all() and np.isfinite(theta).all():
-                raise DataError(
-                    "X: expected numbers near enough to those of fit for their scores to be "
-                    f"computed, got {float(np.nanmax(np.abs(rows))):g}; correct the cell, or make "
-                    "it missing where it is unknown"
-                )
+            self._refuse_far(rows, values, theta)
             missing = density.missing_factors(rows)
             if not is_density and (missing is not None or gone is not None):
                 raise NotADensityError(
@@ -129,6 +124,17 @@ class DensityEmission(Emission):
             return np.ascontiguousarray(values)
 
         return scorer
+
+    @staticmethod
+    def _refuse_far(rows: Floats, values: Floats, theta: Floats) -> None:
+        """Refuse cells whose scores are no numbers, or that no state can have."""
+        lost = ~(values < np.inf).all(axis=1) | (values == -np.inf).all(axis=1)
+        if lost.any() and np.isfinite(theta).all():
+            raise DataError(
+                "X: expected numbers near enough to those of fit for their scores to be "
+                f"computed, got {float(np.nanmax(np.abs(rows[lost]))):g}; correct the cell, or "
+                "make it missing where it is unknown"
+            )
 
     def log_likelihoods(self, theta: Floats) -> Scorer:
         density = self._ready.density
@@ -150,6 +156,10 @@ class DensityEmission(Emission):
     def partition_gradient(self, theta: Floats, weights: Floats) -> Floats:
         density = self._ready.density
         return weights[:, density.factors] * density.mean(theta)
+
+    @property
+    def factors(self) -> Integers:
+        return self._ready.density.factors
 
     def sums(self, observations: Floats, weights: Floats) -> tuple[Floats, Floats]:
         density = self._ready.density

@@ -82,6 +82,11 @@ class Emission(ABC):
     def partition_gradient(self, theta: Floats, weights: Floats) -> Floats:
         """Return the gradient of Σ weights·A(θ), weights (n_states, n_factors), shape of θ."""
 
+    @property
+    @abstractmethod
+    def factors(self) -> Integers:
+        """Return which factor each statistic belongs to, (n_statistics,); of bound emissions."""
+
     @abstractmethod
     def sums(self, observations: Any, weights: Floats) -> tuple[Floats, Floats]:
         """Return counts and θ-shaped sums of steps weighted (n_steps, n_states)."""

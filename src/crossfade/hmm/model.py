@@ -120,7 +120,8 @@ default="categorical"
     Notes
     -----
     Rabiner (1989), "A tutorial on hidden Markov models and selected applications in speech
-    recognition". A missing step (NaN in all columns, symbol None) emits nothing and is skipped.
+    recognition". A missing step (NaN in all columns, symbol None) emits nothing and is skipped; at
+    tradeoff 0 its statistics have their mean over the steps of fit, as in tables.
 
     Examples
     --------

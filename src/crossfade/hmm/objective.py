@@ -17,6 +17,7 @@ from crossfade.chains.block_recursions import expectations
 from crossfade.chains.input import Layout
 from crossfade.chains.markov import ChainCounts, ChainParameters, estimate_chain, label_counts
 from crossfade.hmm.emission import Emission, by_step
+from crossfade.tradeoff.bound_rows import by_factor
 
 __all__ = [
     "ChainObjective",
@@ -71,6 +72,12 @@ class LabelledChain:
     def n_states(self) -> int:
         """Number of states."""
         return len(self.counts.initial)
+
+    @property
+    def mean_statistics(self) -> Floats:
+        """Return the mean of each statistic where it is not missing, (n_statistics,)."""
+        seen = self.emission_counts.sum(axis=0)[self.emission.factors]
+        return self.emission_sums.sum(axis=0) / np.where(seen > 0.0, seen, 1.0)
 
     @property
     def mean_length(self) -> float:
@@ -220,6 +227,8 @@ class ChainObjective:
         self._width = data.emission_sums.shape[1]
         self._tied = np.asarray(data.emission.tied(self._width))
         self._shifts = _Shifts(data.n_states, self._width if data.emission.shiftable else 0)
+        # Labels given observations do not tell densities, which missing cells would run after.
+        self._mean = data.mean_statistics if tradeoff == 0.0 else None
 
     def over(self, data: LabelledChain) -> ChainObjective:
         """Return the same for other sequences, without the penalty."""
@@ -244,6 +253,13 @@ class ChainObjective:
         theta[:, self._tied] = vector[len(vector) - n_shared :]
         transitions = vector[k : k + k * k].reshape(k, k)
         return ChainWeights(vector[:k], transitions, vector[k + k * k : 2 * k + k * k], theta)
+
+    def absent(self, theta: Floats) -> Floats:
+        """Return what a missing factor adds to a state's potential: A, at λ = 0 θ·mean(T)."""
+        emission = self.data.emission
+        if self._mean is None:
+            return emission.partition(theta)
+        return by_factor(theta * self._mean, emission.factors, self.data.emission_counts.shape[1])
 
     def shortest(self, vector: Floats) -> Floats:
         """Return the shortest vector with the same posteriors: a random field's own weights."""
@@ -274,7 +290,7 @@ class ChainObjective:
         data, lam = self.data, self.tradeoff
         weights = self.weights(vector)
         counts, emission = data.counts, data.emission
-        partition = emission.partition(weights.theta)
+        partition = self.absent(weights.theta)
         needs_partition = lam > 0.0 or data.missing is not None
         if needs_partition and not np.isfinite(partition).all():
             return np.inf, np.zeros_like(vector)
@@ -300,13 +316,15 @@ class ChainObjective:
             lifted += lam * joint[5]
         if lam < 1.0:
             share = 1.0 - lam
-            total, expected, absent = self._conditional(weights)
+            total, expected, absent = self._conditional(weights, partition)
             value += share * total
             initial, moves = initial + share * expected.start, moves + share * expected.transitions
             final, theta = final + share * expected.stop, theta + share * expected.theta
             if absent is not None:
                 lifted += share * absent
-        if needs_partition:
+        if self._mean is not None:
+            theta = theta + lifted[:, emission.factors] * self._mean
+        elif needs_partition:
             theta = theta + emission.partition_gradient(weights.theta, lifted)
         gradient = self._gradient(ChainWeights(initial, moves, final, theta))
         if lam < 1.0:
@@ -340,11 +358,13 @@ class ChainObjective:
             visits[:, None] + prior_counts,
         )
 
-    def _conditional(self, weights: ChainWeights) -> tuple[float, ChainWeights, Floats | None]:
+    def _conditional(
+        self, weights: ChainWeights, partition: Floats
+    ) -> tuple[float, ChainWeights, Floats | None]:
         """Return Σ log Z(x), its derivatives, and the expected weight of missing factors."""
         data = self.data
         emission, observations = data.emission, data.observations
-        scorer = by_step(emission.potentials(weights.theta), observations)
+        scorer = by_step(emission.potentials(weights.theta, partition), observations)
         stored = None
         if not emission.small_sums:
             stored = np.empty((data.layout.n_steps, data.n_states))

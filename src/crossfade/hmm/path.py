@@ -16,8 +16,9 @@ radius is below 1. Then
     L_λ = Σ_s s(x, y) - λ n log Z - (1-λ) Σ_s log Z(x_s)
 
 is CONCAVE in (u, w, v, θ) for every λ in [0, 1]: each normaliser is a log-sum-exp, finite or
-infinite, of sums of convex functions. (Missing factors add A to s, and smoothing's pseudo-counts
-may; then it need not be.) What makes the ends meet:
+infinite, of sums of convex functions. (Above λ = 0 missing factors add A to s, and smoothing's
+pseudo-counts may; then it need not be. At λ = 0, where labels do not tell what all states have in
+common, a missing factor adds θ·mean(T): its statistics have their mean.) What makes the ends meet:
 
 - Any weights with finite Z are a hidden Markov model that knows its end: exp(s)/Z is the product
   of start_k = exp(u_k + b_k) h_k / Z, transition M_ij h_j / h_i and end exp(v_i) / h_i. Nothing is
@@ -41,7 +42,7 @@ no gain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,8 @@ def path(
         )
         at = objective.shortest(found.theta) if tradeoff == 0.0 else found.theta
         weights = objective.weights(at)
+        if tradeoff == 0.0:
+            weights = replace(weights, absent=objective.absent(weights.theta))
         model = read_as_model(weights, data.emission, data.mean_length, shift=tradeoff == 0.0)
         yield ChainFit(tradeoff, l2, weights, model, found.converged, found.n_iter, found.message)
 

@@ -171,7 +171,7 @@ class ChainStandardErrors:
         if slope > max(_AT_REST, 10.0 * self.tol) and not self.converged_:
             raise DataError(
                 "summary: expected a fit that converged, got one that did not (see converged_); "
-                "raise max_iter, or fit without the missing cells where there are any"
+                "raise max_iter"
             )
         if slope > max(_AT_REST, 10.0 * self.tol):
             raise DataError(

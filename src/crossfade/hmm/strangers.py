@@ -207,7 +207,8 @@ class ChainStrangers:
         -------
         ndarray of shape (n_sequences,)
             The larger, the stranger; about 0 for usual sequences. inf where the density says that
-            there can be none such, 0 where nothing was observed.
+            there can be none such, 0 where nothing was observed. As for tables, a column that was
+            the same in all steps of fit tells nothing: another value there is not strange.
 
         Raises
         ------

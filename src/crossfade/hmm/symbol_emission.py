@@ -82,6 +82,10 @@ class SymbolEmission(Emission):
     def partition_gradient(self, theta: Floats, weights: Floats) -> Floats:
         return weights * np.exp(theta - self.partition(theta))
 
+    @property
+    def factors(self) -> Integers:
+        return np.zeros(len(self.symbols) + 1, dtype=np.int64)
+
     def sums(self, observations: Integers, weights: Floats) -> tuple[Floats, Floats]:
         table = np.zeros((len(self.symbols) + 1, weights.shape[1]))
         add_rows(observations, weights, table)

@@ -5,6 +5,7 @@ What :class:`~crossfade.HiddenMarkovModel` does in ``fit`` once its input is rea
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade._typing import Floats, Integers
 from crossfade.chains.input import Labels, Layout
 from crossfade.chains.markov import ChainParameters, path_scores
-from crossfade.errors import DataError
+from crossfade.errors import ConvergenceWarning, DataError
 from crossfade.hmm import baum_welch, path
 from crossfade.hmm.emission import Emission, by_step, score_steps
 from crossfade.hmm.objective import ChainWeights, LabelledChain, labelled_chain
@@ -83,6 +84,12 @@ class HiddenMarkovTraining:
         chosen = fitted = None
         if self.tradeoff != 1.0:
             chosen, fitted = self._cross(named, raw, layout, labels, data)
+            if not fitted.converged:
+                warnings.warn(
+                    f"the chain is not at its optimum: {fitted.message}; raise max_iter, or l2",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
         # Only now: a fit that is stopped leaves the one before as it was.
         self.classes_, self.emission_ = classes, data.emission
         self._set_choice(chosen)

@@ -58,6 +58,16 @@ class MixedRows:
             self.numbers, self._told_apart = numbers, True
         return self.numbers
 
+    def told_by_own_words(self) -> MixedRows:
+        """Return the rows with contents as they are where other rows' words are not known."""
+        numbers = self.numbers.copy()
+        for column, counts in self.words.items():
+            seen = np.zeros(counts.shape[1], dtype=np.int64)
+            seen[counts.indices] = 1
+            places = (np.cumsum(seen) - 1)[counts.indices]
+            numbers[:, column] = content(_csr(counts.data, places, counts.indptr, counts.shape))
+        return MixedRows(numbers, self.words, told_apart=True)
+
     @property
     def shape(self) -> tuple[int, int]:
         rows, columns = self.numbers.shape

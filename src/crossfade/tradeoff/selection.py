@@ -183,8 +183,10 @@ def _choose(
     alone = np.flatnonzero([member.objective.unlabelled is None for member in members])
     if 0 < alone.size < len(members):
         if can_pool:
-            trusted = trust(every)
-            use = trusted >= LEAST_SHARE
+            # Fits that get no weight would still alter how far the others' weights are drawn.
+            trusted, shares = trust(every), best_on(every)
+            of_others = shares.sum() - shares[alone].sum()
+            use = trusted >= LEAST_SHARE and of_others > LEAST_SHARE * shares.sum()
         else:
             picks = (joint_of(best_on(every, a), every, a) for a in (slice(None), alone))
             whole, plain = map(by_row, picks)
