@@ -14,11 +14,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
+from sklearn.datasets import load_iris, load_wine
 
 from benchmarks.comparison import read_set
 from crossfade import NaiveBayes
 
-__all__ = ["SETS", "SETS_TITLE", "SHARES_TITLE", "SHARE_SETS", "sets_table", "shares_table"]
+__all__ = [
+    "SETS",
+    "SETS_TITLE",
+    "SHARES_TITLE",
+    "SHARE_SETS",
+    "mean_rows",
+    "sets_table",
+    "shares_table",
+]
 
 SHARES_TITLE = "shares: class shares of rows without labels"
 SETS_TITLE = "sets: prediction sets that hold 90 % of the rows"
@@ -30,6 +40,8 @@ SETS = (
     "lymphography", "sonar", "vehicle", "optdigits", "satimage",
 )  # fmt: skip
 
+_BUNDLED = {"iris": load_iris, "wine": load_wine}
+
 _MOST_ROWS, _NEW_ROWS, _DRAWS = 1_000, 400, 5
 
 
@@ -38,34 +50,48 @@ def shares_table(
 ) -> str:
     """Return coverage and width of the intervals, and Brier scores, a line per data set."""
     heads = ["intervals hold", "width", "Brier score as fitted", "adapted"]
-    return _table([*heads, "fitted to such shares"], _shifted, n_splits, sets, say)
+    return mean_rows([*heads, "fitted to such shares"], {0}, _shifted, n_splits, sets, say)
 
 
-def _table(
+def mean_rows(
     heads: Sequence[str],
+    percent: set[int],
     rows_of: Callable[[Any, Any, int], list[list[float]]],
     n_splits: int,
     sets: Sequence[str],
     say: Callable[[str], None],
 ) -> str:
-    """Return the mean rows of every data set's splits, and the mean over data sets."""
+    """Return the mean rows of every data set's splits, and the mean over data sets.
+
+    `percent`: Which cells are shares.
+    """
+
+    def line(name: str, row: Any) -> str:
+        cells = [
+            f"{100 * cell:.1f} %" if j in percent else f"{cell:.3f}" for j, cell in enumerate(row)
+        ]
+        return f"| {name} | {' | '.join(cells)} |"
+
     lines = [f"| data set | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     every = []
     for name in sets:
-        found = read_set(name)
+        found = _read(name)
         if found is None:
             continue
         say(name)
         rows = [row for split in range(n_splits) for row in rows_of(*found, split)]
         every.append(np.mean(rows, axis=0))
-        lines.append(_line(name, every[-1]))
+        lines.append(line(name, every[-1]))
     if every:
-        lines.append(_line("**mean**", np.mean(every, axis=0)))
+        lines.append(line("**mean**", np.mean(every, axis=0)))
     return "\n".join(lines)
 
 
-def _line(name: str, row: Any) -> str:
-    return f"| {name} | {100 * row[0]:.1f} % | {' | '.join(f'{cell:.3f}' for cell in row[1:])} |"
+def _read(name: str) -> tuple[Any, Any] | None:
+    if name not in _BUNDLED:
+        return read_set(name)
+    X, y = _BUNDLED[name](return_X_y=True)
+    return pl.DataFrame(X), y
 
 
 def _shifted(X: Any, y: Any, split: int) -> list[list[float]]:
@@ -113,7 +139,7 @@ def sets_table(
 ) -> str:
     """Return how many sets hold the true class, and their mean size, a line per data set."""
     heads = ["coverage", "classes in a set", "by class: least covered class", "classes"]
-    return _table(heads, _covered, n_splits, sets, say)
+    return mean_rows(heads, {0, 2}, _covered, n_splits, sets, say)
 
 
 def _covered(X: Any, y: Any, split: int) -> list[list[float]]:

@@ -13,20 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
-from sklearn.datasets import load_iris, load_wine
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.comparison import read_set
+from benchmarks.in_use import mean_rows
 from crossfade import GaussianDiscriminant, NaiveBayes
 
 __all__ = ["SETS", "TITLE", "table"]
 
 TITLE = "strangers: rows of a class that training never saw"
-_OWN = {"iris": load_iris, "wine": load_wine}
 SETS = ("iris", "wine", "vehicle", "satimage", "optdigits", "lymphography")
 
 #: Rows of training and of the test at most, classes held out at most, and rows they have at least.
@@ -37,34 +34,12 @@ def table(n_splits: int = 3, sets: Sequence[str] = SETS, say: Callable[[str], No
     """Return areas under the curve and calibration, a line per data set."""
     heads = ["naive Bayes", "full Gaussian", "isolation forest", "local outlier factor"]
     heads += ["p ≤ .05: naive Bayes", "full Gaussian"]
-    lines = [f"| data set | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
-    every = []
-    for name in sets:
-        found = _read(name)
-        if found is None:
-            continue
-        say(name)
-        X, y = found
-        labels, counts = np.unique(y, return_counts=True)
-        out = labels[counts >= _FEWEST][:_MOST_CLASSES]
-        rows = [_row(X, y, label, split) for split in range(n_splits) for label in out]
-        every.append(np.mean(rows, axis=0))
-        lines.append(_line(name, every[-1]))
-    if every:
-        lines.append(_line("**mean**", np.mean(every, axis=0)))
-    return "\n".join(lines)
+    return mean_rows(heads, {4, 5}, _rows, n_splits, sets, say)
 
 
-def _line(name: str, row: Any) -> str:
-    areas = " | ".join(f"{cell:.3f}" for cell in row[:4])
-    return f"| {name} | {areas} | {100 * row[4]:.1f} % | {100 * row[5]:.1f} % |"
-
-
-def _read(name: str) -> tuple[Any, Any] | None:
-    if name not in _OWN:
-        return read_set(name)
-    X, y = _OWN[name](return_X_y=True)
-    return pl.DataFrame(X), y
+def _rows(X: Any, y: Any, split: int) -> list[list[float]]:
+    labels, counts = np.unique(y, return_counts=True)
+    return [_row(X, y, label, split) for label in labels[counts >= _FEWEST][:_MOST_CLASSES]]
 
 
 def _row(X: Any, y: Any, label: Any, split: int) -> list[float]:
