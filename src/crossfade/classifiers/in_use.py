@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats
-from crossfade.classifiers.class_prior import PriorInUse
+from crossfade.classifiers.class_prior import ClassPrior, PriorInUse
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
@@ -30,20 +30,24 @@ class InUse(PriorInUse):
     # -- what a model says of itself -------------------------------------------------------------
 
     @abstractmethod
-    def predict_proba(self, X: Any) -> Floats:
+    def _probabilities(self, X: Any) -> Floats:
         """Return the posterior, shape (n_samples, n_classes)."""
 
     @abstractmethod
-    def predict_log_proba(self, X: Any) -> Floats:
+    def _log_probabilities(self, X: Any) -> Floats:
         """Return the log-posterior, shape (n_samples, n_classes)."""
+
+    @abstractmethod
+    def _with_interval(self, X: Any, interval: float) -> tuple[Floats, Floats, Floats]:
+        """Return the posterior, lower and upper limits."""
+
+    @abstractmethod
+    def _decided(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
+        """Return the class of each row, shape (n_samples,)."""
 
     @abstractmethod
     def _left_out(self) -> HeldOut | DataError:
         """Return posteriors of rows by fits that did not see them, or why there are none."""
-
-    @abstractmethod
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of each row, shape (n_samples,)."""
 
     @abstractmethod
     def _strangeness(self, X: Any, *, p_values: bool, reject: float = 1.0) -> Floats:
@@ -53,6 +57,88 @@ class InUse(PriorInUse):
         """
 
     # -- what follows ----------------------------------------------------------------------------
+
+    @overload
+    def predict_proba(
+        self, X: Any, *, interval: None = None, class_prior: ClassPrior | None = None
+    ) -> Floats: ...
+
+    @overload
+    def predict_proba(
+        self, X: Any, *, interval: float, class_prior: ClassPrior | None = None
+    ) -> tuple[Floats, Floats, Floats]: ...
+
+    def predict_proba(
+        self, X: Any, *, interval: float | None = None, class_prior: ClassPrior | None = None
+    ) -> Floats | tuple[Floats, Floats, Floats]:
+        """Return the posterior probability of each class.
+
+        Where `tradeoff="auto"` pooled several fits, it is the pool's: proportional to the class
+        shares times (joint density over class shares) to the power ``posterior_scale_``.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            Of naive Bayes, missing cells are left out of the product; a row without any cell gets
+            the model's own class shares, those of the rows at tradeoff 1 and fitted with all else
+            below. At tradeoff 0 their statistics have the mean of the rows of fit instead.
+            Classifiers other than pools read files opened by :func:`crossfade.io.scan` some rows
+            at a time.
+        interval : float, optional
+            Coverage of an interval for each probability, such as .95: how much it could have
+            differed by chance in the rows of fit, on the logit scale. Shares that are given are
+            taken as known. Of naive Bayes and discriminants it is by the standard errors of
+            :meth:`summary` and the delta method. Of a pool it is by the jackknife over ten groups
+            of rows (those of fit's `groups` together; Shao and Wu 1989): without each group,
+            members are fitted and weighed anew when the first interval is asked for, ten fits of
+            each. That interval is for what the pool tends to, not for what members get wrong
+            however many rows they have. Chance inside a member, as of a forest's trees, widens it.
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns in the order of ``classes_``. A lazy dask array for a Dask collection, as of
+            every method that returns something for each row. With `interval` three of them:
+            probabilities, lower and upper limits. Limits are NaN for rows with missing cells where
+            their probabilities follow from more than the coefficients: at tradeoff 0, where
+            "auto" gave such a fit a weight, and of a joint Gaussian.
+
+        Raises
+        ------
+        DataError
+            If there are no standard errors for `interval`; see :meth:`summary`. Of a pool, if the
+            rows of fit were too many to be kept (2 million cells), or it came from a file that has
+            none: files and pickles keep what was fitted for intervals, if one was asked for
+            before, up to 16 MB.
+        """
+        model = self._used_with(class_prior)
+        return model._probabilities(X) if interval is None else model._with_interval(X, interval)
+
+    def predict_log_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
+        """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
+        return self._used_with(class_prior)._log_probabilities(X)
+
+    def predict(
+        self, X: Any, *, reject: float | None = None, class_prior: ClassPrior | None = None
+    ) -> NDArray[Any]:
+        """Return the most probable class of each row, shape (n_samples,).
+
+        With a cost matrix as `selection`, the class of least expected cost.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        reject : float, optional
+            Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
+            objects: of rows like those of fit, about this share does.
+        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
+            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
+            of ``class_prior_`` if None.
+        """
+        return self._used_with(class_prior)._decided(X, reject=reject)
 
     def adapt(self, X: Any, *, coverage: float = 0.95) -> Self:
         """Return the same model for the class shares of new rows, estimated without their labels.

@@ -6,7 +6,7 @@ Everything follows from the two numeric seams of :class:`~crossfade.tradeoff.sco
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_cells
 from crossfade.classifiers.class_density import ClassDensity
-from crossfade.classifiers.class_prior import ClassPrior
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.classifiers.standard_errors import StandardErrors
@@ -162,56 +161,6 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
             refuse_cells(values, matrix[:, : self.n_features_in_], self.schema_.names)
         return values
 
-    @overload
-    def predict_proba(
-        self, X: Any, *, interval: None = None, class_prior: ClassPrior | None = None
-    ) -> Floats: ...
-
-    @overload
-    def predict_proba(
-        self, X: Any, *, interval: float, class_prior: ClassPrior | None = None
-    ) -> tuple[Floats, Floats, Floats]: ...
-
-    def predict_proba(
-        self, X: Any, *, interval: float | None = None, class_prior: ClassPrior | None = None
-    ) -> Floats | tuple[Floats, Floats, Floats]:
-        """Return the posterior probability of each class.
-
-        Where `tradeoff="auto"` pooled several fits, it is the pool's: proportional to the class
-        shares times (joint density over class shares) to the power ``posterior_scale_``.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            Missing cells are left out of the product; a row without any cell gets the model's own
-            class shares, those of the rows at tradeoff 1 and fitted with all else below. At
-            tradeoff 0 their statistics have the mean of the rows of fit instead.
-            Files opened by :func:`crossfade.io.scan` are read some rows at a time.
-        interval : float, optional
-            Coverage of an interval for each probability, such as .95: how much it could have
-            differed by chance in the rows of fit. By the standard errors of :meth:`summary` and the
-            delta method on the logit scale. Shares that are given are taken as known.
-        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
-            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
-            of ``class_prior_`` if None.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``. A lazy dask array for a Dask collection, as of
-            every method that returns something for each row. With `interval` three of them:
-            probabilities, lower and upper limits. Limits are NaN for rows with missing cells where
-            their probabilities follow from more than the coefficients: at tradeoff 0, of a pool
-            with such a member, and of a joint Gaussian.
-
-        Raises
-        ------
-        DataError
-            If there are no standard errors for `interval`; see :meth:`summary`.
-        """
-        model = self._used_with(class_prior)
-        return model._probabilities(X) if interval is None else model._with_interval(X, interval)
-
     @part_by_part
     def _probabilities(self, X: Any) -> Floats:
         return self._posterior(self._encoded(X))
@@ -220,10 +169,6 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix), matrix)
 
-    def predict_log_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
-        """Return the logarithm of :meth:`predict_proba`, exact where that underflows."""
-        return self._used_with(class_prior)._log_probabilities(X)
-
     @part_by_part
     def _log_probabilities(self, X: Any) -> Floats:
         return self._log_posterior(self._encoded(X))
@@ -231,25 +176,6 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
     def _log_posterior(self, matrix: NDArray[Any]) -> Floats:
         with np.errstate(invalid="ignore", over="ignore"):
             return self._finite(self._fitted.posterior(matrix, log=True), matrix)
-
-    def predict(
-        self, X: Any, *, reject: float | None = None, class_prior: ClassPrior | None = None
-    ) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,).
-
-        With a cost matrix as `selection`, the class of least expected cost.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        reject : float, optional
-            Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
-            objects: of rows like those of fit, about this share does.
-        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
-            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
-            of ``class_prior_`` if None.
-        """
-        return self._used_with(class_prior)._decided(X, reject=reject)
 
     @part_by_part
     def _decided(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:

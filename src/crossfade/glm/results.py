@@ -22,7 +22,7 @@ from crossfade.glm import inference
 from crossfade.glm.data import Data, no_rows_at_hand
 from crossfade.glm.fit import Fit
 from crossfade.glm.inference import TestResult
-from crossfade.inference.summary import Summary
+from crossfade.inference.summary import Summary, wald_columns
 from crossfade.table.groups import encode_groups
 
 __all__ = ["Results", "TrainingRows", "check_level", "shown"]
@@ -215,7 +215,8 @@ class Results(BaseEstimator):
         if kind != "wald":
             raise DataError(f"kind: expected 'wald' or 'profile', got {kind!r}; use one of these")
         errors = _errors(self._covariance(covariance))
-        return np.column_stack(_wald_limits(self._estimates, errors, level))[positions]
+        found = wald_columns(self._estimates, errors, level)
+        return np.column_stack([found["lower"], found["upper"]])[positions]
 
     # -- tests -----------------------------------------------------------------------------------
 
@@ -356,26 +357,17 @@ class Results(BaseEstimator):
             scale = check_number("dispersion", dispersion, remedy="use 1 or 'pearson'", above=0.0)
             notes.append(f"Covariance multiplied by the dispersion given, {scale:g}.")
         errors = _errors(matrix * scale)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            statistics = np.where(np.isfinite(errors), self._estimates / errors, np.nan)
         law = scipy.stats.t(self.df_residual_) if estimated else scipy.stats.norm()
+        columns = wald_columns(self._estimates.copy(), errors, level, law)
         if intervals == "profile":
-            limits = self.confidence_intervals(level, kind="profile")
-            lower, upper = limits[:, 0], limits[:, 1]
+            columns["lower"], columns["upper"] = self.confidence_intervals(level, kind="profile").T
             notes.append("Intervals by profile likelihood.")
-        else:
-            lower, upper = _wald_limits(self._estimates, errors, level, law)
         notes += self._notes(covariance)
         return Summary(
             title=self._title_text(),
             facts=self._facts(),
             names=self.names_,
-            estimates=self._estimates.copy(),
-            standard_errors=errors,
-            statistics=statistics,
-            p_values=2.0 * law.sf(np.abs(statistics)),
-            lower=lower,
-            upper=upper,
+            **columns,
             level=level,
             statistic_name="t" if estimated else "z",
             notes=tuple(notes),
@@ -448,13 +440,3 @@ def check_level(level: float) -> float:
 def _errors(covariance: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         return np.sqrt(np.diagonal(covariance))
-
-
-def _wald_limits(
-    estimates: Floats, errors: Floats, level: float, law: Any = None
-) -> tuple[Floats, Floats]:
-    quantile = (scipy.stats.norm() if law is None else law).ppf(0.5 + 0.5 * level)
-    with np.errstate(invalid="ignore"):
-        lower = np.where(np.isinf(errors), -np.inf, estimates - quantile * errors)
-        upper = np.where(np.isinf(errors), np.inf, estimates + quantile * errors)
-    return lower, upper

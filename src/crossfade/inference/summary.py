@@ -23,7 +23,9 @@ __all__ = [
     "Predictions",
     "Summary",
     "code_of_reference",
+    "html_table",
     "of_coefficients",
+    "wald_columns",
 ]
 
 
@@ -124,7 +126,7 @@ class Summary:
             f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(value)}</td></tr>"
             for name, value in self.facts
         )
-        tables = "".join(map(_html, self._tables()))
+        tables = "".join(map(html_table, self._tables()))
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return (
             f"<div><p><strong>{escape(self.title)}</strong></p><table>{facts}</table>"
@@ -223,6 +225,30 @@ def code_of_reference(reference: Any, labels: list[Any]) -> int:
     return labels.index(reference)
 
 
+def wald_columns(
+    estimates: Floats, errors: Floats, level: float, law: Any = norm
+) -> dict[str, Floats]:
+    """Return the columns of a :class:`Summary` that follow from estimates and standard errors.
+
+    An error of zero or NaN tells no statistic; where it is infinite, so are the limits.
+
+    Shapes: estimates, errors (n_names,).
+    """
+    known = np.isfinite(errors) & (errors > 0.0)
+    statistics = np.divide(estimates, errors, out=np.full_like(estimates, np.nan), where=known)
+    with np.errstate(invalid="ignore"):
+        width = law.ppf(0.5 + 0.5 * level) * errors
+        lower, upper = estimates - width, estimates + width
+    return {
+        "estimates": estimates,
+        "standard_errors": errors,
+        "statistics": statistics,
+        "p_values": 2.0 * law.sf(np.abs(statistics)),
+        "lower": np.where(np.isinf(errors), -np.inf, lower),
+        "upper": np.where(np.isinf(errors), np.inf, upper),
+    }
+
+
 def of_coefficients(
     *,
     name: str,
@@ -249,9 +275,6 @@ def of_coefficients(
     spread = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     if unknown is not None:
         spread[unknown] = np.nan
-    with np.errstate(invalid="ignore", divide="ignore"):
-        statistics = np.where(spread > 0.0, values / spread, np.nan)
-    width = norm.ppf(0.5 + level / 2.0) * spread
     tests = []
     for column, used in columns.items():
         own = np.add.outer(np.arange(k - 1) * n_terms, np.array(used, dtype=np.int64)).ravel()
@@ -268,12 +291,7 @@ def of_coefficients(
         title=title,
         facts=facts,
         names=tuple(names),
-        estimates=values,
-        standard_errors=spread,
-        statistics=statistics,
-        p_values=2.0 * norm.sf(np.abs(statistics)),
-        lower=values - width,
-        upper=values + width,
+        **wald_columns(values, spread, level),
         level=level,
         statistic_name="z",
         notes=notes,
@@ -323,7 +341,8 @@ class Predictions:
         )
 
 
-def _html(table: list[list[str]]) -> str:
+def html_table(table: list[list[str]]) -> str:
+    """Return rows of cells as a table of HTML, the first row its head."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table[0])
     body = "".join(
         "<tr>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,6 @@ from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import refuse_unlabelled
-from crossfade.classifiers.class_prior import ClassPrior
 from crossfade.classifiers.explanation import Explanation
 from crossfade.classifiers.in_use import InUse
 from crossfade.classifiers.views import FittedViews
@@ -371,52 +370,19 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         """
         return explain_pool(self, X)
 
-    @overload
-    def predict_proba(
-        self, X: Any, *, interval: None = None, class_prior: ClassPrior | None = None
-    ) -> Floats: ...
+    def _probabilities(self, X: Any) -> Floats:
+        return log_normalise(self._scores(X))[1]
 
-    @overload
-    def predict_proba(
-        self, X: Any, *, interval: float, class_prior: ClassPrior | None = None
-    ) -> tuple[Floats, Floats, Floats]: ...
+    def _log_probabilities(self, X: Any) -> Floats:
+        scores = self._scores(X)
+        return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
 
-    def predict_proba(
-        self, X: Any, *, interval: float | None = None, class_prior: ClassPrior | None = None
-    ) -> Floats | tuple[Floats, Floats, Floats]:
-        """Return the pool's posterior.
+    def _decided(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
+        if reject is not None:
+            return self._rejecting(X, reject)
+        return self.classes_[self._scores(X).argmax(axis=1)]
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        interval : float, optional
-            Coverage of an interval for each probability, such as .95: how much it could have
-            differed by chance in the rows of fit. By the jackknife over ten groups of rows (those
-            of fit's `groups` together), on the logit scale (Shao and Wu 1989): without each group,
-            members are fitted and weighed anew when the first interval is asked for, ten fits of
-            each. The interval is for what the pool tends to, not for what members get wrong
-            however many rows they have. Chance inside a member, as of a forest's trees, widens it.
-            Shares that are given are taken as known.
-        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
-            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
-            of ``class_prior_`` if None.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns in the order of ``classes_``. With `interval` three of them: probabilities,
-            lower and upper limits.
-
-        Raises
-        ------
-        DataError
-            If intervals are asked for and the rows of fit were too many to be kept (2 million
-            cells), or the pool came from a file that has none: files and pickles keep what was
-            fitted for intervals, if one was asked for before, up to 16 MB.
-        """
-        pool = self._used_with(class_prior)
-        if interval is None:
-            return log_normalise(pool._scores(X))[1]
+    def _with_interval(self, X: Any, interval: float) -> tuple[Floats, Floats, Floats]:
         check_number("interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
         check_is_fitted(self)
         if self._jackknife is None:
@@ -426,7 +392,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
                 "Files keep intervals of up to 16 MB if one was asked for before (`crossfade fit "
                 "--intervals`)"
             )
-        return self._jackknife.limits(pool, X, interval)
+        return self._jackknife.limits(self, X, interval)
 
     def summary(self, *, level: float = 0.95) -> Summary:
         """Return the members' weights with standard errors, intervals and tests.
@@ -459,32 +425,6 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         check_is_fitted(self)
         level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
         return weights_summary(self, level)
-
-    def predict_log_proba(self, X: Any, *, class_prior: ClassPrior | None = None) -> Floats:
-        """Return the logarithm of :meth:`predict_proba`, shape (n_samples, n_classes)."""
-        scores = self._used_with(class_prior)._scores(X)
-        return scores - np.logaddexp.reduce(scores, axis=1)[:, None]
-
-    def predict(
-        self, X: Any, *, reject: float | None = None, class_prior: ClassPrior | None = None
-    ) -> NDArray[Any]:
-        """Return the most probable class of each row, shape (n_samples,).
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        reject : float, optional
-            Rows whose :meth:`outlier_p_value` is not above it get None for a class, in an array of
-            objects.
-        class_prior : "uniform", "empirical", array-like of shape (n_classes,) or mapping, optional
-            Shares of the classes among these rows, as :meth:`with_class_prior` takes them; those
-            of ``class_prior_`` if None.
-        """
-        pool = self._used_with(class_prior)
-        if reject is not None:
-            return pool._rejecting(X, reject)
-        code = pool._scores(X).argmax(axis=1)
-        return self.classes_[code]
 
     # -- for people ------------------------------------------------------------------------------
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.stats import norm
 
-from crossfade.inference.summary import Summary
+from crossfade.inference.summary import Summary, html_table, wald_columns
 
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
@@ -20,18 +18,11 @@ _LOSSES: Final = ("log_loss", "brier", "error")
 
 def pool_table(pool: PooledClassifier) -> str:
     """Return the members' weights, losses and gains as a table of HTML."""
-    head = ("", "weight", *_LOSSES, "loss without it")
+    head = ["", "weight", *_LOSSES, "loss without it"]
     rows = [[name, f"{w:.3f}", *_cells(pool, name)] for name, w in pool.weights_.items()]
     own = [f"{pool.pool_losses_.get(key, np.nan):.4f}" for key in _LOSSES]
     rows.append([f"{pool.pooling_} pool", "", *own, ""])
-    shown = "".join(
-        f"<tr><th style='text-align:left'>{escape(row[0])}</th>"
-        + "".join(f"<td style='text-align:right'>{escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{shown}</tbody></table>"
+    return html_table([head, *rows])
 
 
 def _cells(pool: PooledClassifier, name: str) -> list[str]:
@@ -55,9 +46,11 @@ def weights_summary(pool: PooledClassifier, level: float) -> Summary:
     if covariance is not None:
         # What is negligible in a pool is left out of it: no weight, no error.
         spread = np.where(estimates > 0.0, np.sqrt(np.diagonal(covariance)), np.nan)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        statistics = np.where(spread > 0.0, estimates / spread, np.nan)
-    width = norm.ppf(0.5 + level / 2.0) * spread
+    columns = wald_columns(estimates, spread, level)
+    # No weight is below zero, and none of a linear pool above one.
+    columns["lower"] = np.maximum(columns["lower"], 0.0)
+    if pool.pooling_ == "linear":
+        columns["upper"] = np.minimum(columns["upper"], 1.0)
     notes = [
         "Standard errors: sandwich of the equations of the weights, for held-out probabilities "
         "of members taken as they are.",
@@ -76,13 +69,7 @@ def weights_summary(pool: PooledClassifier, level: float) -> Summary:
             ("log-loss of the pool", f"{pool.pool_losses_.get('log_loss', np.nan):.4f}"),
         ),
         names=tuple(names),
-        estimates=estimates,
-        standard_errors=spread,
-        statistics=statistics,
-        p_values=2.0 * norm.sf(np.abs(statistics)),
-        # No weight is below zero, and none of a linear pool above one.
-        lower=np.maximum(estimates - width, 0.0),
-        upper=np.minimum(estimates + width, 1.0 if pool.pooling_ == "linear" else np.inf),
+        **columns,
         level=level,
         statistic_name="z",
         notes=tuple(notes),
