@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ hypothesis.settings.register_profile(
     "steady",
     deadline=None,
     derandomize=True,
-    max_examples=50,
+    max_examples=25,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
@@ -40,6 +41,17 @@ def data_folder() -> Path | None:
     from crossfade.datasets import data_directory
 
     return data_directory()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Let the collector pass by the half a million objects that imports leave, then and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m takes the slow ones away

@@ -207,7 +207,7 @@ CELLS = [
 @example(cells=["true", "0", "1", "FALSE"], cuts={1})
 @example(cells=["true", "0", "1", "2"], cuts={1, 3})
 @example(cells=["007", "1.5", "2"], cuts={1})
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_column_in_parts_is_read_as_in_one_file(cells: list[str], cuts: set[int]):
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -387,16 +388,19 @@ def test_names_of_columns_are_the_inputs_whatever_they_are():
 CELLS = st.one_of(st.just(np.nan), st.floats(-1e6, 1e6))
 
 
+@cache
+def model_and_graph():
+    model = NaiveBayes(tradeoff=0.5).fit(*numbers(n_classes=3))
+    return model, session(model)
+
+
 @settings(max_examples=60)
 @given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=5))
 def test_any_numbers(rows):
     X = np.array(rows)
-    posterior = RUN.run(["probabilities"], {"X": X})[0]
-    np.testing.assert_allclose(posterior, MODEL.predict_proba(X), rtol=0, atol=1e-6)
-
-
-MODEL = NaiveBayes(tradeoff=0.5).fit(*numbers(n_classes=3))
-RUN = session(MODEL)
+    model, run = model_and_graph()
+    posterior = run.run(["probabilities"], {"X": X})[0]
+    np.testing.assert_allclose(posterior, model.predict_proba(X), rtol=0, atol=1e-6)
 
 
 def test_labels_beyond_64_bits_are_refused():
