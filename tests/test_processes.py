@@ -108,7 +108,7 @@ def test_what_cannot_be_unpickled_elsewhere_is_done_here(eager):
         assert list(map_in_order(type, [LoadsOnlyHere()] * 4)) == [LoadsOnlyHere] * 4
 
 
-@pytest.mark.parametrize("how", [kill, leave])
+@pytest.mark.parametrize("how", [kill, pytest.param(leave, marks=pytest.mark.slow)])
 def test_what_a_killed_process_leaves_is_done_here(eager, how):
     work = partial(kill_other_process, here=os.getpid(), how=how)
     with threads(2):

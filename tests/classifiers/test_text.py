@@ -355,7 +355,13 @@ def test_characters_and_parts_of_words_need_no_pattern():
         assert_allclose(found.predict_proba(X[["review"]]), rival.predict_proba(counts), rtol=1e-10)
 
 
-@pytest.mark.parametrize("columns", [["review", "stars", "town", "id"], ["review", "answer"]])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ["review", "answer"],
+        pytest.param(["review", "stars", "town", "id"], marks=pytest.mark.slow),
+    ],
+)
 def test_the_pool_is_the_weighted_product_of_its_members_whatever_they_look_at(
     columns, monkeypatch
 ):

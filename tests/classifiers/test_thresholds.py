@@ -246,6 +246,7 @@ def test_columns_of_few_values_are_no_trouble(values):
     assert all(0.0 <= one.p_value <= 1.0 and one.statistic >= 0.0 for one in tests)
 
 
+@pytest.mark.slow
 def test_nothing_passes_a_test_more_often_than_its_level():
     passed = []
     for seed in range(150):

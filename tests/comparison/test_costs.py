@@ -90,13 +90,13 @@ def test_the_best_model_is_the_cheapest_and_its_score_is_the_mean_cost_of_the_sp
 
 
 def test_ends_curve_and_pool_are_told_in_costs_too():
-    X, y = table(240)
+    X, y = table(160)
     models = {
         "generative": NaiveBayes(tradeoff=1),
         "discriminative": NaiveBayes(tradeoff=0),
         "lr": LogisticRegression(),
     }
-    result = compare(X, y, models=models, n_splits=3, cost=[[1, 2], [4.5, 1.5]])
+    result = compare(X, y, models=models, n_splits=2, cost=[[1, 2], [4.5, 1.5]])
     assert {"cost", "error"} <= set(result.ends.difference)
     assert "in expected cost" in result.verdict()
     assert "cost" in result.doubling

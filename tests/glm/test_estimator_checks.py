@@ -28,11 +28,24 @@ def reasons(estimator):
 @parametrize_with_checks(
     [
         BinomialRegression(),
-        BinomialRegression(method="firth"),
         MultinomialRegression(),
         RoundedPoisson(),
     ],
     expected_failed_checks=reasons,
 )
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::crossfade.errors.SeparationWarning")
+@pytest.mark.filterwarnings("ignore::crossfade.errors.AliasedColumnsWarning")
+@pytest.mark.filterwarnings("ignore::crossfade.errors.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        BinomialRegression(method="firth"),
+    ],
+    expected_failed_checks=reasons,
+)
+def test_scikit_learn_of_more_settings(estimator, check):
     check(estimator)

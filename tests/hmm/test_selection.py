@@ -191,7 +191,7 @@ def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, s
 
 
 @pytest.mark.usefixtures("whole_choice")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["categorical", pytest.param("gaussian", marks=pytest.mark.slow)])
 def test_auto_pools_and_best_picks(kind):
     X, y = labelled(kind, n_sequences=12, longest=8, heavy=True)
     settings = {"emission": kind, "random_state": 0, "max_iter": 300}

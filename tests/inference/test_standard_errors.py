@@ -179,7 +179,7 @@ def check(make, X, y, new, factors=1.0, **given):
     ],
 )
 def test_errors_are_those_of_what_each_row_does_to_the_fit(name, tradeoff):
-    X, y = drawn(30, 3 if name == "shared" else 2)
+    X, y = drawn(24 if name == "shared" else 20, 3 if name == "shared" else 2)
     check(lambda: MODELS[name](tradeoff), X, y, X[:4] + 0.3)
 
 
@@ -204,7 +204,7 @@ def test_so_with_columns_of_every_kind_and_missing_cells(tradeoff, missing):
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5])
 def test_shares_that_are_given_are_fixed_and_those_of_rows_are_not(tradeoff):
-    X, y = drawn(30, 3)
+    X, y = drawn(24, 3)
     check(lambda: gaussian(tradeoff, class_prior=[0.5, 0.3, 0.2]), X, y, X[:3])
 
 

@@ -167,15 +167,25 @@ def test_classifiers_of_columns_must_be_named(tmp_path):
 
 
 def archive(path: Path, change) -> Path:
-    """Write a good model whose parts went through `change`, a function of name and content."""
+    """Write a good model whose parts went through `change`, a function of name and content.
+
+    Its description says nothing of what the file should hold, as one who forges a file can have it.
+    """
     X, y = numbers()
     save_model(NaiveBayes(tradeoff=1).fit(X, y), path)
     with zipfile.ZipFile(path) as old:
         parts = {name: old.read(name) for name in old.namelist()}
+    parts["crossfade.json"] = without_digest(parts["crossfade.json"])
     with zipfile.ZipFile(path, "w") as new:
         for name, content in parts.items():
             new.writestr(name, change(name, content))
     return path
+
+
+def without_digest(about: bytes) -> bytes:
+    content = json.loads(about)
+    del content["sha256"]
+    return json.dumps(content).encode()
 
 
 class Exploit:
@@ -307,9 +317,7 @@ def changed_arrays(raw: bytes, *changes, unsigned: bool = False) -> list[bytes]:
     with zipfile.ZipFile(io.BytesIO(raw)) as old:
         parts = {name: old.read(name) for name in old.namelist()}
     if unsigned:
-        about = json.loads(parts["crossfade.json"])
-        del about["sha256"]
-        parts["crossfade.json"] = json.dumps(about).encode()
+        parts["crossfade.json"] = without_digest(parts["crossfade.json"])
     files = []
     for name, change in zip(parts, cycle(changes), strict=False):
         if name.endswith(".npy"):
@@ -336,15 +344,22 @@ def test_a_change_of_any_array_is_noticed(tmp_path):
     assert len(files) > 100
     for raw in files:
         path.write_bytes(raw)
-        with pytest.raises(DataError, match=r"(got another; the file is|got data that make none)"):
+        with pytest.raises(DataError, match=r"got another; the file is damaged or has been"):
             load_model(path)
 
 
 @pytest.mark.parametrize(
-    ("change", "pipeline"), [("shorter", False), ("text", True), ("not numbers", True)]
+    ("changes", "pipeline"),
+    [
+        (["shorter", "text", "not numbers", "longer"], True),
+        *(
+            pytest.param([change], pipeline, marks=pytest.mark.slow)
+            for change, pipeline in (("shorter", False), ("text", True), ("not numbers", True))
+        ),
+    ],
 )
 def test_arrays_that_do_not_fit_are_refused_whatever_the_description_says(
-    tmp_path, change, pipeline
+    tmp_path, changes, pipeline
 ):
     X, y = mixed_table(60)
     model = NaiveBayes(tradeoff=1)
@@ -353,7 +368,8 @@ def test_arrays_that_do_not_fit_are_refused_whatever_the_description_says(
     path = tmp_path / "model.skops"
     save_model(model.fit(X, y), path)
     refused = 0
-    for raw in changed_arrays(path.read_bytes(), ARRAY_CHANGES[change], unsigned=True):
+    others = (ARRAY_CHANGES[change] for change in changes)
+    for raw in changed_arrays(path.read_bytes(), *others, unsigned=True):
         path.write_bytes(raw)
         try:
             loaded = load_model(path).estimator

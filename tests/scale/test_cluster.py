@@ -1,4 +1,4 @@
-"""The same fits on a Dask cluster: two real worker processes, of which one is killed."""
+"""The same fits on a Dask cluster of two workers; of two processes, one is killed."""
 
 from __future__ import annotations
 
@@ -39,12 +39,17 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # what Dask says of itself
 
 
-@pytest.fixture(scope="module")
-def client():
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)])
+def client(request):
+    """Two workers: threads of this process, which start at once; or processes, a slow test."""
     with (
         warnings.catch_warnings(),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2,
+            threads_per_worker=1,
+            processes=request.param,
+            dashboard_address=None,
+            silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -180,6 +185,7 @@ def test_collections_that_do_not_belong_together_are_refused(collection, frame):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("client", [True], indirect=True)
 def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(client, collection, frame):
     X = frame.drop(columns="y")
     columns = list(X.columns)

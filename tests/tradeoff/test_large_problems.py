@@ -28,7 +28,7 @@ def wide():
     return X, y
 
 
-@pytest.mark.parametrize("tradeoff", [0.5, 0.0])
+@pytest.mark.parametrize("tradeoff", [0.5, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_full_covariance_of_fifty_columns_and_five_classes(wide, tradeoff):
     X, y = wide
     rows = LabelledRows(X, y.astype(np.int64), None, 5)

@@ -211,6 +211,12 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
         ) from None
     _check_about(about, place)
     check_types(schema, place, trusted)
+    other = DataError(
+        f"{place}: expected a description that agrees with its model, got another; the file is "
+        "damaged or has been changed: fit the model again"
+    )
+    if about.get("sha256", digest) != digest:
+        raise other
     try:
         with warnings.catch_warnings():
             # The file's versions are in its description; what fails to load is told below.
@@ -219,7 +225,6 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
             found = table_schema(estimator)
             columns = [_column(found, index) for index in range(found.n_features)]
             agrees = columns == about["columns"] and estimator.classes_.tolist() == about["classes"]
-            agrees = agrees and about.get("sha256", digest) == digest
             if agrees:
                 check_trees(estimator)
                 _try_out(estimator, found)
@@ -231,10 +236,7 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
             "again"
         ) from None
     if not agrees or not is_classifier(estimator):
-        raise DataError(
-            f"{place}: expected a description that agrees with its model, got another; the file is "
-            "damaged or has been changed: fit the model again"
-        )
+        raise other
     return SavedModel(estimator, about)
 
 
