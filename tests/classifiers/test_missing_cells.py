@@ -14,7 +14,9 @@ from scipy.special import log_softmax, logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.blocks import MANY_ROWS
 from crossfade.densities import JohnsonSU, Poisson
+from crossfade.densities.base import reference_rows
 from crossfade.errors import DataError, TradeoffWarning
 from tests.classifiers.models import DENSITIES, TRADEOFFS, continuous, mixed, posterior_scores
 
@@ -288,6 +290,32 @@ def test_a_mixture_names_the_columns_and_the_remedy(missing_in):
     use = model.predict if missing_in == "predict" else lambda X: model.fit(X, y)
     with pytest.raises(DataError, match=r"columns 'weight', 'age'.*use NaiveBayes"):
         use(table)
+
+
+@pytest.mark.parametrize("covariance", ["full", "shared"])
+def test_a_missing_cell_is_found_wherever_it_lies(covariance):
+    """Of many rows a few are looked at first: they may have all their cells."""
+    rng = np.random.default_rng(0)
+    n = MANY_ROWS + 5_000
+    X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3))
+    y = rng.integers(2, size=n)
+    hidden = np.setdiff1d(np.arange(n), np.flatnonzero(np.isin(X, reference_rows(X)).any(axis=1)))
+    for tradeoff in (1, 0.5):
+        for late in (hidden[:1], hidden[-40:]):
+            bad = X.copy()
+            bad[late, 1] = np.nan
+            order = np.append(late, np.setdiff1d(np.arange(n), late))
+            assert not np.isnan(reference_rows(bad)).any()
+            assert np.isnan(reference_rows(bad[order])).any()
+            one, two = (
+                GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(bad[rows], y[rows])
+                for rows in (np.arange(n), order)
+            )
+            probabilities = [model.predict_proba(bad[hidden[-50:]]) for model in (one, two)]
+            np.testing.assert_allclose(*probabilities, rtol=1e-12 if tradeoff == 1 else 1e-6)
+    bad[hidden[3], 2] = np.inf
+    with pytest.raises(DataError, match="'x2'"):
+        GaussianDiscriminant(covariance, tradeoff=1).fit(bad, y)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])

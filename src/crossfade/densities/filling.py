@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
+from crossfade.table.contents import distinct, drawn_by_contents
 
 __all__ = ["RIDGE", "class_free_moments", "conditional_means", "left_over", "missing_patterns"]
 
-#: Steps of EM, most rows it looks at, and the change of moments (in deviations) that ends it.
+#: Steps of EM, how many different rows it looks at, and the change of moments (in deviations) that
+#: ends it.
 _STEPS, _MOST_ROWS, _CHANGE = 50, 2_000, 1e-4
 
 #: Doubles of the matrices that are held at a time.
@@ -109,10 +111,13 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
 
     Shapes: X (n_rows, d); weights (n_rows,); → (d,), (d, d).
     """
-    n = X.shape[0]
-    index = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS)).astype(np.int64))
-    X = np.asarray(X[index], dtype=np.float64)
-    w = np.ones(len(X)) if weights is None else weights[index]
+    w = np.ones(X.shape[0]) if weights is None else weights
+    if X.shape[0] > _MOST_ROWS:
+        # Some rows tell enough, but which ones must not depend on the order of the rows.
+        index = drawn_by_contents(X, _MOST_ROWS)
+        first, which = distinct(X[index].astype(np.float64), np.zeros(len(index), np.int64))
+        X, w = X[index[first]], np.bincount(which, w[index])
+    X = np.asarray(X, dtype=np.float64)
     present = ~np.isnan(X)
     seen = np.maximum(w @ present, 1e-300)
     centre = w @ np.where(present, X, 0.0) / seen

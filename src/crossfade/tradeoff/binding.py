@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from crossfade._typing import Floats
-from crossfade.blocks import BLOCK_ROWS, block_sum
+from crossfade.blocks import BLOCK_ROWS, MANY_ROWS, block_sum
 from crossfade.densities.base import Bound, Density
+from crossfade.errors import DomainError
 from crossfade.table.columnwise import ColumnArrays
 from crossfade.table.documents import MixedRows
 from crossfade.table.read import has_missing_cells
@@ -40,15 +41,27 @@ def summarise(
     scales: bool = True,
 ) -> tuple[Density, Any]:
     """Sum the rows by class in one pass."""
-    begun = started
-    if begun is None:
-        some = rows.at_hand if density.fills_missing else rows
-        known = some.everything if density.fills_missing else (some.X, some.weights)
-        density = density.informed(*known)
-        begun = density.begin(rows.head(), scales=scales)
+    if started is not None:
+        return started, _sums(started, rows)
+    head = rows.head()
+    some = rows.at_hand if density.fills_missing else rows
+    everything = some.everything if density.fills_missing else (some.X, some.weights)
+    many = rows.n_samples >= MANY_ROWS and everything[0] is rows.X
+    if density.fills_missing and many and not has_missing_cells(head):
+        # A look at every cell first is one more read of memory, and the sums tell as well.
+        try:
+            begun = density.begin(head, scales=scales)
+            return begun, _sums(begun, rows)
+        except DomainError:
+            if not has_missing_cells(rows.X):
+                raise
+    begun = density.informed(*everything).begin(head, scales=scales)
+    return begun, _sums(begun, rows)
 
+
+def _sums(begun: Density, rows: LabelledRows) -> Any:
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
-    if density.reads_words:
+    if begun.reads_words:
         # What a block sums to is as wide as the words: one block, unless there are numbers, too.
         block_rows = WORD_ROWS if rows.X.shape[1] > 1 else max(rows.n_samples, 1)
 
@@ -63,7 +76,7 @@ def summarise(
         many = 16 * BLOCK_ROWS if columnwise else block_rows
         return block_sum(block, part.n_samples, block_rows=many)
 
-    return begun, rows.total(of_part)
+    return rows.total(of_part)
 
 
 def compact(

@@ -10,25 +10,15 @@ counts once the column's orientation has been found from the rows' own hashes.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
+from crossfade.table.contents import STEPS, Hashes, distinct, in_range, mixed, ranges, steps
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 __all__ = ["folds"]
 
-Hashes = NDArray[np.uint64]
-
-#: Steps of a column's range that are told apart, so coarse that rounding does not move a cell.
-_STEPS = 2.0**20
-
-#: Where steps begin: round numbers, of which tables are full, do not lie on their edges.
-_EDGE = 0.3779
-
-_MISSING, _BELOW = np.uint64(1 << 62), np.uint64(1 << 61)
+_BELOW = np.uint64(1 << 61)
 
 #: Times that rows and columns tell each other apart.
 _ROUNDS = 2
@@ -47,7 +37,7 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
     # A column that is the same in all rows, or has no cell, tells none of them apart.
     varies = (cells != cells[:1]) & ~(np.isnan(cells) & np.isnan(cells[:1]))
     cells = cells[:, varies.any(axis=0)]
-    first, which = _distinct(cells, rows.codes)
+    first, which = distinct(cells, rows.codes)
     codes = rows.codes[first]
     keys = _row_keys(cells[first])
     if groups is not None:
@@ -65,50 +55,25 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
     return fold[which]
 
 
-def _mixed(values: Any) -> Hashes:
-    """Return SplitMix64's finaliser (Steele, Lea & Flood 2014) of 64-bit integers."""
-    x = np.asarray(values, dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
-def _distinct(X: Floats, codes: Integers) -> tuple[Integers, Integers]:
-    """Return the position of one of each set of equal rows, and each row's set, by contents."""
-    cells = X + 0.0  # no -0.0
-    cells[np.isnan(cells)] = np.nan  # of one bit pattern
-    place = _mixed(np.arange(cells.shape[1]))
-    contents = _mixed(cells.view(np.uint64) ^ place).sum(axis=1, dtype=np.uint64)
-    contents ^= _mixed(codes)
-    _, first, which = np.unique(contents, return_index=True, return_inverse=True)
-    return first, which.ravel()
-
-
 def _row_keys(X: Floats) -> Hashes:
     """Return a hash of each row's contents that no change of layout alters, shape (n_rows,)."""
-    present = np.isfinite(X)
-    # Halves, since the range of large numbers may be infinite.
-    low = 0.5 * np.where(present, X, np.inf).min(axis=0, initial=np.inf)
-    high = 0.5 * np.where(present, X, -np.inf).max(axis=0, initial=-np.inf)
-    with np.errstate(invalid="ignore", over="ignore"):
-        z = (0.5 * X - 0.5 * (low + high)) / np.where(high > low, 0.5 * (high - low), 1.0)
-    z = np.where(present, z, 0.0)
-    cells = np.where(present, np.floor(np.abs(z) * _STEPS + _EDGE).astype(np.uint64), _MISSING)
+    z = in_range(X, *ranges(X))
+    cells = steps(X, z)
     keys = _refined(cells)
     # A column's orientation: the side on which rows of large hashes lie. None if it has no side.
     height = keys / 2.0**63 - 1.0
     lean, size = height @ z, np.abs(height) @ np.abs(z)
     side = np.where(np.abs(lean) > 1e-9 * size, np.sign(lean), 0.0)
-    return _refined(np.where(z * side < -0.5 / _STEPS, cells | _BELOW, cells))
+    return _refined(np.where(z * side < -0.5 / STEPS, cells | _BELOW, cells))
 
 
 def _refined(cells: Hashes) -> Hashes:
     """Return a hash of each row, whatever the order of rows and columns (sums wrap around)."""
     columns = np.zeros(cells.shape[1], dtype=np.uint64)
     for _ in range(_ROUNDS):
-        rows = _mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
-        columns = _mixed(cells ^ rows[:, None]).sum(axis=0, dtype=np.uint64)
-    return _mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
+        rows = mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
+        columns = mixed(cells ^ rows[:, None]).sum(axis=0, dtype=np.uint64)
+    return mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
 
 
 def _group_folds(
@@ -119,7 +84,7 @@ def _group_folds(
     # Which of the distinct rows a group holds, each counted once.
     held_by, holds = np.divmod(np.unique(groups * keys.size + which), keys.size)
     contents = np.zeros(n_groups, dtype=np.uint64)
-    np.add.at(contents, held_by, _mixed(keys[holds]))
+    np.add.at(contents, held_by, mixed(keys[holds]))
     weight = np.zeros((n_groups, rows.n_classes))
     np.add.at(weight, (groups, rows.codes), 1.0 if rows.weights is None else rows.weights)
     share = weight / np.maximum(rows.class_weights, 1e-300)

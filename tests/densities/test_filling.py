@@ -1,0 +1,51 @@
+"""Moments of all rows, whatever their class: the same for every layout of the same table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crossfade.densities.filling import class_free_moments
+from crossfade.table.contents import drawn_by_contents
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5_000, 4)) @ rng.normal(size=(4, 4)) + [0.0, 10.0, -3.0, 1e3]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    return X
+
+
+def test_neither_order_nor_units_nor_repetition_matters(rows):
+    rng = np.random.default_rng(1)
+    n, d = rows.shape
+    mean, C = class_free_moments(rows, None)
+    order, columns = rng.permutation(n), rng.permutation(d)
+    factor, shift = np.array([2.0, -0.5, 8.0, 4.0]), np.array([1.0, -7.0, 0.0, 256.0])
+    often = rng.integers(1, 4, size=n)
+    for X, weights, expected in (
+        (rows[order], None, (mean, C)),
+        (rows[:, columns], None, (mean[columns], C[np.ix_(columns, columns)])),
+        (rows * factor + shift, None, (mean * factor + shift, C * np.outer(factor, factor))),
+        (np.tile(rows, (3, 1)), None, (mean, C)),
+        (np.repeat(rows, often, axis=0), None, class_free_moments(rows, often.astype(float))),
+    ):
+        found = class_free_moments(X, weights)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7 * np.abs(other).max())
+
+
+def test_some_rows_stand_for_all(rows):
+    drawn = drawn_by_contents(rows, 2_000)
+    assert 1_990 <= drawn.size <= 2_010
+    # Few different rows are all there.
+    few = np.round(np.random.default_rng(0).random((9_000, 2)) * 3)
+    assert drawn_by_contents(few, 2_000).size == 9_000
+    mean, C = class_free_moments(rows, None)
+    complete = rows[~np.isnan(rows).any(axis=1)]
+    spread = np.sqrt(np.diagonal(C))
+    np.testing.assert_allclose(mean / spread, complete.mean(axis=0) / spread, atol=0.1)
+    np.testing.assert_allclose(
+        C / np.outer(spread, spread), np.cov(complete.T) / np.outer(spread, spread), atol=0.12
+    )
