@@ -111,12 +111,12 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
 
     Shapes: X (n_rows, d); weights (n_rows,); → (d,), (d, d).
     """
-    w = np.ones(X.shape[0]) if weights is None else weights
+    w: Floats = np.ones(X.shape[0]) if weights is None else weights
     if X.shape[0] > _MOST_ROWS:
         # Some rows tell enough, but which ones must not depend on the order of the rows.
         index = drawn_by_contents(X, _MOST_ROWS)
         first, which = distinct(X[index].astype(np.float64), np.zeros(len(index), np.int64))
-        X, w = X[index[first]], np.bincount(which, w[index])
+        X, w = X[index[first]], np.bincount(which, w[index]).astype(np.float64)
     X = np.asarray(X, dtype=np.float64)
     present = ~np.isnan(X)
     seen = np.maximum(w @ present, 1e-300)
