@@ -19,7 +19,15 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from crossfade._typing import Floats, Integers
 from crossfade.optim.lbfgs import Pair, two_loops
-from crossfade.optim.solver import Iterate, Problem, SmoothProblem, descend, evaluate, iterate
+from crossfade.optim.solver import (
+    Ended,
+    Iterate,
+    Problem,
+    SmoothProblem,
+    descend,
+    evaluate,
+    iterate,
+)
 
 __all__ = ["ConjugateGradient", "Dense", "Sampled", "factorise", "sample_rows"]
 
@@ -37,11 +45,15 @@ Factor = tuple[Floats, bool]
 
 @dataclass(frozen=True)
 class Dense:
-    """The curvature of all rows at every step."""
+    """The curvature of all rows at every step.
+
+    `enough`: Nats per row; a step that promises less is the last one, and not evaluated.
+    """
 
     foresight: Foresight | None = None
+    enough: float = 0.0
 
-    def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, str | float]:
+    def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
         at: Iterate | None = evaluate(problem, start)
         while at is not None:
@@ -51,6 +63,8 @@ class Dense:
             if words is not None:
                 return words
             promise = -float(at.gradient @ step)
+            if promise < self.enough * problem.n_rows:
+                return _last(at, step, promise)
             at = _line_search(problem, at, step)
         return promise
 
@@ -66,6 +80,7 @@ class Sampled:
     `near`: Gradient norm from which the curvature is kept, for `keep` steps at most.
     `worthwhile`: Share of the promised gain that a step must remove.
     `sample`: The function over some rows, whose optimum is the start.
+    `enough`: Nats per row; a step that promises less is the last one, and not evaluated.
     """
 
     share: float = 0.1
@@ -74,8 +89,9 @@ class Sampled:
     keep: int = 50
     sample: Problem | None = None
     foresight: Foresight | None = None
+    enough: float = 0.0
 
-    def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, str | float]:
+    def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
         at = self._rough_start(problem, start)
         yield at
@@ -90,6 +106,8 @@ class Sampled:
             if words is not None:
                 return words
             promise = float(at.gradient @ direction)
+            if promise < self.enough * problem.n_rows:
+                return _last(at, -direction, promise)
             fresh_and_exact = model.exact and not model.steps
             new = _line_search(problem, at, -direction, max_trials=60 if fresh_and_exact else 2)
             if new is None:
@@ -141,7 +159,7 @@ class ConjugateGradient:
 
     def points(
         self, problem: ProblemOfProducts, start: Floats
-    ) -> Generator[Iterate, None, str | float]:
+    ) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
         begin = evaluate(problem, start)
         at: Iterate | None = begin
@@ -216,6 +234,12 @@ class _Curvature:
         # In a convex function it is negative by rounding only; then nothing can be learnt from it.
         if product > 1e-14 * float(np.linalg.norm(moved) * np.linalg.norm(change)):
             self.steps.append(Pair(moved, change, 1.0 / product))
+
+
+def _last(at: Iterate, step: Floats, promise: float) -> Iterate:
+    """Return the point that a step leads to, as the quadratic model has it: no gradient is left."""
+    value = at.value - 0.5 * promise
+    return Iterate(at.theta + step, value, np.zeros_like(step), 0.0)
 
 
 def _conjugate_gradients(

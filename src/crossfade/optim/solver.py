@@ -90,6 +90,12 @@ class Iterate:
 Monitor = Callable[[Iterate, Iterate], str | None]
 
 
+#: Why there is no further point. Words: none is needed. A number: no step lowers the function, and
+#: this much a whole step could still gain; infinite where that is not known. A point: the last one,
+#: of which the model of the function tells enough.
+Ended = str | float | Iterate
+
+
 _Some = TypeVar("_Some", bound=SmoothProblem)
 _Solved = TypeVar("_Solved", contravariant=True)
 
@@ -97,12 +103,8 @@ _Solved = TypeVar("_Solved", contravariant=True)
 class InnerSolve(Protocol[_Solved]):
     """How the next point is found."""
 
-    def points(self, problem: _Solved, start: Floats) -> Generator[Iterate, None, str | float]:
-        """Yield the start, then point after point; at the end return why there is no next.
-
-        Words: no further step is needed. A number: no step lowers the function, and this much a
-        whole step could still gain; infinite where that is not known.
-        """
+    def points(self, problem: _Solved, start: Floats) -> Generator[Iterate, None, Ended]:
+        """Yield the start, then point after point; at the end return why there is no next."""
 
 
 #: Nats per row that a step may still promise where none is found that gains anything.
@@ -142,6 +144,10 @@ def descend(
             except StopIteration as end:
                 if isinstance(end.value, str):
                     converged, words = True, end.value
+                elif isinstance(end.value, Iterate):
+                    at, converged = end.value, True
+                    history.append((at.value, at.gradient_norm))
+                    words = "the last step promised so little that it was not evaluated"
                 else:
                     # Next to singular densities the gradient itself is known to few digits: what
                     # counts is how much a whole step could still gain. What rounding of a huge

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -142,10 +143,13 @@ def _score_fold(
         part = refit(variant, train)
         same = [members[g] for g in own]
         points = [member.point for member in same]
-        # The fit of all rows is near, where the fold has chosen the same densities; at the
-        # tolerance, nothing of the rows held out is left of it.
-        alike = _is_alike(part.density, same[0].objective.density)
-        near = [part.gather(optima[g]) for g in own] if alike else None
+        # The fit of all rows is near; at the tolerance, nothing of the rows held out is left of it.
+        whole = same[0].objective
+        if _is_alike(part.density, whole.density):
+            near = [part.gather(optima[g]) for g in own]
+        else:  # the fold has chosen other densities of some columns
+            carried = _counterparts(part, whole)
+            near = [carried(member) for member in same]
         path = follow(part, [(point.tradeoff, point.l2) for point in points], near=near)
         for g, point in zip(own, path, strict=True):
             at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
@@ -160,6 +164,39 @@ def _is_alike(one: Density, other: Density) -> bool:
             list(a[1]) == list(b[1]) and _is_alike(a[0], b[0]) for a, b in pairs
         )
     return type(one) is type(other) and one.n_spread == other.n_spread
+
+
+def _counterparts(part: TradeoffObjective, whole: TradeoffObjective) -> Callable[[Member], Floats]:
+    """Return what takes a fit's standardised parameters to those of other densities, NaN if none.
+
+    Columns count: what they have in standard units is alike, whatever their density.
+    """
+    places = {key: place for place, key in enumerate(_statistic_keys(whole.density))}
+    source = np.array([places.get(key, -1) for key in _statistic_keys(part.density)], dtype=np.intp)
+
+    def carried(member: Member) -> Floats:
+        weights, offsets, tied = whole.split(member.point.solution.theta)
+        full = np.full((len(offsets), whole.passes.tied.size + 1), np.nan)
+        full[:, :-1][:, whole.passes.free], full[:, :-1][:, whole.passes.tied] = weights, tied
+        found = full[:, source]
+        mine = part.passes.tied
+        return part.join(found[:, part.passes.free], offsets, found[:, mine].mean(axis=0))
+
+    return carried
+
+
+def _statistic_keys(density: Density) -> list[tuple[Any, ...]]:
+    """Return what tells statistics apart: their factor's columns and which of how many they are."""
+    columns: dict[int, list[int]] = {}
+    for column, factor in enumerate(density.feature_factors.tolist()):
+        columns.setdefault(factor, []).append(column)
+    sizes = np.bincount(density.factors, minlength=density.n_factors)
+    seen: dict[int, int] = {}
+    keys = []
+    for factor in density.factors.tolist():
+        seen[factor] = seen.get(factor, -1) + 1
+        keys.append((*columns.get(factor, ()), int(sizes[factor]), seen[factor]))
+    return keys
 
 
 # -- leave-one-out ---------------------------------------------------------------------------------

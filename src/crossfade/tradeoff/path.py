@@ -41,6 +41,9 @@ _OF_WORDS_TOL = 0.03
 #: Gradient norm below which no step by conjugate gradients need aim.
 _ENOUGH = 3e-9
 
+#: Nats per row that a step to a point of the path must promise for a look at where it leads.
+_ENOUGH_GAIN = 1e-4
+
 #: Parameters from which a Hessian costs several gradients, and is kept for some steps.
 _KEEPING = 60
 
@@ -88,8 +91,12 @@ def minimise(
     tol: float | None = None,
     max_iter: int = 200,
     cold: bool = False,
+    enough: float = 0.0,
 ) -> Solution:
     """Minimise Φ_λ from a starting point, by the solver that suits its size.
+
+    Takes enough: nats per row; a Newton step that promises less is taken without a look at where it
+    leads.
 
     Shapes: start (n_parameters,).
     """
@@ -104,7 +111,14 @@ def minimise(
         return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
     if objective.tradeoff == 0.0 and objective.passes.n_tied:
         free = objective.without_tied()
-        solution = minimise(free, start[: free.n_parameters], tol=tol, max_iter=max_iter, cold=cold)
+        solution = minimise(
+            free,
+            start[: free.n_parameters],
+            tol=tol,
+            max_iter=max_iter,
+            cold=cold,
+            enough=enough,
+        )
         return replace(solution, theta=np.append(solution.theta, np.zeros(objective.passes.n_tied)))
     if objective.tradeoff == 0.0:
         start = _centred(objective, start)
@@ -148,14 +162,14 @@ def minimise(
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
-    dense: InnerSolve[Problem] = Dense()
+    dense: InnerSolve[Problem] = Dense(enough=enough)
     if objective.exact_labels and many:
         newton_tol = tol or 1e-8
         first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / objective.rows.n_samples
         sample = objective.sampled(first) if cold and first < 0.5 else None
-        dense = Sampled(share=curvature_share(objective), sample=sample)
+        dense = Sampled(share=curvature_share(objective), sample=sample, enough=enough)
     elif objective.exact_labels and objective.n_parameters > _KEEPING:
-        dense = Sampled(share=1.0, near=np.inf, worthwhile=0.5, keep=6)
+        dense = Sampled(share=1.0, near=np.inf, worthwhile=0.5, keep=6, enough=enough)
     with single_threaded_blas():
         return descend(objective, start, dense, tol=newton_tol, max_iter=max_iter)
 
@@ -304,41 +318,55 @@ def follow(
 ) -> list[PathPoint]:
     """Minimise at each (λ, l2) in turn, each from its nearest predecessor.
 
-    Takes near: the fits of much the same rows, where a fit starts if that is lower.
+    Takes near: the fits of much the same rows, beside which a fit starts; NaN where a parameter has
+    no counterpart there.
     """
     found: list[PathPoint] = []
     for number, (tradeoff, l2) in enumerate(points):
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
         before = _nearest(found, tradeoff, l2)
         start = None if before is None else found[before].solution.theta
+        own, enough = tol, 0.0
         if near is not None and tradeoff < 1.0 and objective.unlabelled is None:
             start = _beside(at, near[number], None if before is None else near[before], start)
-        own = tol
+        if near is not None:
+            enough = _ENOUGH_GAIN
         if objective.density.reads_words:  # words are rare: a row's small gradient is large to them
             own *= _OF_WORDS_TOL
         elif near is not None:  # a start that saw the rows held out is to leave no trace of them
             own *= _BESIDE_TOL
-        solution = minimise(at, cold_start(at) if start is None else start, tol=own)
+        start = cold_start(at) if start is None else start
+        solution = minimise(at, start, tol=own, enough=enough)
+        if enough and not _is_inside(at, solution.theta):  # one step too far
+            solution = minimise(at, start, tol=own)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
+
+
+def _is_inside(objective: TradeoffObjective, theta: Floats) -> bool:
+    """Return whether the classes have densities there, as far as that is asked for."""
+    if objective.tradeoff == 0.0:
+        return bool(np.isfinite(theta).all())
+    return bool(np.isfinite(objective.passes.at(theta).partition).all())
 
 
 def _beside(
     objective: TradeoffObjective, near: Floats, before: Floats | None, last: Floats | None
 ) -> Floats | None:
-    """Return the lower start: the path's last point, or one beside the other path's.
+    """Return a start beside the other path's point, or the path's last point.
 
-    Beside it by as much as the last points of both paths were beside each other.
+    Beside it by as much as the last points of both paths were beside each other; where the other
+    path has no such parameter (NaN), at the last point.
     """
     theta = near
     if theta.size != objective.n_parameters:
         return last
     if last is not None and before is not None:
-        theta = theta + last - before
-    value = objective.value(theta)
-    if not np.isfinite(value) or (last is not None and objective.value(last) < value):
+        moved = theta + last - before
+        theta = np.where(np.isnan(moved), last, moved)
+    if np.isnan(theta).any():
         return last
-    return theta
+    return theta if _is_inside(objective, theta) else last
 
 
 def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> int | None:
