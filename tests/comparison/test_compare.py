@@ -379,11 +379,14 @@ def test_if_all_models_fail_the_first_reason_is_the_error():
 def test_warnings_of_models_are_counted_in_the_notes():
     X, y = np.random.default_rng(0).normal(size=(20, 1)), np.tile([0, 1], 10)
     found = compare(X, y, models={"odd": Breaks()}, n_splits=3, criterion="error")
-    # Three splits, and three splits times two sizes before the last for the curve's slope.
-    assert "odd: UserWarning in 9 fits, the first: a little odd" in found.notes
+    # Three splits, and on three splits the size two before the last for the curve's slope.
+    assert "odd: UserWarning in 6 fits, the first: a little odd" in found.notes
     seen = np.isfinite(found.curve.scores["odd"]["error"]).all(axis=0)
-    assert seen[-3:].all()
-    assert not seen[:-3].any()
+    assert np.flatnonzero(seen).tolist() == [len(seen) - 3, len(seen) - 1]
+    scores = found.curve.scores["odd"]["error"][:, seen]
+    small, large = (found.curve.sizes[place] for place in np.flatnonzero(seen))
+    gain = (scores[:, 1] - scores[:, 0]).mean() / np.log2(large / small)
+    assert found.doubling["error"].mean == pytest.approx(gain)
 
 
 def test_a_model_without_probabilities_is_scored_by_its_error():

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.densities import Gaussian, Poisson, Product
+from crossfade.optim.solver import Solution
+from crossfade.tradeoff.fitting import FitOptions, bound_rows
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.out_of_fold import Member, _counterparts
+from crossfade.tradeoff.path import PathPoint
 
 
 def grades(n=240, seed=0):
@@ -113,3 +118,32 @@ def test_the_reported_loss_is_honest_where_columns_choose_their_densities():
         posterior = model.predict_proba(X[200:])
         fresh.append(-np.log(posterior[np.arange(2800), y[200:]]).mean())
     assert np.mean(reported) / np.mean(fresh) == pytest.approx(1.0, abs=0.03)
+
+
+def test_parameters_of_columns_are_carried_to_other_densities():
+    rng = np.random.default_rng(3)
+    X = rng.poisson(3.0, size=(90, 3)).astype(float)
+    y = np.arange(90) % 3
+    rows = LabelledRows(X, y, None, 3)
+
+    def objective(density):
+        return FitOptions().objective(*bound_rows(rows, density)[:2]).with_tradeoff(0.5)
+
+    def product(*columns):
+        return Product([(density(), [j]) for j, density in enumerate(columns)])
+
+    whole = objective(product(Gaussian, Gaussian, Poisson))
+    theta = rng.normal(size=whole.n_parameters)
+    member = Member(0, whole, PathPoint(0.5, 1.0, Solution(theta, 0.0, 0.0, 0, True, "")))
+    for columns in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):  # whatever the order of the parts
+        kinds = (Gaussian, Gaussian, Poisson)
+        part = objective(Product([(kinds[j](), [j]) for j in columns]))
+        found = _counterparts(part, whole)(member)
+        same = np.hstack([whole.split(theta)[0][:, [[0, 1], [2, 3], [4]][j]] for j in columns])
+        np.testing.assert_array_equal(part.split(found)[0], same)
+        np.testing.assert_array_equal(part.split(found)[1], whole.split(theta)[1])
+    # A Poisson's one statistic is none of a Gaussian's two.
+    part = objective(product(Gaussian, Poisson, Gaussian))
+    found = part.split(_counterparts(part, whole)(member))[0]
+    np.testing.assert_array_equal(found[:, :2], whole.split(theta)[0][:, :2])
+    assert np.isnan(found[:, 2:]).all()

@@ -159,3 +159,19 @@ def test_sample_rows_are_spread_and_repeatable():
     np.testing.assert_array_equal(sample_rows(7, 1.0), np.arange(7))
     assert sample_rows(0, 0.1).size == 0
     assert sample_rows(3, 0.1).size == 1
+
+
+@pytest.mark.parametrize("inner", [Dense(enough=1e-4), Sampled(share=1.0, enough=1e-4)])
+def test_a_last_step_that_promises_little_is_taken_without_a_pass(inner):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = (rng.random(400) < 1.0 / (1.0 + np.exp(-X @ [1.0, -0.5, 0.2]))).astype(float)
+    exact = descend(Logistic(X, y), np.zeros(3), Dense(), tol=1e-12)
+    counted = Logistic(X, y)
+    found = descend(counted, np.zeros(3), inner, tol=1e-12)
+    assert found.converged
+    assert counted.passes == found.n_iter  # the start and every step but the last
+    # Less is left than was promised, and the value is the quadratic model's.
+    left = (counted.value(found.theta) - exact.value) / 400
+    assert 0.0 <= left < 1e-6
+    assert found.value == pytest.approx(exact.value, abs=1e-4 * 400)

@@ -49,7 +49,11 @@ def compare(
     second one, then the model that took least time so far comes next. By default a model gets no
     further split once that would hardly change whether it can be told apart from the best (see
     :func:`crossfade.comparison.stopping.settled`): models that are clearly worse get five, those
-    close to the best up to `n_splits`. The learning curve and the evidence come after the table.
+    close to the best up to `n_splits`. Which of several models that cannot be told apart is named
+    the best may then be another than after all splits; ``python -m benchmarks --only "stopping
+    early"`` says how often. The learning curve and the evidence come after the table; where curves
+    are not compiled, the curve has one split for each four of the table, at least four, and of a
+    best model that is no end of the family the last size and one about half as large.
 
     A model that cannot be fitted does not end the comparison: it is listed with the reason.
 

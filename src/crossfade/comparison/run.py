@@ -31,16 +31,16 @@ from crossfade.evaluation.evaluation import Counts, Evaluation, Evaluator, Failu
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.splits import Split, curve_sizes
-from crossfade.evaluation.tracing import KnownEnd, LastSizes, row_tracers
+from crossfade.evaluation.tracing import KnownEnd, OneSize, Tracer, row_tracers
 from crossfade.evidence.details import Details
 from crossfade.processes import work_as_chosen
 
 __all__ = ["Run", "Settings"]
 
-#: The learning curve is a summary; so many splits are enough for it, and fewer where the best
-#: model's tradeoff is chosen anew at every size.
-_CURVE_SPLITS: Final = 20
-_CURVE_SPLITS_CHOOSING: Final = 6
+#: The learning curve is a summary: one split for each four of the table, and at least four, but
+#: where curves are compiled.
+_TABLE_SPLITS: Final = 4
+_FEWEST_CURVE_SPLITS: Final = 4
 
 #: Share of a time limit that the table may take; the rest is for what comes after it.
 _TABLE_SHARE: Final = 0.75
@@ -101,11 +101,13 @@ class Run(Standings):
         family = self._best_family()
         if self.ended != "keyboard" and len(self.results[best]) > 1:
             left = None if limit is None else max(limit - (perf_counter() - self.started), 1e-3)
-            self.total = self.done + self._curve_splits(best, family)
-            self.total += self.settings.evidence * count_steps(len(self.results[best]))
             try:
                 with time_limit(left):
-                    curve = self._trace(best, family)
+                    tracers = self._tracers(best, family)
+                    n_splits = self._curve_splits(tracers)
+                    self.total = self.done + n_splits
+                    self.total += self.settings.evidence * count_steps(len(self.results[best]))
+                    curve = self._trace(tracers, n_splits)
                     if self.settings.evidence:
                         details = self._find_details(best, family)
             except KeyboardInterrupt as stop:
@@ -255,31 +257,35 @@ class Run(Standings):
 
     # -- after the table -------------------------------------------------------------------------
 
-    def _curve_splits(self, best: str, family: ModelFamily | None) -> int:
-        most = _CURVE_SPLITS_CHOOSING if lambda_of(self.models[best]) == "auto" else _CURVE_SPLITS
-        names = [best, *([] if family is None else self._ends(family))]
-        known = [len(self.results[name]) for name in names if name in self._fitted()]
+    def _curve_splits(self, tracers: Mapping[str, Tracer]) -> int:
+        known = [len(self.results[name]) for name in tracers if name in self._fitted()]
+        most = len(self.splits)
+        if not all(tracer.compiled for tracer in tracers.values()):
+            most = max(_FEWEST_CURVE_SPLITS, max(known) // _TABLE_SPLITS)
         return min(most, *known)
 
-    def _trace(self, best: str, family: ModelFamily | None) -> LearningCurve:
-        models = {best: self.models[best]}
-        if family is not None:
-            models |= self._ends(family)
-        sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
+    def _tracers(self, best: str, family: ModelFamily | None) -> dict[str, Tracer]:
+        """Return tracers of the best model and of the ends of the best family."""
+        ends = {} if family is None else self._ends(family)
+        models = {best: self.models[best]} | ends
         tracers = row_tracers(models, self.problem.table, self.settings.random_state)
-        if best not in (() if family is None else self._ends(family)):
-            # What more rows promise is read from the last sizes; a fit at each size takes long.
-            # The very last is known from the table.
-            tracers[best] = LastSizes(tracers[best], SLOPE_SIZES - 1)
+        if best not in ends:
+            # What more rows promise is read from the ends of the last sizes, of which the very last
+            # is known from the table.
+            tracers[best] = OneSize(tracers[best], SLOPE_SIZES - 1)
         for name in tracers:
             if name in self._fitted():
                 scores = self._scores(name)
                 at_end = np.column_stack([scores[metric] for metric in self.evaluator.metrics])
                 tracers[name] = KnownEnd(tracers[name], at_end)
+        return tracers
+
+    def _trace(self, tracers: Mapping[str, Tracer], n_splits: int) -> LearningCurve:
+        sizes = curve_sizes(len(self.splits[0].train), len(self.evaluator.classes))
         before = self.done
         run = CurveRun(
             tracers=tracers,
-            splits=self.splits[: self._curve_splits(best, family)],
+            splits=self.splits[:n_splits],
             sizes=sizes,
             evaluator=self.evaluator,
             progress=lambda done, total, text: self._step(

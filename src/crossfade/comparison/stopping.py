@@ -18,8 +18,10 @@ __all__ = ["FEWEST_SPLITS", "TimeOver", "needed_splits", "settled", "time_limit"
 #: Splits of a model before anything is concluded of it.
 FEWEST_SPLITS: Final = 5
 
-#: Standard deviations that the end must be away from changing the conclusion.
-_SURE: Final = 2.0
+#: Standard deviations that the end must be away from changing the conclusion, and from another
+#: model being named the best, which matters less: of those not told apart all are named.
+_SURE: Final = 1.5
+_SURE_BEST: Final = 1.0
 
 
 def settled(gaps: Floats, n_splits: int, test_to_train: float) -> bool:
@@ -29,8 +31,8 @@ def settled(gaps: Floats, n_splits: int, test_to_train: float) -> bool:
     c = t·√(1/J + n_test/n_train) (see :func:`crossfade.evaluation.scores.estimate`), and change
     places where it is below 0. After j of them, the ratio of mean to standard deviation that J will
     give is known up to a deviation of √(1/j - 1/J + c²/2·(1/(j-1) - 1/(J-1))): the mean of the
-    splits to come, and the standard deviation itself. A model is settled where the ratio now is two
-    such deviations away from c, and two of √(1/j - 1/J) above 0.
+    splits to come, and the standard deviation itself. A model is settled where the ratio now is
+    one and a half such deviations away from c, and one of √(1/j - 1/J) above 0.
 
     Shapes: gaps (j,), the model's criterion minus the best model's, paired.
     """
@@ -45,7 +47,9 @@ def settled(gaps: Floats, n_splits: int, test_to_train: float) -> bool:
     ratio, mean_ahead = mean / spread, 1 / j - 1 / n_splits
     c = _quantile(n_splits - 1) * np.sqrt(1 / n_splits + test_to_train)
     ahead = mean_ahead + c * c / 2 * (1 / (j - 1) - 1 / (n_splits - 1))
-    return bool(ratio > _SURE * np.sqrt(mean_ahead) and abs(ratio - c) > _SURE * np.sqrt(ahead))
+    return bool(
+        ratio > _SURE_BEST * np.sqrt(mean_ahead) and abs(ratio - c) > _SURE * np.sqrt(ahead)
+    )
 
 
 @cache

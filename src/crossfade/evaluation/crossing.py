@@ -99,7 +99,7 @@ def _finite(value: float) -> float | None:
 def gain_per_doubling(
     scores: Floats, sizes: Sequence[int], test_to_train: float
 ) -> Estimate | None:
-    """Return what the slope over the last three sizes promises of twice the training rows.
+    """Return what the slope over the last sizes, up to three, promises of twice the training rows.
 
     Curves flatten, so that this is the most to hope for. Shapes: scores (n_splits, n_sizes).
     """

@@ -30,8 +30,8 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 __all__ = [
     "FittedCurve",
     "KnownEnd",
-    "LastSizes",
     "NestedCurve",
+    "OneSize",
     "Tracer",
     "row_tracers",
     "sequence_tracers",
@@ -227,8 +227,8 @@ def _with_levels(density: Density, levels: Mapping[int, int]) -> Density:
     return Product(parts)
 
 
-class LastSizes:
-    """A curve at its largest sizes only: `number` of them."""
+class OneSize:
+    """A curve at one size only: the `number`-th largest, else the smallest."""
 
     def __init__(self, tracer: Tracer, number: int) -> None:
         self._tracer, self._number = tracer, number
@@ -238,9 +238,11 @@ class LastSizes:
         return self._tracer.compiled
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
-        number = min(self._number, sizes.size)
-        known = self._tracer.trace(split, sizes[sizes.size - number :])
-        return np.vstack([np.full((sizes.size - number, known.shape[1]), np.nan), known])
+        place = max(sizes.size - self._number, 0)
+        known = self._tracer.trace(split, sizes[place : place + 1])
+        found = np.full((sizes.size, known.shape[1]), np.nan)
+        found[place] = known[0]
+        return found
 
 
 class KnownEnd:

@@ -157,9 +157,7 @@ class ConjugateGradient:
     enough: float = 0.0
     renewed: int = 1
 
-    def points(
-        self, problem: ProblemOfProducts, start: Floats
-    ) -> Generator[Iterate, None, Ended]:
+    def points(self, problem: ProblemOfProducts, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
         begin = evaluate(problem, start)
         at: Iterate | None = begin

@@ -41,6 +41,9 @@ _OF_WORDS_TOL = 0.03
 #: Gradient norm below which no step by conjugate gradients need aim.
 _ENOUGH = 3e-9
 
+#: Most Newton steps to a point beside another path's: next to singular densities there is no end.
+_MOST_STEPS_BESIDE = 50
+
 #: Nats per row that a step to a point of the path must promise for a look at where it leads.
 _ENOUGH_GAIN = 1e-4
 
@@ -326,19 +329,19 @@ def follow(
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
         before = _nearest(found, tradeoff, l2)
         start = None if before is None else found[before].solution.theta
-        own, enough = tol, 0.0
+        own, enough, most = tol, 0.0, 200
         if near is not None and tradeoff < 1.0 and objective.unlabelled is None:
             start = _beside(at, near[number], None if before is None else near[before], start)
         if near is not None:
-            enough = _ENOUGH_GAIN
+            enough, most = _ENOUGH_GAIN, _MOST_STEPS_BESIDE
         if objective.density.reads_words:  # words are rare: a row's small gradient is large to them
             own *= _OF_WORDS_TOL
         elif near is not None:  # a start that saw the rows held out is to leave no trace of them
             own *= _BESIDE_TOL
         start = cold_start(at) if start is None else start
-        solution = minimise(at, start, tol=own, enough=enough)
+        solution = minimise(at, start, tol=own, max_iter=most, enough=enough)
         if enough and not _is_inside(at, solution.theta):  # one step too far
-            solution = minimise(at, start, tol=own)
+            solution = minimise(at, start, tol=own, max_iter=most)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
 
