@@ -886,6 +886,24 @@ def test_intervals_that_a_file_does_not_keep_are_told(table, tmp_path, capsys, m
     assert "The file keeps no intervals: they would take more than" in capsys.readouterr().out
 
 
+def test_files_of_many_parameters_keep_intervals_where_they_are_asked_for(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = [f"c{i % 160},{rng.normal()},{'ab'[i % 2]}\n" for i in range(640)]
+    path, out = tmp_path / "t.csv", tmp_path / "m.skops"
+    path.write_text("town,size,y\n" + "".join(rows))
+    fit = ("fit", path, "-t", "y", "-m", "naive-bayes", "--tradeoff", 1, "-o", out)
+    assert run(*fit) == 0
+    assert run("explain", out) == 2
+    assert "crossfade fit --intervals" in capsys.readouterr().err
+    assert run(*fit, "--intervals") == 0
+    assert run("explain", out) == 0
+    assert "town = c1" in capsys.readouterr().out
+    assert run("predict", out, path, "--interval", 0.9, "-o", tmp_path / "p.csv") == 0
+    assert {"low(a)", "high(b)"} <= set(pl.read_csv(tmp_path / "p.csv").columns)
+    assert run(*fit, "--intervals", "--batches") == 0
+    assert "The file keeps no intervals: they need" in capsys.readouterr().out
+
+
 def test_cells_are_shown_as_the_file_has_them(tmp_path, capsys):
     path, out = tmp_path / "t.csv", tmp_path / "m.skops"
     rows = [f"{i % 3 == 0},{i % 2},{i % 4 / 4},{'ab'[i % 5 > 2]}\n" for i in range(40)]

@@ -158,8 +158,9 @@ class StandardErrors(ABC):
             )
         if fitted.evidence is None:
             return (
-                "standard errors: expected a model with its rows of fit, got one from a file or of "
-                "batches; fit it to all rows at once, and its files keep the errors from then on"
+                "standard errors: expected a model that has them or its rows of fit, got one from "
+                "a file without (of many rows or parameters), or of batches; fit it to all rows at "
+                "once with crossfade fit --intervals, or ask for summary(X, y) before it is saved"
             )
         return (
             "standard errors: fit keeps what they need of small tables in memory only, got "

@@ -74,8 +74,8 @@ def fit(
         bool,
         typer.Option(
             "--intervals",
-            help="Keep what crossfade predict --interval needs of a pool: ten more fits of each "
-            "member. Other models need nothing.",
+            help="Keep what crossfade explain and predict --interval need, also of a pool (ten "
+            "more fits of each member) and of a model with more than 300 parameters.",
         ),
     ] = False,
     cluster: Annotated[
@@ -179,6 +179,8 @@ def fit(
             estimator.predict_proba(_safe_indexing(table.X, [0]), interval=0.95)
             if estimator.__getstate__()["_jackknife"] is None:
                 lines.append("The file keeps no intervals: they would take more than 16 MB.")
+    elif intervals:
+        lines += _keep_errors(estimator, table)
     terminal = console()
     for line in lines:
         terminal.print(plain(line), soft_wrap=True)
@@ -221,6 +223,22 @@ def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None) -> Non
     with live_progress(table.name) as progress:
         table.source.progress = progress
         estimator.fit(table.source)
+
+
+def _keep_errors(estimator: Any, table: OpenTable) -> list[str]:
+    """Compute standard errors, also those that no fit keeps unasked; return what is to be said."""
+    from crossfade.errors import DataError
+
+    if table.source is not None:
+        return ["The file keeps no intervals: they need a table in memory."]
+    for rows in ((), (table.X, table.y)):
+        try:
+            estimator.summary(*rows)
+        except DataError as error:
+            said = [f"The file keeps no intervals: {error}."]
+        else:
+            return []
+    return said
 
 
 def _passes(estimator: Any) -> str:
