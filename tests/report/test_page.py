@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -81,6 +82,17 @@ def test_every_section_but_the_first_is_one_of_the_links(which, page_of):
     links = page.partition("<nav")[2].partition("</nav>")[0]
     found = re.findall(r'<section id="(\w+)"', page)
     assert ["verdict", *re.findall(r'href="#(\w+)"', links)] == found
+
+
+def test_the_commands_that_the_page_names_are_there(page_of, capsys):
+    page = unescape(page_of("result"))
+    named = re.findall(r"<code>crossfade (\w+)([^<]*)</code>(?:, or <code>(--[^<]*)</code>)?", page)
+    assert {"fit", "explain", "predict"} <= {name for name, *_ in named}
+    for name, *more in named:
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main([name, "--help"])
+        said = capsys.readouterr().out
+        assert all(option in said for option in re.findall(r"--[\w-]+", " ".join(more)))
 
 
 def test_words_are_told_by_class_with_their_column_and_are_text_whatever_they_hold(
