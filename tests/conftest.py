@@ -65,8 +65,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
             functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for name, found in functions.items():
-        names = [argument_names(mark) for mark in found[0].iter_markers("parametrize")]
         given = [item.callspec.params for item in found]
+        names = []
+        for mark in found[0].iter_markers("parametrize"):
+            group = argument_names(mark)
+            # Of models, each with its tradeoffs, the list is a product, too.
+            different = max(len({id(one[name]) for one in given}) for name in group)
+            crossed = "tradeoff" in group and 2 * different <= len(mark.args[1])
+            names += [[one] for one in group] if crossed else [group]
         cases = [tuple(tuple(id(one[n]) for n in group) for group in names) for one in given]
         if len(names) > 1 and len(found) > 4:
             kept = covering(cases, crc32(name.encode()) % len(found))

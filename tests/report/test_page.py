@@ -136,7 +136,7 @@ def test_the_page_tells_the_density_that_was_chosen_and_the_evidence_for_it():
     )
     model = NaiveBayes({"given": "gaussian"})
     models = {"own": model, "guess": DummyClassifier(strategy="prior")}
-    result = compare(frame, y, models=models, n_splits=2, evidence=False)
+    result = compare(frame, y, models=models, n_splits=2)
     data = result.to_dict()["data"]
     report = model.fit(frame, y).density_report_
     assert data["column_densities"] == [one["density"] for one in report]

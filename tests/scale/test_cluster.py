@@ -32,9 +32,8 @@ from crossfade.table.source import MemorySource
 from crossfade.tradeoff import source_rows as source_rows_module
 from tests.scale.tables import mixed_table
 
-dd = pytest.importorskip("dask.dataframe")
-da = pytest.importorskip("dask.array")
-distributed = pytest.importorskip("distributed")
+# Imported when the first of these tests runs: they take a second.
+dd = da = distributed = None
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what Dask says of itself
 
@@ -60,6 +59,9 @@ def client(request):
 @pytest.fixture(scope="module", autouse=True)
 def few_in_the_sample():
     """A sample of few rows, so that few are more than it has."""
+    global dd, da, distributed
+    dd, da = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask.array")
+    distributed = pytest.importorskip("distributed")
     with pytest.MonkeyPatch.context() as patch:
         for module in (base_module, source_rows_module, source_data_module):
             patch.setattr(module, "SAMPLE_ROWS", 2_000)
