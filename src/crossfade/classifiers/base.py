@@ -45,8 +45,9 @@ from crossfade.table.read import check_same_columns, has_missing_cells, without_
 from crossfade.table.schema import check_handle_unknown
 from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
+from crossfade.tradeoff.choosing import ByFold, choose_tradeoff
 from crossfade.tradeoff.criteria import check_criterion
-from crossfade.tradeoff.fitting import ByFold, FitOptions, Fitted, choose_tradeoff, fit_tradeoff
+from crossfade.tradeoff.fitting import FitOptions, Fitted, fit_tradeoff
 from crossfade.tradeoff.grid import Points
 from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import add_sums, single_threaded_blas
@@ -27,35 +26,29 @@ from crossfade.inference.held_out import HeldOut
 from crossfade.inference.sandwich import PosteriorCovariance
 from crossfade.optim.solver import Solution
 from crossfade.table.read import has_missing_cells
-from crossfade.tradeoff.binding import bind, compact, has_missing, summarise
+from crossfade.tradeoff.binding import compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
-from crossfade.tradeoff.grid import Points, is_dense
+from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.influence import FittedMember, StackedFits, score_gradients, stacked_fits
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
-from crossfade.tradeoff.out_of_fold import Refit
 from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.scoring import Scorer
-from crossfade.tradeoff.selection import Selection, polish, select
 from crossfade.tradeoff.separation import is_separated
 from crossfade.tradeoff.unlabelled import Unlabelled
 
 __all__ = [
-    "ByFold",
     "FitOptions",
     "Fitted",
     "Sums",
     "add_rows",
     "bound_rows",
-    "choose_tradeoff",
     "fit_tradeoff",
+    "left_open",
+    "worries",
 ]
-
-
-#: From a fold's training rows to all rows, and the densities that the training rows choose.
-ByFold = Callable[[Integers], tuple[LabelledRows, Sequence[Density]]]
 
 
 def _no_shift(class_weights: Floats) -> None:
@@ -330,7 +323,7 @@ def fit_tradeoff(
         or objective.value(start) >= objective.value(begin)
     )
     solution = minimise(objective, begin if cold or start is None else start, cold=cold)
-    selection, warned = f"tradeoff={tradeoff:g} was given", _worries([(objective, solution)])
+    selection, warned = f"tradeoff={tradeoff:g} was given", worries([(objective, solution)])
     if objective.tradeoff != tradeoff:
         selection += f"; with missing cells, {objective.tradeoff:g} stands for it"
         message = (
@@ -359,148 +352,11 @@ def fit_tradeoff(
         selection=selection,
         n_components=options.n_components,
         warnings=warned,
-        open=_left_open(objective) if objective.tradeoff == 0.0 else None,
+        open=left_open(objective) if objective.tradeoff == 0.0 else None,
         sums=sums if tradeoff == 1.0 and options.n_components == 1 and not some_weight else None,
         evidence=stacked_fits([FittedMember(objective, solution.theta)], groups),
         unlabelled_weight=unlabelled_weight if some_weight else 0.0,
     )
-
-
-def choose_tradeoff(
-    rows: LabelledRows,
-    densities: Sequence[Density],
-    options: FitOptions,
-    *,
-    pooled: bool,
-    selection: str | ArrayLike = "log_loss",
-    groups: Integers | None = None,
-    by_fold: ByFold | None = None,
-    fold: Integers | None = None,
-    grid: Sequence[Points] | None = None,
-    unlabelled_weights: Sequence[float] = (0.0,),
-    learnt_words: bool = False,
-) -> Fitted:
-    """Pool a grid of λ, penalties and these variants of the density, or fit its best point.
-
-    The variants have the same statistics; the widest comes first. Where rows chose the densities,
-    `by_fold` lets a fold's training rows choose theirs. `fold` names the folds to score on,
-    `grid` each variant's own points. Each is fitted with each of `unlabelled_weights`, what a row
-    without a label counts; 0 comes first. `learnt_words`: As for :func:`fit_tradeoff`.
-    """
-    everything, rows = rows, rows.at_hand
-    objectives, n_densities = [], len(densities)
-
-    def reduced(
-        density: Density, rows: LabelledRows, weight: float, labelled: LabelledRows
-    ) -> tuple[Density, LabelledRows]:
-        if learnt_words:
-            density = density.for_words_of(labelled.X, of_others=weight > 0.0)
-        return compact(density, rows, with_others=weight > 0.0)
-
-    for weight in unlabelled_weights:
-        for density in densities:
-            density, own = reduced(density, rows, weight, rows)
-            own, bound, _ = bound_rows(own, density)
-            objectives.append(options.objective(own, bound, weight))
-    if grid is not None and len(unlabelled_weights) > 1:
-        densely = [[point for point in own if point[0] > 0.0] for own in grid]
-        grid = [own for w in unlabelled_weights for own in (densely if w > 0.0 else grid)]
-    rows = replace(rows, has_missing=objectives[-1].rows.has_missing)
-    shift = options.prior_shift(everything.class_weights)
-
-    def refit(variants: Sequence[Density]) -> Refit:
-        # A fold's choice may leave nothing that variants differ in.
-        last = len(variants) - 1
-
-        def of_part(variant: int, part: LabelledRows) -> TradeoffObjective:
-            weight = unlabelled_weights[variant // n_densities]
-            density = variants[min(variant % n_densities, last)]
-            density, part = reduced(density, part, weight, rows)
-            return options.objective(part, bind(density, part), weight)
-
-        return of_part
-
-    def without(train: Integers) -> tuple[LabelledRows, Refit]:
-        if by_fold is None:
-            return rows, refit(densities)
-        chosen_rows, variants = by_fold(train)
-        return replace(chosen_rows, has_missing=rows.has_missing), refit(variants)
-
-    chosen = select(
-        objectives,
-        refit(densities),
-        without,
-        pooled=pooled,
-        selection=selection,
-        score_shift=shift,
-        groups=groups,
-        fold=fold,
-        grid=grid,
-    )
-    if everything.is_part:
-        chosen = _on_all_rows(chosen, everything, densities, options)
-    pool = polish(chosen)
-    # What all classes have in common, the points at λ = 0 leave open.
-    undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
-    number = np.array([member.variant for member in chosen.members])
-    each = np.array(unlabelled_weights)[number // n_densities]
-    path = chosen.path() | {"variant": (number % n_densities).astype(np.float64)}
-    return Fitted(
-        density=pool.density,
-        optimum=pool.parameters,
-        class_weights=everything.class_weights,
-        shift=shift,
-        tradeoff=chosen.tradeoff,
-        solution=pool.solution,
-        path=path if rows.unlabelled is None else path | {"unlabelled_weight": each},
-        selection=chosen.method,
-        scale=pool.scale,
-        n_components=options.n_components,
-        warnings=_worries([(m.objective, m.point.solution) for m in pool.members]),
-        open=_left_open(pool.objective) if undetermined else None,
-        held_out=chosen.held_out,
-        left_out=chosen.left_out,
-        evidence=stacked_fits(
-            [
-                FittedMember(one.objective, one.point.solution.theta, pool.scale * weight)
-                for one, weight in zip(pool.members, pool.weights, strict=True)
-            ],
-            groups,
-            chosen.weighing,
-        ),
-        unlabelled_weight=float(chosen.shares @ each),
-    )
-
-
-def _on_all_rows(
-    chosen: Selection, rows: LabelledRows, densities: Sequence[Density], options: FitOptions
-) -> Selection:
-    """Return a choice that a sample made with its members on all rows, to be fitted there."""
-    shared = {m.variant for m, w in zip(chosen.members, chosen.shares, strict=True) if w}
-    used = sorted(shared | {0} if densities[0].reads_words else shared)
-
-    def bound(variant: int) -> TradeoffObjective:
-        own, found, _ = bound_rows(rows, densities[variant % len(densities)])
-        return options.objective(own, found)
-
-    on_all = dict(zip(used, rows.fits(bound, used), strict=True))
-    sample = chosen.members[0].objective.rows.n_samples
-    members = tuple(
-        replace(
-            member,
-            objective=on_all[member.variant]
-            .with_tradeoff(member.point.tradeoff)
-            .with_penalty(member.point.l2),
-        )
-        if member.variant in on_all
-        else member
-        for member, share in zip(chosen.members, chosen.shares, strict=True)
-    )
-    method = (
-        f"{chosen.method}; chosen on {sample:,} rows of all {rows.n_samples:,}, drawn evenly, and "
-        "fitted to all"
-    )
-    return replace(chosen, members=members, method=method, held_out=None, weighing=None)
 
 
 def add_rows(
@@ -562,7 +418,7 @@ def _check_missing(missing: bool, density: Density) -> None:
         raise DomainError((), "no missing cells", float("nan"), "impute the cells")
 
 
-def _left_open(objective: TradeoffObjective) -> TradeoffObjective | None:
+def left_open(objective: TradeoffObjective) -> TradeoffObjective | None:
     """Return the joint likelihood that settles the densities at λ = 0, None where too large."""
     if not is_dense(objective):
         return None
@@ -578,7 +434,7 @@ def _same_posterior(objective: TradeoffObjective, one: Floats, other: Floats) ->
     return bool((gap + rounding).max() < 1e-6)
 
 
-def _worries(fits: Sequence[tuple[TradeoffObjective, Solution]]) -> tuple[Warning, ...]:
+def worries(fits: Sequence[tuple[TradeoffObjective, Solution]]) -> tuple[Warning, ...]:
     """Return warnings about fits that have no optimum, or did not reach it."""
     if any(is_separated(objective, solution.theta) for objective, solution in fits):
         return (
