@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,10 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.naive_bayes import GaussianNB
 
-from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
+from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.blocks import threads
 from crossfade.errors import DataError
-from crossfade.glm import PoissonRegression
+from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
 from tests.classifiers.models import (
     CONTINUOUS,
     CONTINUOUS_AND_TRADEOFFS,
@@ -315,3 +315,34 @@ def test_a_row_without_a_posterior_is_refused_and_never_nan(make, tradeoff):
             continue
         with pytest.raises(DataError, match=r"expected numbers near enough .* got 1e\+300"):
             method(far)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        NaiveBayes,
+        GaussianDiscriminant,
+        PooledClassifier,
+        partial(EntropicNaiveBayes, GaussianNB()),
+        BinomialRegression,
+        PoissonRegression,
+        MultinomialRegression,
+    ],
+)
+@pytest.mark.parametrize(
+    ("X", "said"),
+    [
+        (None, "got None; read the table first"),
+        (7, "got 7; read the table first"),
+        ("table.csv", "got 'table.csv'; read the table first"),
+        ({1, 2}, "got {1, 2}; use list(X) if it holds the rows"),
+        ((row for row in [[1.0], [2.0]]), "use list(X) if it holds the rows"),
+        ({"a": [1.0, 2.0]}, "use pandas.DataFrame(X)"),
+        (pl.DataFrame({"a": [1.0, 2.0]}).lazy(), "use X.collect()"),
+        (pd.DataFrame([[1.0, 2.0], [3.0, 5.0]], columns=["a", 1]), "got 1 among others; use X.col"),
+    ],
+)
+def test_what_is_no_table_is_named(make, X, said):
+    with pytest.raises(DataError, match=r"^X: expected ") as error:
+        make().fit(X, [0, 1])
+    assert said in str(error.value)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
@@ -37,7 +36,7 @@ from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
 from crossfade.table import Schema, check_weights, encode_labels, labelled_first, read_features
 from crossfade.table.cluster import as_source
-from crossfade.table.columns import Columns
+from crossfade.table.columns import Columns, count_rows
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import MixedRows, indexable
 from crossfade.table.groups import encode_groups
@@ -344,7 +343,7 @@ class TradeoffClassifier(FittedViews, ABC):
     def _read(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
-        n = _num_samples(X)
+        n = count_rows(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
         if given is not None and not given.all():

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import show
 from crossfade._fitting import whole_or_not_at_all
@@ -21,7 +20,7 @@ from crossfade.classifiers.checks import derives_columns
 from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
-from crossfade.table.columns import read_columns
+from crossfade.table.columns import count_rows, read_columns
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.kinds import is_by_type, joined_cells, kinds_of_cells, seen_cells
@@ -104,7 +103,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             )
         fitted = getattr(self, "_fitted", None)
         before = None if fitted is None or fitted.sums is None else fitted
-        n = _num_samples(X)
+        n = count_rows(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         if given is not None and not given.all():
             kept = np.flatnonzero(given)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
@@ -18,7 +18,7 @@ from crossfade.classifiers.checks import class_shares, refuse_unlabelled
 from crossfade.classifiers.class_prior import ClassPrior, PriorInUse
 from crossfade.errors import DataError
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
-from crossfade.table.columns import refuse_parts
+from crossfade.table.columns import count_rows, refuse_parts
 from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.labelled_rows import log_normalise
 
@@ -108,9 +108,7 @@ class EntropicNaiveBayes(PriorInUse, ScoredClassifier, BaseEstimator):
             weights where some are given.
         """
         refuse_parts(X)
-        weights = (
-            check_weights(sample_weight, _num_samples(X)) if sample_weight is not None else None
-        )
+        weights = check_weights(sample_weight, count_rows(X)) if sample_weight is not None else None
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights)
             X, y, weights = _safe_indexing(X, kept), _safe_indexing(y, kept), weights[kept]

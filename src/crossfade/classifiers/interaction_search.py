@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.interactions import Derived, Screened, named, names_of, screened, taken
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
+from crossfade.table.columns import count_rows
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.choice import paired_gain
@@ -211,7 +211,7 @@ def fit_with_interactions(
         _tell(model, [])
         return found
     automatic = isinstance(getattr(model, next(iter(sought))), str)
-    n = _num_samples(X)
+    n = count_rows(X)
     weights = check_weights(sample_weight, n) if sample_weight is not None else None
     groups = None if groups is None else encode_groups(groups, n)
     if weights is not None and not weights.all():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats
@@ -27,6 +27,7 @@ from crossfade.inference.summary import (
 )
 from crossfade.table import Schema, check_weights, encode_labels
 from crossfade.table.cluster import comes_in_parts, is_lazy
+from crossfade.table.columns import count_rows
 from crossfade.table.documents import block_of
 from crossfade.table.groups import encode_groups
 from crossfade.table.part_by_part import part_by_part
@@ -180,7 +181,7 @@ class StandardErrors(ABC):
                 f"X: expected a table in memory, got {type(X).__name__}; give a sample of the rows "
                 "with sample_weight that sums to their number"
             )
-        n = _num_samples(X)
+        n = count_rows(X)
         _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
         given = None if sample_weight is None else check_weights(sample_weight, n)
         weights = check_weights(given, n, self.class_weight, codes, self.classes_)

@@ -111,7 +111,7 @@ class Regression(Results):
             self.__dict__.pop("_terms", None)
         elif terms is not None and nw.dependencies.is_into_dataframe(X):
             X = terms.matrix(formulas.as_pandas(X))
-        constant_only = hasattr(X, "columns") and X.shape[1] == 0 and len(X) > 0
+        constant_only = hasattr(X, "iloc") and X.shape[1] == 0 and len(X) > 0
         if constant_only and (reset or self.n_features_in_ == 0):
             self.n_features_in_, self._columns = 0, []
             return np.empty((len(X), 0))

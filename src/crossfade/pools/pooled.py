@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
@@ -39,7 +39,7 @@ from crossfade.pools.training import MemberFits, Weighed
 from crossfade.pools.weights import drawn_in, pooled
 from crossfade.pools.worth import worth
 from crossfade.table import check_finite, check_weights, encode_labels, read_features
-from crossfade.table.columns import refuse_parts
+from crossfade.table.columns import count_rows, refuse_parts
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
@@ -232,7 +232,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> PoolRows:
         refuse_parts(X)
-        n = _num_samples(X)
+        n = count_rows(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
         if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):

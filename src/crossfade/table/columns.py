@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import show
 from crossfade.errors import DataError
@@ -28,7 +29,7 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import Storage, numbers_from_objects, object_storage
 
-__all__ = ["Column", "Columns", "read_columns", "refuse_parts"]
+__all__ = ["Column", "Columns", "count_rows", "read_columns", "refuse_parts"]
 
 
 class Column:
@@ -241,9 +242,23 @@ def _refuse_other_containers(X: Any) -> None:
             "use X.collect()"
         )
     refuse_parts(X)
-    if isinstance(X, (str, bytes)) or X is None or isinstance(X, dict):
-        remedy = "use pandas.DataFrame(X)" if isinstance(X, dict) else "read the table first"
-        raise DataError(f"X: expected a data frame or a 2-D array, got {show(X)}; {remedy}")
+    table = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__"))
+    if isinstance(X, dict):
+        remedy = "use pandas.DataFrame(X)"
+    elif isinstance(X, (str, bytes)) or X is None or isinstance(X, (int, float, complex)):
+        remedy = "read the table first"
+    elif table or (hasattr(X, "__len__") and hasattr(X, "__getitem__")):
+        return
+    else:  # a generator, a set
+        remedy = "use list(X) if it holds the rows in order"
+    raise DataError(f"X: expected a data frame or a 2-D array, got {show(X)}; {remedy}")
+
+
+def count_rows(X: Any) -> int:
+    """Return how many rows a table has; what is none is refused by name."""
+    _refuse_other_containers(X)
+    _check_shape(getattr(X, "shape", (1, 1)))
+    return int(_num_samples(X))
 
 
 def refuse_parts(X: Any) -> None:

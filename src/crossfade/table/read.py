@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from crossfade._checks import show
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.errors import DataError, DomainError
-from crossfade.table.columns import read_columns
+from crossfade.table.columns import count_rows, read_columns
 from crossfade.table.documents import MixedRows
 from crossfade.table.schema import Schema
 
@@ -80,12 +80,19 @@ def read_features(
 
 def check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
     """Refuse other columns than those of fit, or note which they are."""
+    count_rows(X)
     if not hasattr(X, "shape"):
         X = np.asarray(X, dtype=object)
     try:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
     except ValueError as error:
         raise DataError(str(error)) from None
+    except TypeError:
+        names = [name for name in X.columns if not isinstance(name, str)]
+        raise DataError(
+            "X: expected names of columns that are all text, or none that is, got "
+            f"{show(names[0])} among others; use X.columns = X.columns.astype(str)"
+        ) from None
 
 
 def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
