@@ -248,7 +248,9 @@ def assert_figures_are_in(result) -> None:
             ), (said, sentence)
 
 
-@pytest.mark.parametrize("criterion", ["log_loss", "brier", "error"])
+@pytest.mark.parametrize(
+    "criterion", ["log_loss", "error", pytest.param("brier", marks=pytest.mark.slow)]
+)
 def test_every_figure_of_the_verdict_is_in_the_dictionary(criterion):
     X, y = _table(300, seed=3)
     models = {

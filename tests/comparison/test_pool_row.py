@@ -96,6 +96,7 @@ def test_of_a_family_the_member_that_chooses_is_pooled_and_names_bring_the_defau
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_labels_of_nothing_are_not_foretold():
     gaps = []
     for seed in range(8):

@@ -62,6 +62,7 @@ def test_the_promise_of_a_noisy_law():
     assert "one hundredth lower takes about" in found.statement
 
 
+@pytest.mark.slow
 def test_intervals_cover_about_as_often_as_they_claim():
     law = PowerLaw(0.15, 1.0, 0.5)
     covered = [

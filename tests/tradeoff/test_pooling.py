@@ -76,6 +76,7 @@ def test_models_that_say_next_to_nothing_do_not_silence_the_others(n_silent):
     assert beside[0] > 0.75 * alone[0]
 
 
+@pytest.mark.slow
 def test_auto_is_near_its_best_point_where_half_of_the_grid_sees_nothing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 3))

@@ -380,7 +380,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
     def _decided(self, X: Any, *, reject: float | None = None) -> NDArray[Any]:
         if reject is not None:
             return self._rejecting(X, reject)
-        return self.classes_[self._scores(X).argmax(axis=1)]
+        most_probable = self._scores(X).argmax(axis=1)  # which asks whether there was a fit
+        return self.classes_[most_probable]
 
     def _with_interval(self, X: Any, interval: float) -> tuple[Floats, Floats, Floats]:
         check_number("interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
