@@ -6,6 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
@@ -211,3 +214,16 @@ def test_the_result_says_what_it_is():
     assert repr(curve).startswith("<LearningCurve: 'g' on 2 sizes from 10 to 40 rows, 2 splits")
     with pytest.raises(AttributeError):
         curve.sizes = ()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_labels_in_a_frame_of_one_column(frame):
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
+    models = {"nb": NaiveBayes(tradeoff=1)}
+    plain, found = (
+        learning_curve(X, labels, models=models, train_sizes=[10, 20], n_splits=2).frame()
+        for labels in (y, frame({"label": y}))
+    )
+    assert found.equals(plain)
+    with pytest.raises(DataError, match=r"^y: y should be a 1d array, got an array of shape"):
+        learning_curve(X, frame({"a": y, "b": y}), models=models, n_splits=2)

@@ -55,6 +55,10 @@ def read_table(X: Any, y: Any) -> LabelledTable:
     table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
     table = indexable(table)
     columns = read_columns(table, sparse=True)
+    if nw.dependencies.is_into_dataframe(y):
+        frame = nw.from_native(y, eager_only=True)
+        # More columns than one are refused with their number, as those of an array.
+        y = frame[:, 0].to_native() if len(frame.columns) == 1 else frame.to_numpy()
     labelled = np.flatnonzero(_has_label(y))
     n_dropped = columns.n_rows - len(labelled) if _length(y) == columns.n_rows else 0
     if n_dropped:
