@@ -347,7 +347,8 @@ def test_stdout_too_is_written_whole_or_not_at_all(model, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "batch"),
     [
-        *((name, 16) for name in ("new.csv", "new.tsv", "new.csv.gz", "new.parquet", "semi.csv")),
+        *((name, 16) for name in ("new.csv", "new.csv.gz", "new.parquet")),
+        *(pytest.param(name, 16, marks=pytest.mark.slow) for name in ("new.tsv", "semi.csv")),
         # Read as text, unpacked, and read by columns.
         *((name, 1e-4) for name in ("new.csv", "new.csv.gz", "new.parquet")),
     ],

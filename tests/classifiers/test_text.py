@@ -209,6 +209,7 @@ def test_streams_of_hashed_words_are_fitted_exactly():
     assert_allclose(model.predict_proba(counts), expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_compare_and_learning_curves_take_text_and_sparse_tables():
     X, y = reviews()
     counts = CountVectorizer().fit_transform(X.review)

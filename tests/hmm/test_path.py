@@ -167,7 +167,7 @@ def random_field(X, y, l2, statistics):
     return cut(found.x), found.fun - 0.5 * l2 * found.x @ found.x
 
 
-@pytest.mark.parametrize("kind", ["categorical", "gaussian"])
+@pytest.mark.parametrize("kind", ["gaussian", pytest.param("categorical", marks=pytest.mark.slow)])
 def test_the_discriminative_end_is_the_random_field(kind):
     X, y = labelled(kind)
     model = HiddenMarkovModel(emission=kind, tradeoff=0.0, l2=1.0, tol=1e-9, max_iter=3000).fit(

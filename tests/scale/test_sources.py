@@ -146,7 +146,7 @@ def test_the_curvature_of_wide_rows_is_that_of_some_of_them(monkeypatch):
     np.testing.assert_allclose(got, expected, atol=1e-5 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("tradeoff", ["auto", "best"])
+@pytest.mark.parametrize("tradeoff", ["auto", pytest.param("best", marks=pytest.mark.slow)])
 def test_a_sample_chooses_and_all_rows_are_fitted(table, folder, tradeoff):
     of_files = NaiveBayes(tradeoff=tradeoff).fit(scan(folder), "y")
     in_memory = NaiveBayes(tradeoff=tradeoff).fit(MemorySource(table, "y", size=3_001))
@@ -891,7 +891,7 @@ def test_booleans_beside_numbers(tmp_path, values, suffix, swapped):
     assert source.notes == (told if suffix == "csv" else ())
 
 
-@pytest.mark.parametrize("separator", [";", "\t"])
+@pytest.mark.parametrize("separator", [";", pytest.param("\t", marks=pytest.mark.slow)])
 def test_new_rows_whose_first_batch_does_not_tell_what_points_mean(tmp_path, capsys, separator):
     """All numbers of the first batches look like 1.234; only the last one has a comma."""
     rng = np.random.default_rng(0)
