@@ -124,6 +124,8 @@ def test_cells_are_values():
         ("kind + 1 ~ dose", "formula: expected numbers in 'kind + 1', got text"),
         ("dead ~ dose:offset(n)", "formula: expected offset(expression) as a separate term"),
         ("dead ~ (dose", "formula: cannot read '(dose'"),
+        ("dead ~ dose | n", "formula: expected one list of terms, got several in 'dose | n'"),
+        ("dead ~ log(-dose)", "formula: cannot evaluate 'log(-dose)'"),
         ("`dead ~ dose", "formula: expected closed backticks"),
         ("log( ~ dose", "formula: cannot read 'log('"),
     ],

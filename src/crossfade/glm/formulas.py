@@ -206,6 +206,11 @@ def _terms(text: str, table: Any) -> Terms:
         raise DataError(
             f"formula: cannot read {text!r}: {_first_line(error)}; check its terms"
         ) from None
+    if not all(hasattr(term, "factors") for term in parsed):
+        raise DataError(
+            f"formula: expected one list of terms, got several in {text!r}; leave '|' out, or "
+            "write an interaction as a:b"
+        )
     kept, offsets = [], []
     columns: dict[str, set[str]] = {}
     for term in parsed:
@@ -218,9 +223,10 @@ def _terms(text: str, table: Any) -> Terms:
                 columns.setdefault(name, set()).add(use)
         kept.append(term)
     try:
-        spec = formulaic.Formula(kept).get_model_matrix(
-            _typed(table, columns), context=_context(), na_action="raise", output="pandas"
-        )
+        with np.errstate(all="ignore"):  # of the logarithm of a negative number the error tells
+            spec = formulaic.Formula(kept).get_model_matrix(
+                _typed(table, columns), context=_context(), na_action="raise", output="pandas"
+            )
     except Exception as error:
         raise DataError(
             f"formula: cannot evaluate {text!r}: {_first_line(error)}; check its terms"
