@@ -164,15 +164,20 @@ class Gaussian(Univariate):
 
     def column_mean(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
-        mean = eta[..., 0] * variance
-        return np.stack([mean, variance + mean**2], axis=-1)
+        found = np.empty_like(eta)
+        mean = np.multiply(eta[..., 0], variance, out=found[..., 0])
+        found[..., 1] = variance + mean**2
+        return found
 
     def column_covariance(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
         cross = 2 * mean * variance
         last = 2 * variance**2 + 4 * mean**2 * variance
-        return np.stack([np.stack([variance, cross], -1), np.stack([cross, last], -1)], -1)
+        found = np.empty((*variance.shape, 2, 2))
+        found[..., 0, 0], found[..., 1, 1] = variance, last
+        found[..., 0, 1] = found[..., 1, 0] = cross
+        return found
 
     def column_natural(self, mean: Floats) -> Floats:
         m, square = mean[..., 0], mean[..., 1]

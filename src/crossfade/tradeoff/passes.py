@@ -369,13 +369,8 @@ class RowPasses(BoundRows):
             return lost
         slope = self.absent(theta)[1]
         for a, b, gram in zip(*(each.tolist() for each in pairs), grams, strict=True):
-            half = [self._pulled_back(gram, slope, c) for c in (a, b)]
-            self._add_block(H, a, a, self._pulled_back(half[0].T, slope, a))
-            self._add_block(H, b, b, self._pulled_back(half[1].T, slope, b))
-            across = self._pulled_back(half[0].T, slope, b)
-            across *= -1.0
-            self._add_block(H, b, a, across)
-            self._add_block(H, a, b, across.T)
+            half = self._pulled_back(gram, slope, a, b)
+            self._add_pair(H, a, b, self._pulled_back(half.T, slope, a, b))
         return lost
 
     def _add_pairs(self, H: Floats, pairs: tuple[Integers, ...], grams: Floats) -> None:
@@ -396,35 +391,44 @@ class RowPasses(BoundRows):
         H[offsets, weights].reshape(k, k, p)[:] += G[:, p, :, :p]
         H[offsets, offsets] += G[:, p, :, p]
 
-    def _pulled_back(self, gram: Floats, slope: Floats, c: int) -> Floats:
-        """Take rows over the design to rows over (W_c, c_c, V), on which class c's score depends.
+    def _pulled_back(self, gram: Floats, slope: Floats, a: int, b: int) -> Floats:
+        """Take rows over the design to rows over what the difference of two classes' scores is of.
 
-        A missing factor's coefficient is A_f(η_c), whose derivative is the slope of A_f.
+        That is (W_a, W_b, c_a, c_b, V). A missing factor's coefficient is A_f(η_c), whose
+        derivative is the slope of A_f.
 
-        Shapes: gram (width, m); → (n_free + 1 + n_tied, m).
+        Shapes: gram (width, m); → (2 (n_free + 1) + n_tied, m).
         """
-        p = self.n_free
-        own = np.empty((p + 1 + self.n_tied, gram.shape[1]))
-        np.take(gram, p + self.free_factors, axis=0, out=own[:p])
-        own[:p] *= slope[c, self.free, None]
-        own[:p] += gram[:p]
-        own[p] = gram[-1]
+        p, free = self.n_free, self.free
+        found = np.empty((2 * p + 2 + self.n_tied, gram.shape[1]))
+        absent = gram[p + self.free_factors]
+        first, second = found[:p], found[p : 2 * p]
+        np.multiply(absent, slope[a, free, None], out=first)
+        first += gram[:p]
+        np.multiply(absent, -slope[b, free, None], out=second)
+        second -= gram[:p]
+        found[2 * p] = gram[-1]
+        found[2 * p + 1] = -gram[-1]
         if self.n_tied:
-            own[p + 1 :] = slope[c, self.tied, None] * gram[p + self.factors[self.tied]]
-        return own
+            moved = slope[a, self.tied] - slope[b, self.tied]
+            found[2 * p + 2 :] = moved[:, None] * gram[p + self.factors[self.tied]]
+        return found
 
-    def _add_block(self, H: Floats, a: int, b: int, block: Floats) -> None:
-        """Add a block over (W_a, c_a, V) and (W_b, c_b, V) to H."""
+    def _add_pair(self, H: Floats, a: int, b: int, block: Floats) -> None:
+        """Add a block over (W_a, W_b, c_a, c_b, V) to H."""
         k, p = self.n_classes, self.n_free
-        q = block.shape[0]
-
-        def places(c: int) -> list[tuple[slice, slice]]:
-            tied = slice(k * p + k, k * p + k + q - p - 1)
-            own, offset = slice(c * p, c * p + p), slice(k * p + c, k * p + c + 1)
-            return [(own, slice(p)), (offset, slice(p, p + 1)), (tied, slice(p + 1, q))]
-
-        for row, i in places(a):
-            for column, j in places(b):
+        if k == 2:
+            H += block
+            return
+        spans = [(c * p, p) for c in (a, b)] + [(k * p + c, 1) for c in (a, b)]
+        spans.append((k * p + k, self.n_tied))
+        ends = np.cumsum([length for _, length in spans]).tolist()
+        places = [
+            (slice(begin, begin + length), slice(end - length, end))
+            for (begin, length), end in zip(spans, ends, strict=True)
+        ]
+        for row, i in places:
+            for column, j in places:
                 H[row, column] += block[i, j]
 
     def row_curvature(self, theta: Floats) -> RowCurvature:
