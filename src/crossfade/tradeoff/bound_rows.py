@@ -272,4 +272,4 @@ def by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:
     # One call for all classes: of few statistics the calls take longest.
     places = factors + n_factors * np.arange(k)[:, None]
     sums = np.bincount(places.ravel(), values.ravel(), minlength=k * n_factors)
-    return sums.reshape(k, n_factors)
+    return np.asarray(sums, dtype=np.float64).reshape(k, n_factors)
