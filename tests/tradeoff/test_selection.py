@@ -19,6 +19,7 @@ from crossfade.tradeoff.criteria import LOSSES, Loss, losses
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.grid import TRADEOFFS
 from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.objective import TradeoffObjective
 
 pytestmark = pytest.mark.usefixtures("whole_choice")
 
@@ -459,3 +460,29 @@ def test_as_many_columns_as_rows_do_not_make_a_gaussian_certain(n_splits):
         posterior = model.predict_proba(X[test])[np.arange(len(test)), y[test]]
         found.append(-np.log(np.maximum(posterior, 1e-15)).mean())
     assert max(found) < 0.4
+
+
+@pytest.mark.parametrize("estimator", [NaiveBayes, GaussianDiscriminant])
+@pytest.mark.parametrize("k", [3, 12])
+def test_a_column_that_tells_the_class_does_not_prolong_the_choice(estimator, k, monkeypatch):
+    """Its density is next to singular at λ = 1, from where the path then starts far away."""
+    calls = []
+    evaluate = TradeoffObjective._evaluate
+
+    def counted(self, *args, **kwargs):
+        calls[-1] += 1
+        return evaluate(self, *args, **kwargs)
+
+    monkeypatch.setattr(TradeoffObjective, "_evaluate", counted)
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(240) % k)
+    noise = rng.normal(size=(240, 2))
+    found = []
+    for told in (rng.normal(size=240), y, y + 1e-6 * rng.normal(size=240)):
+        calls.append(0)
+        options = {"density": "gaussian"} if estimator is NaiveBayes else {}
+        X = np.column_stack([told, noise])
+        posterior = estimator(**options).fit(X, y).predict_proba(X)
+        found.append(-np.log(posterior[np.arange(240), y]).mean())
+    assert max(calls[1:]) <= 3 * calls[0]
+    assert max(found[1:]) < 0.05 < found[0]

@@ -330,8 +330,13 @@ def follow(
         before = _nearest(found, tradeoff, l2)
         start = None if before is None else found[before].solution.theta
         own, enough, most = tol, 0.0, 200
-        if near is not None and tradeoff < 1.0 and objective.unlabelled is None:
-            start = _beside(at, near[number], None if before is None else near[before], start)
+        first = before is not None and found[before].tradeoff == 1.0
+        if tradeoff < 1.0 and objective.unlabelled is None:
+            if near is not None:
+                other = None if before is None else near[before]
+                start = _beside(at, near[number], other, start, first)
+            elif first:
+                start = None  # what is next to singular at λ = 1 is far away from all else
         if near is not None:
             enough, most = _ENOUGH_GAIN, _MOST_STEPS_BESIDE
         if objective.density.reads_words:  # words are rare: a row's small gradient is large to them
@@ -354,12 +359,17 @@ def _is_inside(objective: TradeoffObjective, theta: Floats) -> bool:
 
 
 def _beside(
-    objective: TradeoffObjective, near: Floats, before: Floats | None, last: Floats | None
+    objective: TradeoffObjective,
+    near: Floats,
+    before: Floats | None,
+    last: Floats | None,
+    first: bool,
 ) -> Floats | None:
     """Return a start beside the other path's point, or the path's last point.
 
     Beside it by as much as the last points of both paths were beside each other; where the other
-    path has no such parameter (NaN), at the last point.
+    path has no such parameter (NaN), at the last point. The `first` point below λ = 1 may be lower
+    at the other path's: closed forms of densities that are next to singular lie anywhere.
     """
     theta = near
     if theta.size != objective.n_parameters:
@@ -367,6 +377,9 @@ def _beside(
     if last is not None and before is not None:
         moved = theta + last - before
         theta = np.where(np.isnan(moved), last, moved)
+        there = np.where(np.isnan(near), last, near)
+        if first and objective.value(there) < objective.value(theta):
+            theta = there
     if np.isnan(theta).any():
         return last
     return theta if _is_inside(objective, theta) else last
