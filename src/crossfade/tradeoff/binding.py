@@ -43,11 +43,13 @@ def summarise(
     """Sum the rows by class in one pass."""
     if started is not None:
         return started, _sums(started, rows)
-    head = rows.head()
-    some = rows.at_hand if density.fills_missing else rows
-    everything = some.everything if density.fills_missing else (some.X, some.weights)
-    many = rows.n_samples >= MANY_ROWS and everything[0] is rows.X
-    if density.fills_missing and many and not has_missing_cells(head):
+    if not density.fills_missing:
+        begun = density.informed(rows.X, rows.weights).begin(rows.head(), scales=scales)
+        return begun, _sums(begun, rows)
+    some, head = rows.at_hand, rows.head()
+    everything = some.everything
+    many = everything[0] is rows.X and rows.n_samples >= MANY_ROWS
+    if many and not has_missing_cells(head):
         # A look at every cell first is one more read of memory, and the sums tell as well.
         try:
             begun = density.begin(head, scales=scales)
