@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 from sklearn.metrics import log_loss
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.pooling import pool_weights
+from crossfade.tradeoff.pooling import pool_or_one, pool_weights
 
 pytestmark = pytest.mark.usefixtures("whole_choice")
 
@@ -117,6 +117,39 @@ def test_scores_of_any_size_are_weighed():
 
 
 # -- what is asked of "auto" -----------------------------------------------------------------------
+
+
+def test_one_model_alone_only_where_it_is_better_beyond_doubt():
+    rng = np.random.default_rng(0)
+    n, k = 240, 12
+    codes, log_prior = np.arange(n) % k, np.full(k, -np.log(k))
+    base = np.eye(k)[codes] + rng.normal(size=(n, k))
+    ordinary = np.linspace(0.8, 1.2, 17)[:, None, None] * base
+    args = codes, None, log_prior
+    np.testing.assert_array_equal(
+        pool_or_one(ordinary, *args, brier=False), pool_weights(ordinary, *args)
+    )
+    # A column that is the class: its neighbours are far off, the other end a hundred times as far.
+    sure = np.concatenate([ordinary, -1e9 * (np.arange(k) - codes[:, None])[None] ** 2.0])
+    found = pool_or_one(sure, *args, brier=False)
+    assert (found[:-1] == 0.0).all()
+    posterior = softmax(log_prior + np.tensordot(found, sure - log_prior, axes=1), axis=1)
+    assert -np.log(posterior[np.arange(n), codes]).mean() < 0.03
+    # Right in few rows, or wrong in one: the others hold it back.
+    few = np.arange(9)
+    wrong = sure.copy()
+    wrong[-1, 0] = wrong[-1, 1]
+    for scores, y in ((sure[:, few], codes[few]), (wrong, codes)):
+        np.testing.assert_array_equal(
+            pool_or_one(scores, y, None, log_prior, brier=False),
+            pool_weights(scores, y, None, log_prior),
+        )
+    often = rng.integers(1, 4, size=n)
+    weighted = pool_or_one(sure, codes, often.astype(float), log_prior, brier=False)
+    repeated = np.repeat(sure, often, axis=1), np.repeat(codes, often)
+    np.testing.assert_allclose(
+        weighted, pool_or_one(*repeated, None, log_prior, brier=False), rtol=1e-9
+    )
 
 
 def test_noise_returns_nearly_the_prior():

@@ -71,10 +71,11 @@ def choose(
     falling = np.cumsum(np.sort(shared)[::-1])
     half = int(np.searchsorted(falling, 0.5 * falling[-1])) + 1
     holders = "1 of them holds" if half == 1 else f"{half} of them hold"
+    scale = float(shared.sum())
     words = (
         f"pool of {len(points)} points, {holders} half the weight, posterior scale "
-        f"{shared.sum():.2f}, {name} {loss:.4g}; the best point alone, {alone}, has "
-        f"{means[best]:.4g}, and {level}"
+        f"{scale:{'.2f' if scale >= 0.005 else '.1e'}}, {name} {loss:.4g}; the best point alone, "
+        f"{alone}, has {means[best]:.4g}, and {level}"
     )
     return Choice(points, *shares_of(shared, best), f"{method}: {words} of the best")
 

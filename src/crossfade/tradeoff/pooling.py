@@ -32,6 +32,7 @@ __all__ = [
     "PoolLoss",
     "Ridge",
     "least_loss",
+    "pool_or_one",
     "pool_weights",
     "pseudo_share",
     "shares_of",
@@ -47,6 +48,9 @@ _SILENT = 0.1
 
 #: Pseudo-rows spread over the rows, their labels as the class shares.
 _PSEUDO_ROWS = 0.2
+
+#: Nats, and root sums of squares of the rows', by which one model alone is better beyond doubt.
+_BEYOND_DOUBT, _SURE = 20.0, 4.0
 
 _MOST_STEPS = 200
 
@@ -141,6 +145,29 @@ def pool_weights(
     return LogarithmicLoss(scores, codes, weights, log_prior, ordinary).least(brier=brier)
 
 
+def pool_or_one(
+    scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats, *, brier: bool
+) -> Floats:
+    """Return the weights of the pool, or of one model alone that is better beyond doubt.
+
+    The ridge holds back a model whose scores are far larger than all others', as it should where
+    few rows speak for it. Those of a column that tells the class are 1e9 times as large, and right.
+
+    Shapes: as in :func:`pool_weights`.
+    """
+    every = LogarithmicLoss(scores, codes, weights, log_prior)
+    found = every.least(brier=brier)
+    own = np.take_along_axis(scores, codes[None, :, None], axis=2)[:, :, 0]
+    best = int(np.argmin((np.logaddexp.reduce(scores, axis=2) - own) @ every.weights))
+    alone = LogarithmicLoss(scores[[best]], codes, weights, log_prior)
+    share = alone.least(brier=brier)
+    gain = every.by_row(found) - alone.by_row(share)
+    total, spread = float(every.weights @ gain), float(np.sqrt(every.weights @ gain**2))
+    if total < max(_BEYOND_DOUBT, _SURE * spread):
+        return found
+    return np.where(np.arange(len(scores)) == best, share[0], 0.0)
+
+
 class LogarithmicLoss:
     """Log-loss (or Brier score) of rows, as a function of the pool's weights."""
 
@@ -193,6 +220,11 @@ class LogarithmicLoss:
         # Not convex: from where the log-loss is least.
         self.brier = True
         return least_loss(self, found)
+
+    def by_row(self, w: Floats) -> Floats:
+        """Return the log-loss of each row, whatever is minimised, (n_rows,)."""
+        pooled = self.log_prior + np.tensordot(w, self.scores, axes=1)
+        return np.asarray(log_normalise(pooled.copy())[0] - (self.labels * pooled).sum(axis=1))
 
     def evaluate(self, w: Floats) -> tuple[float, Floats]:
         """Return the value and the posteriors."""

@@ -33,7 +33,7 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, minimise
-from crossfade.tradeoff.pooling import LEAST_SHARE, LogarithmicLoss, pool_weights
+from crossfade.tradeoff.pooling import LEAST_SHARE, LogarithmicLoss, pool_or_one
 
 __all__ = ["Pool", "Selection", "polish", "select"]
 
@@ -144,7 +144,7 @@ def _choose(
             means = np.average(each_row[among][:, some], axis=1, weights=own)
             return np.eye(means.size)[means.argmin()]
         brier = loss is not None and loss.sum_of_squares
-        return pool_weights(scores[among][:, some], scored.codes[some], own, log_prior, brier=brier)
+        return pool_or_one(scores[among][:, some], scored.codes[some], own, log_prior, brier=brier)
 
     def joint_of(shares: Floats, some: Integers, among: Integers | slice = slice(None)) -> Floats:
         relative = scores[among][:, some] - log_prior
