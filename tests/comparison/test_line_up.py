@@ -177,6 +177,7 @@ def test_the_default_line_up_is_what_people_would_pick():
     }
 
 
+@pytest.mark.usefixtures("whole_choice")
 @pytest.mark.filterwarnings("ignore::crossfade.errors.TradeoffWarning")
 @pytest.mark.parametrize("name", list(all_models()))
 def test_every_model_of_the_line_up_takes_text_and_missing_cells(name):
@@ -189,6 +190,7 @@ def test_every_model_of_the_line_up_takes_text_and_missing_cells(name):
     assert log_loss(y[200:], posterior) < 1.0 or name.startswith("k-nearest")
 
 
+@pytest.mark.usefixtures("whole_choice")
 def test_boosting_is_scikit_learn_s_with_native_categories_and_missing_cells():
     X, y = _mixed()
     codes = X["colour"].cast(pl.Enum(["blue", "green", "red"])).to_physical().to_numpy()

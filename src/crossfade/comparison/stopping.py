@@ -19,9 +19,9 @@ __all__ = ["FEWEST_SPLITS", "TimeOver", "needed_splits", "settled", "time_limit"
 FEWEST_SPLITS: Final = 5
 
 #: Standard deviations that the end must be away from changing the conclusion, and from another
-#: model being named the best, which matters less: of those not told apart all are named.
+#: model being named the best.
 _SURE: Final = 1.5
-_SURE_BEST: Final = 1.0
+_SURE_BEST: Final = 2.0
 
 
 def settled(gaps: Floats, n_splits: int, test_to_train: float) -> bool:
@@ -32,7 +32,7 @@ def settled(gaps: Floats, n_splits: int, test_to_train: float) -> bool:
     places where it is below 0. After j of them, the ratio of mean to standard deviation that J will
     give is known up to a deviation of √(1/j - 1/J + c²/2·(1/(j-1) - 1/(J-1))): the mean of the
     splits to come, and the standard deviation itself. A model is settled where the ratio now is
-    one and a half such deviations away from c, and one of √(1/j - 1/J) above 0.
+    one and a half such deviations away from c, and two of √(1/j - 1/J) above 0.
 
     Shapes: gaps (j,), the model's criterion minus the best model's, paired.
     """
