@@ -678,6 +678,25 @@ def test_an_error_in_a_common_pass_reaches_every_fit():
     assert sorted(reached) == [1, 2, 3]
 
 
+def test_of_a_file_of_many_row_groups_a_few_are_held(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 1_500_000
+    columns = {f"x{j}": rng.random(n) for j in range(4)} | {"y": np.arange(n) % 2}
+    pl.DataFrame(columns).write_parquet(tmp_path / "rows.parquet", row_group_size=20_000)
+    source, held, rows = scan(tmp_path / "rows.parquet", "y"), [], []
+
+    def count(part):
+        held.append(pa.total_allocated_bytes() - before)
+        rows.append(len(part.labels))
+        return 0
+
+    before = pa.total_allocated_bytes()
+    source.reduce_parts(count, max)
+    assert sum(rows) == n
+    # What is read ahead included.
+    assert max(held) < 0.5 * (tmp_path / "rows.parquet").stat().st_size
+
+
 def test_what_is_read_ahead_stops_when_it_is_not_wanted():
     made = []
 

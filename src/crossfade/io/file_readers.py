@@ -18,6 +18,9 @@ from crossfade.io.text import check_names
 
 __all__ = ["ArrowReader", "Reader", "TextReader", "reader_of"]
 
+#: Bytes of a Parquet column that are read from the file at once.
+_BUFFER = 1 << 20
+
 Result = TypeVar("Result")
 
 
@@ -194,8 +197,17 @@ class ArrowReader(Reader):
             return
         import pyarrow.parquet
 
-        with pyarrow.parquet.ParquetFile(file, memory_map=True) as parquet:
-            yield from parquet.iter_batches(rows, columns=columns)
+        # Some row groups at a time, since a reader keeps what it has read of all that it was given;
+        # not mapped, since pages of a mapped file count as the process's memory.
+        with pyarrow.parquet.ParquetFile(file, buffer_size=_BUFFER) as parquet:
+            some: list[int] = []
+            held = 0
+            for group in range(parquet.num_row_groups):
+                some.append(group)
+                held += parquet.metadata.row_group(group).num_rows
+                if held >= rows or group == parquet.num_row_groups - 1:
+                    yield from parquet.iter_batches(rows, row_groups=some, columns=columns)
+                    some, held = [], 0
 
     def _frame(self, batch: Any, columns: list[str]) -> Any:
         frame = self._pl.from_arrow(batch.select(columns), rechunk=False)
