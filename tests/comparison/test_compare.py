@@ -279,6 +279,18 @@ def test_the_verdict_says_when_nothing_beats_guessing():
     )
 
 
+def test_of_two_ends_with_the_same_scores_none_is_ahead():
+    """A constant column tells the classes nothing: both ends are their shares."""
+    X, y = np.full((30, 1), 7.0), np.arange(30) % 2
+    found = compare(X, y, models=["naive Bayes"], n_splits=3, random_state=0)
+    assert {one.status for one in found.ends.crossing.values()} == {"level"}
+    said = found.verdict()
+    assert "both have the same score at every size tried, up to n=24" in " ".join(said.split())
+    assert "is ahead" not in said
+    assert "overtakes" not in said
+    assert "Both fits have the same score at every size tried" in found.to_html()
+
+
 def test_the_verdict_is_sure_where_the_data_are():
     rng = np.random.default_rng(0)
     y = np.tile([0, 1], 100)

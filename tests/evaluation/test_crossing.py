@@ -35,6 +35,19 @@ def test_ahead_from_the_start_is_a_result():
     assert (found.status, found.size, found.low, found.high) == ("before", None, None, None)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_what_only_rounding_tells_apart_is_level(seed):
+    """The same scores, summed in another order: none of the two is ahead at any size."""
+    terms = np.random.default_rng(seed).random((6, len(SIZES), 30))
+    same, again = terms.mean(axis=2), terms[:, :, ::-1].cumsum(axis=2)[:, :, -1] / 30
+    assert (same != again).any()
+    found = find_crossing(same, again, SIZES, 0)
+    assert (found.status, found.size, found.low, found.high) == ("level", None, None, None)
+    again[:, 2] += 1e-3
+    assert find_crossing(same, again, SIZES, 0).status == "crossed"
+    assert find_crossing(again, same, SIZES, 0).status == "before"
+
+
 def test_the_last_crossing_counts():
     flat = np.zeros((2, 5))
     wavy = np.tile([0.1, -0.1, 0.1, -0.1, -0.1], (2, 1))

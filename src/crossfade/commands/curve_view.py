@@ -116,7 +116,9 @@ def _crossing_words(crossing: dict[str, Any]) -> str:
     early, late = crossing["overtaken"], crossing["overtaking"]
     first, last = f"{crossing['smallest']:,}", f"{crossing['largest']:,}"
     if crossing["status"] == "not seen":
-        return f"{early} is ahead of {late} at every size up to {last} rows: no crossing is seen."
+        return f"{early} is ahead of {late} at the largest size, {last} rows: no crossing is seen."
+    if crossing["status"] == "level":
+        return f"{late} and {early} have the same score at every size from {first} to {last} rows."
     if crossing["status"] == "before":
         return f"{late} is level with {early} or ahead at every size from {first} rows."
     low = f"below {first}" if crossing["low"] is None else f"{crossing['low']:,.0f}"

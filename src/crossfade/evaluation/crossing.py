@@ -17,6 +17,9 @@ __all__ = ["SLOPE_SIZES", "Crossing", "find_crossing", "gain_per_doubling"]
 #: Splits drawn with replacement for the interval of a crossing.
 _RESAMPLES = 2000
 
+#: Scores that differ by less, relative to themselves, are the same.
+_ROUNDING = 1e-9
+
 #: The end of the curve from which its slope is read: this many of the largest sizes.
 SLOPE_SIZES = 3
 
@@ -27,9 +30,10 @@ class Crossing(Finding):
 
     Attributes
     ----------
-    status : {"crossed", "not seen", "before"}
+    status : {"crossed", "not seen", "before", "level"}
         "not seen": the generative fit is still ahead at the largest size tried. "before": the
-        discriminative fit is ahead (or level) at every size tried.
+        discriminative fit is ahead at every size tried, or level at some. "level": both have the
+        same scores at every size tried.
     size : float or None
         Training rows at the crossing, interpolated between sizes in log rows.
     low, high : float or None
@@ -39,7 +43,7 @@ class Crossing(Finding):
         The sizes tried.
     """
 
-    status: Literal["crossed", "not seen", "before"]
+    status: Literal["crossed", "not seen", "before", "level"]
     size: float | None
     low: float | None
     high: float | None
@@ -73,6 +77,7 @@ def find_crossing(
     Shapes: generative, discriminative (n_splits, n_sizes).
     """
     gap = discriminative - generative
+    gap[np.abs(gap) <= _ROUNDING * np.abs(generative)] = 0.0
     at = np.asarray(sizes, dtype=np.float64)
     found = float(_crossing_sizes(gap.mean(axis=0, keepdims=True), at)[0])
     rng = np.random.default_rng(random_state)
@@ -82,8 +87,9 @@ def find_crossing(
     low, high = (float(resampled[round(q * (_RESAMPLES - 1))]) for q in (0.025, 0.975))
     if n_splits == 1:
         low, high = -np.inf, np.inf
+    ahead: Literal["not seen", "before"] = "not seen" if found > 0 else "before"
     return Crossing(
-        "crossed" if np.isfinite(found) else ("not seen" if found > 0 else "before"),
+        "crossed" if np.isfinite(found) else ahead if gap.any() else "level",
         _finite(found),
         _finite(low),
         _finite(high),

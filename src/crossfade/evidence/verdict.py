@@ -177,6 +177,8 @@ def _why_not(result: Comparison) -> str:
 def _crossing(crossing: Crossing) -> str:
     if crossing.status == "not seen":
         return f"no crossing seen up to n={crossing.largest:,}"
+    if crossing.status == "level":
+        return f"both have the same score at every size tried, up to n={crossing.largest:,}"
     if crossing.status == "before":
         return (
             f"the discriminative fit is ahead from the smallest size tried, n={crossing.smallest:,}"
