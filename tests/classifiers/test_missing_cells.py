@@ -371,6 +371,24 @@ def test_every_fit_has_the_limit_of_a_comparison(make, n, value):
                 make(tradeoff).fit(X, np.arange(n) % 2, sample_weight=given)
 
 
+@pytest.mark.parametrize("density", ["gaussian", JohnsonSU(0.0, 1.0, True, 0.0)])
+def test_a_class_without_cells_leaves_a_shared_variance_to_the_others(density):
+    """At tradeoff 1 it is the mean square about the means of the classes that have cells."""
+    X, y = continuous(k=3)
+    X += 3.0 * y[:, None]
+    X[y == 1, 2] = np.nan
+    model = NaiveBayes(density, tradeoff=1, shared_variance=True, var_smoothing=0).fit(X, y)
+    x, known = X[:, 2], y != 1
+    z = x if density == "gaussian" else np.arcsinh(x)
+    mean = np.array([z[y == 0].mean(), z[known].mean(), z[y == 2].mean()])
+    variance = np.mean((z - mean[y])[known] ** 2)
+    point = np.array([np.nan, np.nan, 1.7])
+    at = point[2] if density == "gaussian" else np.arcsinh(point[2])
+    expected = np.log(np.bincount(y) / len(y)) - 0.5 * (at - mean) ** 2 / variance
+    found = model.predict_log_proba(point[None])[0]
+    np.testing.assert_allclose(found, log_softmax(expected), rtol=1e-9)
+
+
 def test_a_column_missing_in_a_whole_class():
     """At tradeoff 1 its density there is that of all classes, so it excludes none.
 

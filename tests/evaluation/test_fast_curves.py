@@ -112,14 +112,19 @@ def test_far_off_cells_leave_the_fits_to_other_rows_exact(far, tradeoff, shared)
     same_scores(fast, FittedCurve("model", model, read.evaluator, 0), splits, sizes, 1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("missing", [0.2, 0.7])
+@pytest.mark.parametrize("kind", [*KINDS, "shared"])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_missing_cells_are_left_out_at_the_generative_end(kind, n_classes):
-    X, y = table(kind, n_classes, missing=0.2)
-    model = NaiveBayes(kind, tradeoff=1, var_smoothing=1e-2, alpha=0.7317)
+def test_missing_cells_are_left_out_at_the_generative_end(kind, n_classes, missing):
+    """Where most are missing, small sizes have classes without any cell of a column."""
+    shared, kind = kind == "shared", kind.replace("shared", "gaussian")
+    X, y = table(kind, n_classes, missing=missing)
+    options = {"var_smoothing": 1e-2, "alpha": 0.7317, "shared_variance": shared}
+    model = NaiveBayes(kind, tradeoff=1, **options)
     fast, read, splits, sizes = curves(model, X, y)
     assert isinstance(fast, CompiledCurve)
     same_scores(fast, nested(model, read), splits, sizes, 1e-9)
+    same_scores(fast, FittedCurve("model", model, read.evaluator, 0), splits, sizes, 1e-9)
 
 
 @pytest.mark.parametrize("tradeoff", [0.0, 1.0])
@@ -180,6 +185,19 @@ def test_a_nested_curve_is_that_of_separate_fits(model):
     assert isinstance(slow, NestedCurve)
     sizes = sizes[2:]  # next to singular covariances few digits are known
     same_scores(slow, FittedCurve("model", model, read.evaluator, 0), splits, sizes, 1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.3])
+@pytest.mark.parametrize("covariance", ["full", "shared"])
+def test_cells_are_filled_in_as_in_separate_fits(covariance, tradeoff):
+    """What tells them, how columns go together, is learnt anew from the rows of each size."""
+    X, y = table("gaussian", 2, missing=0.2)
+    X[:, 1] += 20.0 * np.nan_to_num(X[:, 0])
+    model = GaussianDiscriminant(covariance, tradeoff=tradeoff)
+    slow, read, splits, sizes = curves(model, X, y, 2)
+    assert isinstance(slow, NestedCurve)
+    separate = FittedCurve("model", model, read.evaluator, 0)
+    same_scores(slow, separate, splits, sizes[2:], 1e-6)
 
 
 def test_separated_rows_without_a_penalty_end_somewhere():

@@ -135,7 +135,10 @@ class NestedCurve:
         self._matrix, self._evaluator = matrix, evaluator
         self._levels = _levels(what.density)
         balanced = isinstance(model.class_weight, str)
-        self._sums = what.tradeoff == 1.0 and what.options.n_components == 1 and not balanced
+        # What cells are filled in with is learnt from the rows of a fit, too.
+        fills = what.density.fills_missing and bool(np.isnan(matrix).any())
+        one = what.options.n_components == 1
+        self._sums = what.tradeoff == 1.0 and one and not (balanced or fills)
 
     def trace(self, split: Split, sizes: Integers) -> Floats:
         scores = np.full((sizes.size, len(self._evaluator.metrics)), np.nan)

@@ -119,14 +119,17 @@ def with_unseen_factors(bound: Bound) -> Bound:
     """Return the bound density with parameters held in place where no cell speaks for them.
 
     Else a class without any cell of a factor has that part pulled wherever it lowers the others'
-    loss. Pseudo-rows at the mean of all classes keep the column from saying anything about it.
+    loss. Pseudo-rows that are as it is estimated to be, as all classes are, keep the column from
+    saying anything about it; a variance that classes share stays that of the classes with cells.
     """
     unseen = (bound.counts + bound.prior_counts <= 0.0) / SMALLEST_WITH_MISSING
     if not unseen.any():
         return bound
     unseen *= bound.counts.max(axis=0)
+    density, counts = bound.density, bound.prior_counts
+    as_all = density.mean(density.estimate(bound.counts + counts, bound.sums + bound.prior_sums))
     return replace(
         bound,
-        prior_counts=bound.prior_counts + unseen,
-        prior_sums=bound.prior_sums + unseen[:, bound.density.factors] * bound.statistic_mean,
+        prior_counts=counts + unseen,
+        prior_sums=bound.prior_sums + unseen[:, density.factors] * as_all,
     )
