@@ -378,7 +378,7 @@ def test_the_pool_is_the_weighted_product_of_its_members_whatever_they_look_at(
     size = len(NaiveBayes().fit(X, y).tradeoff_path_["weight"])
 
     def posteriors(weights):
-        monkeypatch.setattr(selection, "pool_weights", lambda *_, **__: np.array(weights))
+        monkeypatch.setattr(selection, "pool_or_one", lambda *_, **__: np.array(weights))
         return NaiveBayes().fit(X, y).predict_log_proba(X)
 
     log_prior = np.log(np.bincount(y) / len(y))

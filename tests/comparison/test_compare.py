@@ -453,8 +453,16 @@ def test_interrupted_after_some_splits_gives_what_is_done():
     def stop_at_once(done, total, text):
         raise KeyboardInterrupt
 
+    one = compare(X, y, models=blends(), n_splits=8, progress=stop_at_once)
+    assert sorted(model.n_splits for model in one.models) == [0, 0, 1]
+    assert "on the only split that was finished" in one.verdict()
+
+    class Interrupted(DummyClassifier):
+        def fit(self, X, y, sample_weight=None):
+            raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        compare(X, y, models=blends(), n_splits=8, progress=stop_at_once)
+        compare(X, y, models={"never fitted": Interrupted()}, n_splits=8)
 
 
 def test_progress_ends_at_its_total():

@@ -243,7 +243,7 @@ def _refuse_other_containers(X: Any) -> None:
         )
     refuse_parts(X)
     table = any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__"))
-    if isinstance(X, dict):
+    if isinstance(X, dict) and not table:  # SciPy's dictionaries of keys have a shape
         remedy = "use pandas.DataFrame(X)"
     elif isinstance(X, (str, bytes)) or X is None or isinstance(X, (int, float, complex)):
         remedy = "read the table first"
