@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from crossfade.comparison.stopping import (
 )
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import estimate
+from crossfade.evidence.verdict import verdict
 from tests.comparison.standins import Sign
 
 
@@ -190,6 +192,19 @@ def test_of_one_split_the_verdict_says_what_it_can(n_models):
     assert not any("not in the verdict" in note for note in found.notes)
     assert "nan" not in found.to_markdown()
     assert "only split that was finished" in found.to_html()
+
+
+def test_of_a_curve_with_one_split_the_verdict_says_what_it_can():
+    """The time may end when one of the ends has a single split: its curve has no more, then."""
+    X, y = _data()
+    found = compare(X, y, models=["naive Bayes"], n_splits=2)
+    one = estimate(np.array([-0.1234]), 0.25)
+    ends = replace(found.ends, difference=dict.fromkeys(found.ends.difference, one))
+    _, of_ends, doubling = verdict(replace(found, ends=ends, doubling={found.criterion: one}))
+    assert "has one split: discriminative minus generative is -0.123 in log-loss there" in of_ends
+    assert "takes two splits to tell" in of_ends
+    assert "takes a learning curve of two splits to tell" in doubling
+    assert "nan " not in of_ends + doubling
 
 
 def test_the_clock_is_stopped_at_the_end_of_the_block():

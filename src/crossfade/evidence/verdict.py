@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from crossfade.evaluation.crossing import Crossing
@@ -147,6 +148,12 @@ def _which_end(result: Comparison) -> str:
         return f"Generative and discriminative fits were not compared, because {_why_not(result)}."
     gap = ends.difference[result.criterion]
     label = METRIC_LABELS[result.criterion]
+    if math.isnan(gap.standard_error):
+        return (
+            f"For {ends.family}, the learning curve has one split: discriminative minus generative "
+            f"is {figure(gap.mean, 1.0)} in {label} there. How far chance moves such a difference "
+            f"takes two splits to tell{_choice(result, ends)}."
+        )
     if not gap.excludes_zero:
         text = (
             f"For {ends.family}, the generative and the discriminative fit cannot be told apart "
@@ -204,6 +211,8 @@ def _more_labels(result: Comparison) -> str:
     gain = result.doubling.get(result.criterion)
     if gain is None:
         return "Whether more labelled rows would help was not estimated."
+    if math.isnan(gain.standard_error):
+        return "Whether more labelled rows would help takes a learning curve of two splits to tell."
     change = figure(gain.mean, gain.standard_error)
     label = METRIC_LABELS[result.criterion]
     if gain.excludes_zero and gain.mean < 0:
