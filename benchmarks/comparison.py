@@ -87,6 +87,7 @@ def table(
             f"| {name} | {len(y):,} × {X.shape[1]} | {alone:.1f} | {whole:.1f} | "
             f"**{ratios[-1]:.2f}** | {ended} | {first:.1f} | {result.best} |"
         )
+        say(lines[-1])
     if ratios:
         lines.append(f"\nmedian ratio {statistics.median(ratios):.2f}, largest {max(ratios):.2f}")
     return "\n".join(lines)
