@@ -44,6 +44,7 @@ __all__ = [
     "single_threaded_blas",
     "threads",
     "workspace",
+    "workspace_like",
 ]
 
 #: Rows in a block: 2,048 rows of 50 doubles are 800 kB, which stays in a second-level cache.
@@ -184,6 +185,13 @@ def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[An
     if known is None or known.size < size:
         known = arrays[purpose, dtype] = np.empty(size, dtype)
     return known[:size].reshape(shape)
+
+
+def workspace_like(purpose: str, block: NDArray[Any], width: int) -> NDArray[np.float64]:
+    """Return this thread's own array of as many rows and `width` columns, laid out as a block."""
+    if block.flags.c_contiguous:
+        return workspace(purpose, len(block), width)
+    return workspace(f"{purpose}, by columns", width, len(block)).T
 
 
 def add_sums(total: Any, part: Any) -> Any:

@@ -17,10 +17,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.blocks import block_sum, for_each_block, workspace
+from crossfade.blocks import block_sum, for_each_block, workspace_like
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import scale_rows
+from crossfade.rowwise.rows import scale_rows_numpy
 from crossfade.table import check_cells
 
 __all__ = [
@@ -192,8 +193,10 @@ class Design:
         block = self.block(rows)
         root = np.sqrt(weights)
         size = len(scale)
-        half = workspace("weighted rows", len(root), size + 1)
-        scale_rows(block - center if self.doubtful else block, root, half)
+        block = block - center if self.doubtful else block
+        half = workspace_like("weighted rows", block, size + 1)
+        weigh = scale_rows if block.flags.c_contiguous else scale_rows_numpy
+        weigh(block, root, half)
         gram = half.T @ half
         products, sums, total = gram[:size, :size], gram[size, :size], gram[size, size]
         if not self.doubtful:

@@ -249,13 +249,13 @@ class GlmProblem:
         def sums(rows: slice) -> tuple[float, Floats]:
             # Set here and not around the sum: threads do not inherit it.
             with np.errstate(invalid="ignore", over="ignore"):
-                whole_pass = self.family.whole_pass
-                if whole_pass is not None:
+                whole_pass, block = self.family.whole_pass, self.design.block(rows)
+                if whole_pass is not None and block.flags.c_contiguous:
                     slopes, constant = self.design.own_units(theta)
                     offset = None if data.offset is None else data.offset[rows]
                     y, size = self._weighted
                     loss, total, columns = whole_pass(
-                        self.design.block(rows), slopes, constant, offset, y[rows], size[rows]
+                        block, slopes, constant, offset, y[rows], size[rows]
                     )
                     return loss, self.design.standardised_sums(total, columns)
                 eta = self.predictor(rows, theta)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats
-from crossfade.blocks import Together, add_sums, block_sum, workspace
+from crossfade.blocks import Together, add_sums, block_sum, workspace_like
 from crossfade.errors import DataError
 from crossfade.glm.checks import (
     Successes,
@@ -46,9 +46,6 @@ _OF_A_KIND = 1000
 
 #: The largest key of a row, and the last double below 1 that keeps a product with it in range.
 _LAST_KEY, _BELOW_ONE = np.uint64(np.iinfo(np.uint64).max), 1.0 - 2.0**-52
-
-#: Cells that are turned into C order at once.
-_PIECE_CELLS = 262_144
 
 Sums = TypeVar("Sums")
 Result = TypeVar("Result")
@@ -138,21 +135,6 @@ def _as_data(part: Part) -> tuple[Data, int]:
     return data.take(np.flatnonzero(size)), int(n - np.count_nonzero(size))
 
 
-def _by_rows(data: Data) -> Iterator[Data]:
-    """Yield the rows in C order: what lies by columns is turned piece by piece, in the cache."""
-    if data.X.flags.c_contiguous or not data.n_rows:
-        yield data
-        return
-    size = max(256, _PIECE_CELLS // max(data.X.shape[1], 1))
-    for first in range(0, data.n_rows, size):
-        rows = slice(first, first + size)
-        X = workspace("rows in order", *data.X[rows].shape)
-        np.copyto(X, data.X[rows])
-        weights = None if data.weights is None else data.weights[rows]
-        offset = None if data.offset is None else data.offset[rows]
-        yield Data(X, data.y[rows], data.size[rows], weights, offset)
-
-
 class _FewRows(NamedTuple):
     """Some rows with the smallest keys, of all and of each kind of response; arrays by row.
 
@@ -234,7 +216,7 @@ class _Taker:
         X, n = data.X, data.n_rows
 
         def moments(rows: slice) -> tuple[Floats, Floats]:
-            block = workspace("rows about their head", *X[rows].shape)
+            block = workspace_like("rows about their head", X[rows], X.shape[1])
             np.subtract(X[rows], self.shift, out=block)
             return block.sum(axis=0), block.T @ block
 
@@ -270,12 +252,9 @@ class _CommonPasses:
         self.together = Together(self._take)
 
     def _take(self, functions: list[Callable[[Data], Any]]) -> tuple[Any, ...]:
-        def of_part(part: Part) -> Any:
-            found: Any = None
-            for data in _by_rows(_as_data(part)[0]):
-                own = tuple(function(data) for function in functions)
-                found = own if found is None else add_sums(found, own)
-            return found
+        def of_part(part: Part) -> tuple[Any, ...]:
+            data = _as_data(part)[0]
+            return tuple(function(data) for function in functions)
 
         found = self.parts.reduce_parts(of_part, add_sums)
         assert found is not None
