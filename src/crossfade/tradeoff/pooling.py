@@ -163,9 +163,9 @@ def pool_or_one(
     share = alone.least(brier=brier)
     gain = every.by_row(found) - alone.by_row(share)
     total, spread = float(every.weights @ gain), float(np.sqrt(every.weights @ gain**2))
-    if total < max(_BEYOND_DOUBT, _SURE * spread):
-        return found
-    return np.where(np.arange(len(scores)) == best, share[0], 0.0)
+    if total >= max(_BEYOND_DOUBT, _SURE * spread):  # no number is no proof
+        return np.where(np.arange(len(scores)) == best, share[0], 0.0)
+    return found
 
 
 class LogarithmicLoss:
