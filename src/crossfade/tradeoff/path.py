@@ -41,8 +41,9 @@ _OF_WORDS_TOL = 0.03
 #: Gradient norm below which no step by conjugate gradients need aim.
 _ENOUGH = 3e-9
 
-#: Most Newton steps to a point beside another path's: next to singular densities there is no end.
-_MOST_STEPS_BESIDE = 50
+#: Most Newton steps to a point beside another path's; next to singular densities that may be far off,
+#: and the fit begins again at what is known to be low.
+_MOST_STEPS_BESIDE = 25
 
 #: Nats per row that a step to a point of the path must promise for a look at where it leads. At 1e-4
 #: probabilities were off by up to .009, and depended on the order of rows; at 1e-6 by 1e-4.
@@ -346,8 +347,10 @@ def follow(
             own *= _BESIDE_TOL
         start = cold_start(at) if start is None else start
         solution = minimise(at, start, tol=own, max_iter=most, enough=enough)
+        if near is not None and not solution.converged:
+            solution = minimise(at, cold_start(at), tol=own)
         if enough and not _is_inside(at, solution.theta):  # one step too far
-            solution = minimise(at, start, tol=own, max_iter=most)
+            solution = minimise(at, start, tol=own)
         found.append(PathPoint(tradeoff, l2, solution))
     return found
 
