@@ -9,7 +9,7 @@ import pytest
 
 from crossfade.optim.newton import ConjugateGradient
 from crossfade.optim.solver import descend
-from crossfade.tradeoff.path import cold_start, minimise
+from crossfade.tradeoff.path import cold_start, follow, minimise
 from crossfade.tradeoff.preconditioner import preconditioner
 from tests.tradeoff.cases import DENSITIES, make, start
 
@@ -84,3 +84,22 @@ def test_a_solution_says_why_it_stopped():
     assert not cut.converged
     assert cut.message == "stopped after max_iter=1 steps"
     assert cut.gradient_norm > 1e-10
+
+
+@pytest.mark.parametrize("name", ["gaussian", "product", "multivariate full"])
+def test_a_path_beside_another_far_off_ends_where_it_ends_alone(name):
+    """Densities next to singular are fitted far apart on much the same rows: no start may count."""
+    objective = make(name, 3, tradeoff=0.0)
+    points = [(1.0, 1.0), (0.5, 1.0), (0.01, 1.0)]
+    alone = follow(objective, points, tol=1e-6)
+    for scale in (1e-9, 1e-3, 1e3):
+        # Beside this path the second point starts at very wide, or very narrow, densities.
+        last = alone[0].solution.theta
+        near = [last, scale * last, scale * alone[2].solution.theta]
+        for point, same in zip(alone, follow(objective, points, tol=1e-6, near=near), strict=True):
+            assert same.solution.converged, same.solution.message
+            np.testing.assert_allclose(
+                posterior(objective, same.solution.theta),
+                posterior(objective, point.solution.theta),
+                atol=1e-3,
+            )
