@@ -41,12 +41,12 @@ _OF_WORDS_TOL = 0.03
 #: Gradient norm below which no step by conjugate gradients need aim.
 _ENOUGH = 3e-9
 
-#: Most Newton steps to a point beside another path's; next to singular densities that may be far off,
-#: and the fit begins again at what is known to be low.
+#: Most Newton steps to a point beside another path's; next to singular densities that may be far
+#: off, and the fit begins again at what is known to be low.
 _MOST_STEPS_BESIDE = 25
 
-#: Nats per row that a step to a point of the path must promise for a look at where it leads. At 1e-4
-#: probabilities were off by up to .009, and depended on the order of rows; at 1e-6 by 1e-4.
+#: Nats per row that a step to a point of the path must promise for a look at where it leads. At
+#: 1e-4 probabilities were off by up to .009, and depended on the order of rows; at 1e-6 by 1e-4.
 _ENOUGH_GAIN = 1e-6
 
 #: Parameters from which a Hessian costs several gradients, and is kept for some steps.
