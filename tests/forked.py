@@ -32,7 +32,8 @@ class Forked:
     """``function(*arguments)`` in a session of its own, with as much of Popen as tests ask for.
 
     Its environment is that of now with what is given; stdout and stderr are read through pipes
-    unless a file descriptor is given.
+    unless a file descriptor is given. It lives for four minutes at most: whoever waits for what it
+    says then reads its end.
     """
 
     def __init__(
@@ -64,6 +65,9 @@ class Forked:
         for stream in streams:
             stream.close()
         self.pid: int = self._process.pid
+        self._clock = Timer(240.0, self._kill)
+        self._clock.daemon = True
+        self._clock.start()
 
     def __enter__(self) -> Forked:
         return self
@@ -82,7 +86,7 @@ class Forked:
 
     def communicate(self, timeout: float = 120.0) -> tuple[str, str]:
         """Wait for its end and return the rest of its output; it is killed when time is over."""
-        clock = Timer(timeout, self.send_signal, [signal.SIGKILL])
+        clock = Timer(timeout, self._kill)
         clock.start()
         with ThreadPoolExecutor(1) as beside:
             errors = beside.submit(self.stderr.read)
@@ -91,12 +95,16 @@ class Forked:
         clock.cancel()
         return out, errors.result()
 
-    def end(self) -> None:
-        """Kill it and every process that it started."""
+    def _kill(self) -> None:
+        """Kill it and every process that it started: they have its output open, too."""
         for one in session(self.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one, signal.SIGKILL)
         self._process.kill()
+
+    def end(self) -> None:
+        self._clock.cancel()
+        self._kill()
         self._process.join()
         self._process.close()
         self.stdout.close()

@@ -614,9 +614,11 @@ def test_a_stopped_run_leaves_what_was_there(model, tmp_path, number, code, said
     out.write_text("before")
     words = ["predict", str(model), str(pipe), "--batch", "0.001", "-o", str(out)]
     with Forked(cli.main, words) as process:
-        with pipe.open("wb", buffering=0) as rows:
+        # (opened for both, it waits for no reader, who may have died)
+        with open(os.open(pipe, os.O_RDWR), "wb", buffering=0) as rows:
             rows.write(b"age,visits,town,member\n" + b"50,2,Oslo,true\n" * 500)
             while not any(name.startswith(".p.csv") for name in os.listdir(tmp_path)):
+                assert process.returncode is None
                 time.sleep(0.02)
             process.send_signal(number)
             _, err = process.communicate()

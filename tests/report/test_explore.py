@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -70,13 +70,14 @@ class Server:
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         """Ask until there is more to see than how far the work is, as a browser does."""
-        status = 202
+        status, end = 202, time.monotonic() + 120.0
         while status == 202:
+            assert time.monotonic() < end
             status, text = self.ask_once(path, method, **headers)
         return status, text
 
     def ask_once(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -200,6 +201,28 @@ class Recorder:
         return f"page of {choice}"
 
 
+async def until(true: Callable[[], bool]) -> None:
+    while not true():
+        await asyncio.sleep(0.005)
+
+
+def run_elsewhere(recorder: Recorder, clicks: Callable[[], Awaitable[None]]) -> None:
+    """Run it on a thread: the browser of other tests has a loop in this one.
+
+    Whatever becomes of it, it ends, and no page is left waiting to be let go.
+    """
+
+    async def limited() -> None:
+        try:
+            async with asyncio.timeout(60):
+                await clicks()
+        finally:
+            recorder.go.release(1_000)
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        elsewhere.submit(asyncio.run, limited()).result()
+
+
 def test_a_page_whose_fit_does_not_end_does_not_hold_up_the_next(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(explore_app, "monotonic", lambda: clock[0])
@@ -210,18 +233,17 @@ def test_a_page_whose_fit_does_not_end_does_not_hold_up_the_next(monkeypatch):
         pages = explore_app.Pages(recorder)
         work = asyncio.create_task(pages.work())
         first = pages.asked_for("long")
-        await asyncio.sleep(0.1)
+        await until(lambda: recorder.made == ["long"])
         clock[0] += explore_app._UNREAD + 1
         second = pages.asked_for("next")
-        while recorder.made != ["long", "next"]:  # nothing was let go: the first is still at work
-            await asyncio.sleep(0.01)
+        # Nothing was let go: the first is still at work.
+        await until(lambda: recorder.made == ["long", "next"])
         assert first.cancelled()
         recorder.go.release(2)
         assert await second == "page of next"
         work.cancel()
 
-    with ThreadPoolExecutor(1) as elsewhere:
-        elsewhere.submit(asyncio.run, clicks()).result(timeout=30)
+    run_elsewhere(recorder, clicks)
 
 
 def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
@@ -235,7 +257,8 @@ def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
         asked = {}
         for number in range(100):
             asked[number] = pages.asked_for(number)
-            await asyncio.sleep(0 if number else 0.2)
+            if number == 0:
+                await until(lambda: recorder.made == [0])
         assert recorder.made == [0]
         clock[0] += explore_app._UNREAD + 1
         asked[99], asked[7] = pages.asked_for(99), pages.asked_for(7)  # these are still looked at
@@ -253,8 +276,7 @@ def test_the_latest_request_comes_first_and_unread_ones_not_at_all(monkeypatch):
             await pages.asked_for("faulty")
         work.cancel()
 
-    with ThreadPoolExecutor(1) as elsewhere:  # the browser of other tests has a loop in this thread
-        elsewhere.submit(asyncio.run, clicks()).result()
+    run_elsewhere(recorder, clicks)
 
 
 @pytest.mark.slow
