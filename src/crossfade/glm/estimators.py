@@ -65,8 +65,8 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
     df_residual_ : int
         Rows (by weight) minus independent coefficients.
     separated_ : list of str
-        Coefficients along which no finite estimate exists; theirs are ±inf, with infinite
-        standard errors.
+        Coefficients along which no finite estimate exists; theirs are ±inf, or NaN where either
+        sign fits as well, with infinite standard errors.
     aliased_ : list of str
         Coefficients that others determine: 0, with NaN standard errors.
     converged_ : bool
