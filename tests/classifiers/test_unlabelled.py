@@ -209,6 +209,33 @@ def test_unlabelled_documents_lend_their_words():
     assert model.predict_proba(new).max(axis=1).min() > 0.9
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_out_of_fold_words_that_only_documents_held_out_have_say_nothing(monkeypatch, others):
+    # Those of new documents say nothing; they must not count for the class of fewer words.
+    rng = np.random.default_rng(0)
+    y = (np.arange(60) % 6 == 0).astype(int)
+    shares = np.where(y[:, None] & (np.arange(30) < 5), 7.0, 1.0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    texts = [" ".join(rng.choice([f"w{j}" for j in range(30)], 8, p=p)) for p in shares]
+    longer = [f"{text} {' '.join(f'own{i}x{j}' for j in range(5))}" for i, text in enumerate(texts)]
+    fold, seen = np.arange(60) // 6 % 3, []
+
+    def spied(*arguments):
+        seen.append(out_of_fold(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(selection, "out_of_fold", spied)
+    for held in (texts, longer):
+        told = [(held if k == 0 else longer)[i] for i, k in enumerate(fold)]
+        labels = [*y.tolist(), *[None] * (10 * others)]
+        frame = pd.DataFrame({"text": told + longer[1:30:3] * others})
+        model = NaiveBayes({"text": "text"}, unlabelled="missing" if others else None)
+        model._fit(frame, labels, None, None, fold)
+    one, other = (np.array(found.scores)[:, np.isin(found.index, np.flatnonzero(fold == 0))]
+                  for found in seen)  # fmt: skip
+    np.testing.assert_allclose(one, other, atol=1e-3)
+
+
 # -- equalities -------------------------------------------------------------------------------
 
 #: One of each solver: closed form, Newton, a joint Gaussian, a choice.

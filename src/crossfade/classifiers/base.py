@@ -235,8 +235,8 @@ class TradeoffClassifier(FittedViews, ABC):
         options = self._fit_options(self.classes_)
         weights, grid = self._unlabelled_weights(rows), self._grid(schema)
         # A sparse table's words are its columns, whatever rows it has.
-        learnt_words = rows.unlabelled is not None and not schema.sparse
-        if learnt_words and isinstance(rows.X, MixedRows):
+        learnt_words = not schema.sparse
+        if learnt_words and rows.unlabelled is not None and isinstance(rows.X, MixedRows):
             rows = replace(rows, X=rows.X.told_by_own_words())  # the same folds as without others
         if isinstance(self.tradeoff, str) or len(weights) > 1:
             densities = [self._density(schema, choices)]

@@ -138,8 +138,8 @@ class Density(ABC):
         """Return a copy that knows what it needs of all rows, whatever their classes."""
         return self
 
-    def for_words_of(self, X: Any, *, of_others: bool) -> Density:
-        """Return a copy that reads no word that these rows lack, `of_others`: unless by tf-idf."""
+    def for_words_of(self, X: Any, others: Any | None) -> Density:
+        """Return a copy that reads no word that these rows lack, nor, unless by tf-idf, others."""
         return self
 
     def compact(self, X: Any) -> tuple[Density, Any]:

@@ -107,12 +107,20 @@ class Product(Density):
         )
         return new
 
-    def for_words_of(self, X: Any, *, of_others: bool) -> Self:
+    def for_words_of(self, X: Any, others: Any | None) -> Self:
         if not self.reads_words:
             return self
         new = copy.copy(self)
         new.parts = tuple(
-            (part.for_words_of(self._columns_of(X, c), of_others=of_others), c)
+            (
+                part.for_words_of(
+                    self._columns_of(X, c),
+                    None if others is None else self._columns_of(others, c),
+                )
+                if part.reads_words
+                else part,
+                c,
+            )
             for part, c in self.parts
         )
         return new

@@ -115,11 +115,13 @@ class Words(Density):
     def check(self, X: Any) -> None:
         """Cells were looked at when they were read."""
 
-    def for_words_of(self, X: Any, *, of_others: bool) -> Self:
-        if of_others and not self.has_tf_idf:
-            return self
+    def for_words_of(self, X: Any, others: Any | None) -> Self:
         seen = np.zeros(X.shape[1], dtype=bool)
         seen[X.indices] = True
+        if others is not None and not self.has_tf_idf:
+            seen[others.indices] = True
+        if seen.all():
+            return self
         new = copy.copy(self)
         new.used = seen if self.used is None else self.used & seen
         return new

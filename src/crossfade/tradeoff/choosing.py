@@ -50,15 +50,18 @@ def choose_tradeoff(
     objectives, n_densities = [], len(densities)
 
     def reduced(
-        density: Density, rows: LabelledRows, weight: float, labelled: LabelledRows
+        density: Density, rows: LabelledRows, weight: float
     ) -> tuple[Density, LabelledRows]:
-        if learnt_words:
-            density = density.for_words_of(labelled.X, of_others=weight > 0.0)
+        # A word that only rows held out have would count for the class of fewer words; those of new
+        # documents count for none.
+        if learnt_words and density.reads_words:
+            others = rows.unlabelled
+            density = density.for_words_of(rows.X, others.X if others and weight > 0.0 else None)
         return compact(density, rows, with_others=weight > 0.0)
 
     for weight in unlabelled_weights:
         for density in densities:
-            density, own = reduced(density, rows, weight, rows)
+            density, own = reduced(density, rows, weight)
             own, bound, _ = bound_rows(own, density)
             objectives.append(options.objective(own, bound, weight))
     if grid is not None and len(unlabelled_weights) > 1:
@@ -74,7 +77,7 @@ def choose_tradeoff(
         def of_part(variant: int, part: LabelledRows) -> TradeoffObjective:
             weight = unlabelled_weights[variant // n_densities]
             density = variants[min(variant % n_densities, last)]
-            density, part = reduced(density, part, weight, rows)
+            density, part = reduced(density, part, weight)
             return options.objective(part, bind(density, part), weight)
 
         return of_part

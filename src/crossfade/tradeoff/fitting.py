@@ -307,8 +307,8 @@ def fit_tradeoff(
     all rows, with a label and without.
     """
     some_weight = unlabelled_weight > 0.0 and rows.unlabelled is not None and tradeoff > 0.0
-    if learnt_words:
-        density = density.for_words_of(rows.X, of_others=some_weight)
+    if learnt_words and rows.unlabelled is not None:
+        density = density.for_words_of(rows.X, rows.unlabelled.X if some_weight else None)
     if tradeoff == 1.0 and density.reads_words and not some_weight:
         return add_rows(rows, density, options)  # as wide as words are, one look is enough
     if tradeoff != 1.0 or some_weight:
