@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -270,7 +271,7 @@ def test_the_verdict_says_when_nothing_beats_guessing():
     found = compare(rng.normal(size=(40, 2)), np.tile([0, 1], 20), models=models, n_splits=3)
     assert found.verdict_sentences == (
         "Guess has the lowest log-loss 0.693 ± 0.000, but cannot be told apart from also a "
-        "guess; the closest is also a guess (higher by 0.000, 95 % interval 0.000 to 0.000).",
+        "guess (higher by 0.000, 95 % interval 0.000 to 0.000).",
         "Generative and discriminative fits were not compared, because no model with a tradeoff "
         "ran.",
         "At the present slope, doubling the 32 training rows would change the log-loss of guess "
@@ -298,8 +299,8 @@ def test_the_verdict_is_sure_where_the_data_are():
     models = {"normal": GaussianNB(), "guess": DummyClassifier(strategy="prior")}
     first, *_ = compare(X, y, models=models, n_splits=5).verdict_sentences
     assert re.fullmatch(
-        r"Use normal: its log-loss 0\.\d{3} ± 0\.\d{3} is lower than that of every other model; "
-        r"the closest is guess \(higher by 0\.\d{3}, 95 % interval 0\.\d{3} to 0\.\d{3}\)\.",
+        r"Use normal: its log-loss 0\.\d{3} ± 0\.\d{3} is lower than that of guess \(higher by "
+        r"0\.\d{3}, 95 % interval 0\.\d{3} to 0\.\d{3}\)\.",
         first,
     )
 
@@ -444,6 +445,8 @@ def test_interrupted_after_some_splits_gives_what_is_done():
     assert (found.curve, found.ends, found.details) == (None, None, None)
     asked = f"Ctrl-C ended the run after {found.n_splits} of 8 splits of the best model."
     assert asked in found.verdict()
+    every = replace(found, n_splits_asked=found.n_splits).verdict()
+    assert f"Ctrl-C ended the run after all {found.n_splits} splits of the best model." in every
     whole = compare(X, y, models=blends(), n_splits=8, stop_early=False, evidence=False)
     for model in found.models:
         expected = whole[model.name].scores["log_loss"][: model.n_splits]

@@ -61,14 +61,13 @@ def _which_model(result: Comparison) -> str:
     if tied:
         # That guessing does as well is the first thing to know.
         names = [m.name for m in sorted(tied, key=lambda m: not m.guesses)]
-        text += (
-            f", but cannot be told apart from {_listed(names)}; the closest is {closest.name} "
-            f"(higher by {distance})"
-        )
+        nearest = "" if names == [closest.name] else f"; the closest is {closest.name}"
+        text += f", but cannot be told apart from {_listed(names)}{nearest} (higher by {distance})"
     elif not _beaten(result):
+        others = f"every other model; the closest is {closest.name}"
         text = (
-            f"Use {best.name}: its {score} is lower than that of every other model; "
-            f"the closest is {closest.name} (higher by {distance})"
+            f"Use {best.name}: its {score} is lower than that of "
+            f"{closest.name if len(rivals) == 1 else others} (higher by {distance})"
         )
     return f"{text}.{_by_how_much(result)}{_pool(result)}{_ended(result)}"
 
@@ -93,10 +92,9 @@ def _ended(result: Comparison) -> str:
     if result.complete:
         return ""
     how = "Ctrl-C" if result.ended == "keyboard" else "The time limit"
-    return (
-        f" {how} ended the run after {result.n_splits} of {result.n_splits_asked} splits of the "
-        "best model."
-    )
+    done, asked = result.n_splits, result.n_splits_asked
+    share = f"all {asked}" if done == asked else f"{done} of {asked}"
+    return f" {how} ended the run after {share} splits of the best model."
 
 
 def _pool(result: Comparison) -> str:
