@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import comparison, coverage, in_use, scale, selection, strangers, text, unlabelled
 from benchmarks.harness import Result, environment, markdown, measure, peak_memory
+from benchmarks.store import say
 
 #: Modules of this folder with a list CASES, in the order they run.
 SUITES = ("classifiers", "words", "glm", "sequences", "crf", "curves")
@@ -27,11 +28,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--check", action="store_true", help="fail when a goal is missed")
     return parser.parse_args(arguments)
-
-
-def say(text: str) -> None:
-    """Report progress apart from the table."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

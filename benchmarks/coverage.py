@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks.store import Store
+from benchmarks.store import Store, add_store, run_and_report, say
 from crossfade import NaiveBayes, PooledClassifier
 
 __all__ = ["TITLE", "table"]
@@ -173,22 +173,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Do the draws and print the table, also of a run that is stopped."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--draws", type=int, default=400)
-    parser.add_argument("--store", type=Path, default=Path("coverage.jsonl"))
     parser.add_argument("--only", default="", help="lines that hold this: 'true auto 300'")
-    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    add_store(parser, "coverage.jsonl")
     options = parser.parse_args(arguments)
-    try:
-        if not options.report:
-            run(
-                options.store,
-                options.draws,
-                lambda text: print(text, file=sys.stderr),
-                options.only,
-            )
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
-    print(report(options.store))
-    return 0
+    chosen = options.draws, say, options.only
+    return run_and_report(options, lambda: run(options.store, *chosen), report)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.memory import forget_peak, peak
-from benchmarks.store import Store
+from benchmarks.store import Store, add_store, run_and_report, say
 
 __all__ = ["TITLE", "table"]
 
@@ -344,21 +344,14 @@ def main(arguments: list[str] | None = None) -> int:
     usual = [case for case in _ARGUMENTS if case != "memory"]
     parser.add_argument("--cases", nargs="+", default=usual, choices=list(_ARGUMENTS))
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full row numbers")
-    parser.add_argument("--store", type=Path, default=Path("scale.jsonl"))
-    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    add_store(parser, "scale.jsonl")
     parser.add_argument("--apart", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.apart:
         print(json.dumps(_in_this_process(*options.apart)))
         return 0
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
-    if not options.report:
-        run(options.store, options.scale, options.cases, say)
-    print(report(options.store, options.scale))
-    return 0
+    chosen = options.store, options.scale, options.cases, say
+    return run_and_report(options, lambda: run(*chosen), lambda store: report(store, options.scale))
 
 
 if __name__ == "__main__":

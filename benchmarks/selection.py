@@ -36,7 +36,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.store import Store
+from benchmarks.store import Store, add_store, run_and_report
 from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.pools.members import MEMBERS, boosting, default_names, random_forest
 from crossfade.table import Schema
@@ -379,8 +379,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--sets", nargs="+", default=list(SETS), choices=(*SETS, *_FURTHER), metavar="SET"
     )
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--store", type=Path, default=Path("selection.jsonl"))
-    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    add_store(parser, "selection.jsonl")
     parser.add_argument("--honesty", action="store_true", help="only reported against fresh loss")
     parser.add_argument("--timing", action="store_true", help="only time drawn rows")
     options = parser.parse_args(arguments)
@@ -388,17 +387,8 @@ def main(arguments: list[str] | None = None) -> int:
         chosen = options.sets, options.sizes, options.splits
         print(timing() if options.timing else honesty(*chosen))
         return 0
-    if not options.report:
-        run(
-            options.sets,
-            options.sizes,
-            options.splits,
-            options.store,
-            options.models,
-            options.seed,
-        )
-    print(report(options.store))
-    return 0
+    chosen = options.sets, options.sizes, options.splits, options.store, options.models
+    return run_and_report(options, lambda: run(*chosen, options.seed), report)
 
 
 if __name__ == "__main__":

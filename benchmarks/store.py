@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Store"]
+__all__ = ["Store", "add_store", "run_and_report", "say"]
 
 
 class Store(dict[tuple[Any, ...], list[float]]):
@@ -26,3 +28,27 @@ class Store(dict[tuple[Any, ...], list[float]]):
         self[tuple(key)] = list(values)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps([*key, list(values)]) + "\n")
+
+
+def say(text: str) -> None:
+    """Report progress apart from the table."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def add_store(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the options of a command that keeps its scores in a file."""
+    parser.add_argument("--store", type=Path, default=Path(name))
+    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+
+
+def run_and_report(
+    options: argparse.Namespace, run: Callable[[], object], report: Callable[[Path], str]
+) -> int:
+    """Fill the store unless only the report is asked for; print it, also after a stop."""
+    try:
+        if not options.report:
+            run()
+    except KeyboardInterrupt:
+        say("stopped; the same command goes on")
+    print(report(options.store))
+    return 0

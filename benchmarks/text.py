@@ -30,7 +30,7 @@ from sklearn.naive_bayes import ComplementNB, MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from benchmarks.store import Store
+from benchmarks.store import Store, add_store, say
 from crossfade import NaiveBayes, Text
 from crossfade.datasets import data_directory
 
@@ -388,13 +388,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sizes", type=float, nargs="+", default=list(_SIZES))
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS, metavar="SET")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--store", type=Path, default=Path("text.jsonl"))
-    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    add_store(parser, "text.jsonl")
     options = parser.parse_args(arguments)
-
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
     chosen = options.sets, options.sizes, options.splits, options.models
     if not options.report and not run(options.store, *chosen, say):
         print(_NOT_HERE)

@@ -32,7 +32,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
-from benchmarks.store import Store
+from benchmarks.store import Store, add_store, run_and_report, say
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.table.preparation import Preparation
 
@@ -280,23 +280,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET")
     parser.add_argument("--sizes", nargs="+", type=int, default=_SIZES, metavar="N")
     parser.add_argument("--first-seed", type=int, default=_FIRST_SEED, help="of the splits")
-    parser.add_argument("--store", type=Path, default=Path("unlabelled.jsonl"))
-    parser.add_argument("--report", action="store_true", help="only print what the store holds")
+    add_store(parser, "unlabelled.jsonl")
     options = parser.parse_args(arguments)
-    try:
-        if not options.report:
-            run(
-                options.store,
-                options.splits,
-                options.sets,
-                options.sizes,
-                lambda text: print(text, file=sys.stderr, flush=True),
-                options.first_seed,
-            )
-    except KeyboardInterrupt:
-        print("stopped; the same command goes on", file=sys.stderr)
-    print(report(options.store))
-    return 0
+    chosen = options.splits, options.sets, options.sizes, say, options.first_seed
+    return run_and_report(options, lambda: run(options.store, *chosen), report)
 
 
 if __name__ == "__main__":
