@@ -19,8 +19,6 @@ from benchmarks.harness import Case
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.blocks import block_sum
 
-__all__ = ["CASES", "Table", "gaussian_classes", "logistic", "relative_gradient"]
-
 
 @dataclass(frozen=True)
 class Table:

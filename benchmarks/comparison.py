@@ -33,8 +33,6 @@ from crossfade.comparison.references import references
 from crossfade.comparison.stopping import needed_splits
 from crossfade.evaluation.scores import difference
 
-__all__ = ["FITS_TITLE", "SETS", "TITLE", "fits_table", "read_set", "stopping_table", "table"]
-
 TITLE = "compare: the default comparison against the references alone"
 FITS_TITLE = "auto: one fit of each default model against logistic regression"
 

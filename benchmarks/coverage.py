@@ -29,8 +29,6 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.store import Store, add_store, run_and_report, say
 from crossfade import NaiveBayes, PooledClassifier
 
-__all__ = ["TITLE", "table"]
-
 TITLE = "coverage: standard errors"
 
 _SHARES = np.array([0.5, 0.3, 0.2])

@@ -32,8 +32,6 @@ from crossfade.chains.input import read_labels
 from crossfade.crf.training import Objective
 from crossfade.tagging import evaluate_tags, read_columns, window_features
 
-__all__ = ["CASES", "agreement"]
-
 _ITERATIONS = 100
 
 Strings = list[list[list[str]]]

@@ -27,8 +27,6 @@ from benchmarks.harness import Case
 from crossfade import NaiveBayes, learning_curve
 from crossfade.evaluation.splits import repeated_splits
 
-__all__ = ["CASES"]
-
 
 class SharedVarianceNB(ClassifierMixin, BaseEstimator):
     """Gaussian naive Bayes with one variance per column for all classes, as an estimator."""

@@ -17,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from dynamax.hidden_markov_model import hmm_posterior_mode, hmm_smoother
 
-__all__ = ["paths", "posteriors", "training"]
-
 jax.config.update("jax_enable_x64", True)
 
 #: Start, transitions, then means and variances, or symbol probabilities.

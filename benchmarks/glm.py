@@ -24,9 +24,6 @@ from crossfade.glm.families import BinomialFamily, PoissonFamily
 from crossfade.glm.irls import GlmProblem, solve
 from crossfade.glm.links import Log, Logit
 
-__all__ = ["CASES"]
-
-
 #: Digits of ‖Δβ‖/‖β‖ after which Crossfade's gradient is below 1e-6.
 _DIGITS = {"binomial": 4.0, "poisson": 4.5}
 

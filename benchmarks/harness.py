@@ -26,8 +26,6 @@ import threadpoolctl
 
 from crossfade.blocks import n_threads
 
-__all__ = ["Case", "Result", "Timing", "environment", "markdown", "measure", "peak_memory"]
-
 #: Takes the data of a case, does what need not be timed, returns what is to be timed.
 Contender = Callable[[Any], Callable[[], Any]]
 

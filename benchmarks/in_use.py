@@ -20,16 +20,6 @@ from sklearn.datasets import load_iris, load_wine
 from benchmarks.comparison import read_set
 from crossfade import NaiveBayes
 
-__all__ = [
-    "SETS",
-    "SETS_TITLE",
-    "SHARES_TITLE",
-    "SHARE_SETS",
-    "mean_rows",
-    "sets_table",
-    "shares_table",
-]
-
 SHARES_TITLE = "shares: class shares of rows without labels"
 SETS_TITLE = "sets: prediction sets that hold 90 % of the rows"
 

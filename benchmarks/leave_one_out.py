@@ -27,8 +27,6 @@ from crossfade.tradeoff.out_of_fold import Member, out_of_fold
 from crossfade.tradeoff.path import follow, minimise
 from crossfade.tradeoff.scoring import held_out_scores
 
-__all__ = ["compare", "picture"]
-
 _POINTS = ((1.0, 1.0), (0.5, 1.0), (0.0, 10.0), (0.0, 0.1))
 
 

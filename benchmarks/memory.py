@@ -10,8 +10,6 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-__all__ = ["peak"]
-
 
 def peak() -> float:
     """Return this process's peak resident memory so far, in megabytes.

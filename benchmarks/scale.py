@@ -28,8 +28,6 @@ import numpy as np
 from benchmarks.memory import forget_peak, peak
 from benchmarks.store import Store, add_store, run_and_report, say
 
-__all__ = ["TITLE", "table"]
-
 TITLE = "scale"
 
 #: Rows and columns of the files at --scale 1, and of the table on the cluster.

@@ -42,8 +42,6 @@ from crossfade.pools.members import MEMBERS, boosting, default_names, random_for
 from crossfade.table import Schema
 from crossfade.table.preparation import Indicators, Preparation
 
-__all__ = ["MODELS", "TITLE", "report", "run", "table", "timing"]
-
 TITLE = "held-out losses of the choice among tradeoffs"
 
 _BUNDLED = {

@@ -25,8 +25,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from hmmlearn import hmm as hmmlearn
 
-__all__ = ["CASES"]
-
 _ITERATIONS = 10
 _TRAINING = f"{_ITERATIONS} Baum-Welch iterations"
 

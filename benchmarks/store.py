@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Store", "add_store", "run_and_report", "say"]
-
 
 class Store(dict[tuple[Any, ...], list[float]]):
     """Lists of scores by what they are of (a set, a size, a split, a model), kept in a file."""

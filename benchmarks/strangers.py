@@ -21,8 +21,6 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks.in_use import mean_rows
 from crossfade import GaussianDiscriminant, NaiveBayes
 
-__all__ = ["SETS", "TITLE", "table"]
-
 TITLE = "strangers: rows of a class that training never saw"
 SETS = ("iris", "wine", "vehicle", "satimage", "optdigits", "lymphography")
 

@@ -33,8 +33,6 @@ from crossfade import ConditionalRandomField, EntropicMarkovChain, HiddenMarkovM
 from crossfade.crf.maximum_entropy import MaximumEntropyClassifier
 from crossfade.tagging import read_columns, shape_features
 
-__all__ = ["MaximumEntropyMarkovModel", "curve", "models"]
-
 #: Folder of each corpus; the second column is the tag.
 CORPORA = {"CoNLL-2000": "conll2000", "UD-EWT": "ud_ewt"}
 

@@ -34,16 +34,6 @@ from benchmarks.store import Store, add_store, say
 from crossfade import NaiveBayes, Text
 from crossfade.datasets import data_directory
 
-__all__ = [
-    "MIXED_TITLE",
-    "PATTERNS_TITLE",
-    "SETS",
-    "TITLE",
-    "mixed_table",
-    "patterns_table",
-    "table",
-]
-
 TITLE = "text: accuracy and log-loss on documents"
 MIXED_TITLE = "text beside numbers and categories"
 PATTERNS_TITLE = "text cut into words in three ways"

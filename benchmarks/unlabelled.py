@@ -36,8 +36,6 @@ from benchmarks.store import Store, add_store, run_and_report, say
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.table.preparation import Preparation
 
-__all__ = ["SETS", "TITLE", "report", "run", "table"]
-
 TITLE = "unlabelled: rows without a label in fit"
 _OWN: dict[str, Any] = {
     "iris": load_iris,

@@ -17,8 +17,6 @@ from sklearn.naive_bayes import MultinomialNB
 from benchmarks.harness import Case
 from crossfade import NaiveBayes
 
-__all__ = ["CASES", "Documents", "documents"]
-
 
 @dataclass(frozen=True)
 class Documents:

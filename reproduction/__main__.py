@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from reproduction import Experiment, Outcome, Section, Settings
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit, in the manners of Crossfade's command line."""
@@ -175,7 +173,8 @@ def _prepare(out: Path, name: str) -> None:
 
 def _write(out: Path, chosen: Experiment, outcome: Outcome, report: dict[str, Any]) -> None:
     from crossfade.charts.files import drawn
-    from crossfade.commands.output import write_json, write_whole
+    from crossfade.commands.output import write_json
+    from crossfade.files import write_whole
 
     picture = drawn(outcome.chart())
     write_whole(out / f"{chosen.name}.csv", outcome.csv().encode())

@@ -11,17 +11,6 @@ from typing import Any
 
 from crossfade._typing import Floats, Progress
 
-__all__ = [
-    "Experiment",
-    "Outcome",
-    "Progress",
-    "Section",
-    "Settings",
-    "mean_and_error",
-    "records",
-    "short",
-]
-
 
 @dataclass(frozen=True)
 class Settings:

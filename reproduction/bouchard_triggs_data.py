@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DATASETS", "DENSITIES", "PUBLISHED", "TRADEOFFS"]
-
 #: Data sets with their numbers of training rows: 50 a class.
 DATASETS: Final = {
     "australian": 100,

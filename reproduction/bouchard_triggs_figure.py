@@ -30,8 +30,6 @@ from reproduction.base import Experiment, Outcome, Section, Settings, records
 from reproduction.paths import fit_path
 from reproduction.trials import generator, run_trials
 
-__all__ = ["EXPERIMENT", "run"]
-
 COLUMNS: Final = ("simulation", "n", "tradeoff", "loss", "lower", "upper", "mean")
 
 SIZES: Final = (50, 100, 200)

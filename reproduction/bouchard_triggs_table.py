@@ -45,8 +45,6 @@ from reproduction.discriminants import DiscriminantInputs
 from reproduction.paths import fit_path
 from reproduction.trials import generator, run_trials
 
-__all__ = ["EXPERIMENT", "run"]
-
 COLUMNS: Final = ("dataset", "density", "tradeoff", "published", "ours", "standard_error")
 
 _SOURCES: Final = {

@@ -8,14 +8,6 @@ from typing import Any
 from crossfade.charts.theme import LIGHT, altair, themed
 from crossfade.charts.theme import records as data
 
-__all__ = [
-    "efficiency_chart",
-    "growth_chart",
-    "learning_curves_chart",
-    "loss_against_tradeoff_chart",
-    "published_table_chart",
-]
-
 Rows = Sequence[Mapping[str, Any]]
 
 #: Our numbers and printed ones; the two ends of a pair have the theme's colours.

@@ -15,8 +15,6 @@ from crossfade._typing import Floats
 from crossfade.datasets import data_directory
 from crossfade.errors import DataError
 
-__all__ = ["Source", "Table", "read_source"]
-
 #: Seconds between tries, and tries, of a download.
 _DELAY, _TRIES = 1.0, 1
 

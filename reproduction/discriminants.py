@@ -10,8 +10,6 @@ import scipy.linalg
 
 from crossfade._typing import Floats, Integers
 
-__all__ = ["DiscriminantInputs"]
-
 #: Added to within-class variances of standardised columns: collinear columns have none.
 _RIDGE = 1e-8
 

@@ -23,8 +23,6 @@ from reproduction.base import Experiment, Outcome, Section, Settings, records
 from reproduction.rules import rule_error
 from reproduction.trials import generator, run_trials
 
-__all__ = ["EXPERIMENT", "run"]
-
 COLUMNS: Final = ("distance", "n", "theory", "ours", "standard_error")
 
 DISTANCES: Final = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)

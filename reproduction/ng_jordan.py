@@ -44,8 +44,6 @@ from reproduction.base import (
 from reproduction.data import Source, Table, read_source
 from reproduction.trials import generator
 
-__all__ = ["EXPERIMENT", "PROBLEMS", "run"]
-
 COLUMNS: Final = ("problem", "m", "model", "error", "standard_error")
 
 NAIVE_BAYES, LOGISTIC, ZERO_ONE = "naive Bayes", "logistic regression", "least training error"

@@ -21,8 +21,6 @@ from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, follow
 from crossfade.tradeoff.scoring import held_out_scores
 
-__all__ = ["FittedPath", "fit_path"]
-
 
 @dataclass(frozen=True)
 class FittedPath:

@@ -31,8 +31,6 @@ from reproduction.base import Experiment, Outcome, Section, Settings, records
 from reproduction.rules import rule_error
 from reproduction.trials import generator, run_trials
 
-__all__ = ["EXPERIMENT", "run"]
-
 COLUMNS: Final = ("n_features", "what", "rows", "repeats")
 
 N_FEATURES: Final = (2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from scipy.special import ndtr
 
-__all__ = ["rule_error"]
-
 
 def rule_error(signal: float, intercept: float, deviation: float) -> float:
     """Return the error of a rule whose score is Gaussian, ±signal + intercept on the average."""

@@ -8,10 +8,8 @@ from typing import Any
 import joblib
 import numpy as np
 
+from crossfade._typing import Progress
 from crossfade.blocks import n_threads, threads
-from reproduction.base import Progress
-
-__all__ = ["generator", "run_trials"]
 
 
 def generator(seed: int, *place: int) -> np.random.Generator:

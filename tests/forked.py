@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Forked", "session"]
-
 _CONTEXT: Any = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
 if sys.platform == "linux":
     heavy = "pytest altair numba.np.arrayobj scipy.stats sklearn.ensemble skops.io typer uvicorn"

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-__all__ = ["choose_as_shipped", "choose_shortly", "covering", "same"]
-
 
 def same(left: Any, right: Any) -> bool:
     """Compare two objects of one kind, NaN being equal to NaN."""

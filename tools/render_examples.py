@@ -30,8 +30,6 @@ from typing import Any
 
 import polars as pl
 
-__all__ = ["failures", "render"]
-
 ROOT = Path(__file__).parents[1]
 
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -12,8 +12,6 @@ import numpy as np
 
 from crossfade.errors import DataError
 
-__all__ = ["check_choice", "check_number", "did_you_mean", "is_missing", "listed", "show"]
-
 
 def show(value: Any, width: int = 60) -> str:
     """Return a value's repr on one line, shortened in its middle where it is long."""

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FUSED", "REORDERED", "Kernel", "kernel", "prefetch"]
-
 #: Additions and multiplications may be fused; NaN and infinities keep their meaning.
 FUSED = {"contract"}
 

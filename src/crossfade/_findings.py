@@ -8,8 +8,6 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-__all__ = ["Finding", "as_json"]
-
 
 class Finding:
     """A dataclass of findings, which has one way to JSON.

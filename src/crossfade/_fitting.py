@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-__all__ = ["whole_or_not_at_all"]
-
 Estimator = TypeVar("Estimator")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

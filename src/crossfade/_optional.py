@@ -7,8 +7,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Final
 
-__all__ = ["EXTRAS", "import_optional", "missing_extra", "versions"]
-
 #: The extra that brings each optional package, by the name that is imported.
 EXTRAS: Final = {
     "typer": "cli",

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floats", "Integers", "Progress"]
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 

@@ -30,23 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "BLOCK_ROWS",
-    "MANY_ROWS",
-    "Together",
-    "add_sums",
-    "block_sum",
-    "for_each_block",
-    "is_nobodys_worker",
-    "map_fits",
-    "n_threads",
-    "read_ahead",
-    "single_threaded_blas",
-    "threads",
-    "workspace",
-    "workspace_like",
-]
-
 #: Rows in a block: 2,048 rows of 50 doubles are 800 kB, which stays in a second-level cache.
 BLOCK_ROWS = 2048
 

@@ -17,8 +17,6 @@ from typing import Any, Final, NoReturn
 from crossfade._optional import EXTRAS, missing_extra
 from crossfade.commands.stopping import STOPPED_CODE, Watch, watched
 
-__all__ = ["build_app", "main"]
-
 #: Commands, each a function of this name in a module of :mod:`crossfade.commands`, in a few words
 #: (None: the first sentence of its docstring). They import what is heavy inside the function, so
 #: that ``--help`` stays quick.

@@ -13,18 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-__all__ = [
-    "destination",
-    "discard_unfinished",
-    "is_read_only",
-    "is_stream",
-    "lock",
-    "named_errors",
-    "refuse_device",
-    "whole_file",
-    "write_whole",
-]
-
 #: How the names of files in the making end.
 _UNFINISHED: Final = ".crossfade"
 

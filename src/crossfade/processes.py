@@ -26,8 +26,6 @@ from typing import Any, Final, TypeVar
 
 from crossfade.blocks import is_nobodys_worker, n_threads, threads
 
-__all__ = ["apart", "map_in_order", "work_as_chosen"]
-
 #: How the names of the folders begin in which functions wait for processes.
 _FOLDER: Final = "crossfade-"
 

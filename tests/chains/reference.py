@@ -10,8 +10,6 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.chains.recursions import ForwardBackward
 
-__all__ = ["edge_marginals", "forward_backward", "log_partition", "viterbi"]
-
 
 def log_sum_exp(values: Floats, axis: int = -1) -> Floats:
     """Return log Σ exp along an axis; -inf where all are."""

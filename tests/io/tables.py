@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-__all__ = ["mixed_table", "numbers"]
-
 
 def mixed_table(n_rows: int = 200, seed: int = 0) -> tuple[pl.DataFrame, np.ndarray]:
     """Return a table with a column of every kind, some cells missing, and labels."""

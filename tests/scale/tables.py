@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-__all__ = ["mixed_table"]
-
 
 def mixed_table(n_rows: int, seed: int = 0) -> pl.DataFrame:
     """Return a table with gaps, a tail, categories, grades, counts, booleans and labels."""

@@ -37,8 +37,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.chains.input import Layout, layout_of
 from crossfade.errors import DataError
 
-__all__ = ["Attribute", "AttributeEncoder", "EncodedSequences"]
-
 #: The name of an attribute: a string, a (name, value) pair of strings, or an integer.
 Attribute = str | tuple[str, str] | int
 

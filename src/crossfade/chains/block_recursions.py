@@ -15,17 +15,6 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block, workspace
 
-__all__ = [
-    "Expectations",
-    "Lookup",
-    "StepScorer",
-    "best_paths",
-    "expectations",
-    "prepare",
-    "rows_of",
-    "sequence_blocks",
-]
-
 #: Numbers in one block's potentials: 65,536 doubles and their posteriors stay in cache.
 _BLOCK_NUMBERS = 65_536
 

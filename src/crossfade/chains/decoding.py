@@ -16,8 +16,6 @@ from crossfade.chains.input import Layout, layout_of, read_labels
 from crossfade.chains.markov import path_scores
 from crossfade.errors import DataError
 
-__all__ = ["ChainDecoding", "ChainLogs", "ConditionalChain", "Potentials"]
-
 #: Arguments of the recursions: emissions, offsets, initial, transitions, final.
 Potentials = tuple[Floats, Integers, Floats, Floats, Floats]
 

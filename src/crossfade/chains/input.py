@@ -21,17 +21,6 @@ from crossfade._checks import is_missing
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 
-__all__ = [
-    "Labels",
-    "Layout",
-    "encode",
-    "layout_of",
-    "names_array",
-    "read_labels",
-    "stack_numbers",
-    "stack_symbols",
-]
-
 
 @dataclass(frozen=True)
 class Layout:

@@ -37,16 +37,6 @@ from crossfade.chains.vector_kernels import (
     weighted_rows,
 )
 
-__all__ = [
-    "WORK_ROWS",
-    "Chain",
-    "forward_backward_block",
-    "log_forward_backward",
-    "make_chain",
-    "shift_rows",
-    "viterbi_block",
-]
-
 #: What all steps of all sequences share. ``log_*`` as given; ``start``, ``transitions`` and
 #: ``stop`` exponentials after subtraction of the largest entry (kept in ``shifts``);
 #: ``transposed`` and ``log_transposed`` the transitions transposed, contiguous; ``raised`` the

@@ -13,17 +13,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.chains.input import Layout
 from crossfade.errors import DataError
 
-__all__ = [
-    "ChainCounts",
-    "ChainParameters",
-    "estimate_chain",
-    "label_counts",
-    "path_scores",
-    "probabilities",
-    "sampled_path",
-    "stationary",
-]
-
 
 @dataclass(frozen=True)
 class ChainCounts:

@@ -30,8 +30,6 @@ from crossfade.blocks import for_each_block
 from crossfade.chains.block_recursions import best_paths, expectations
 from crossfade.errors import DataError
 
-__all__ = ["ForwardBackward", "edge_marginals", "forward_backward", "log_partition", "viterbi"]
-
 
 @dataclass(frozen=True)
 class ForwardBackward:

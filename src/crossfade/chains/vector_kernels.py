@@ -22,8 +22,6 @@ from numba.core import cgutils
 from numba.core.errors import NumbaTypeError
 from numba.extending import intrinsic
 
-__all__ = ["add_products", "first_origin", "largest_arrivals", "weighted_rows"]
-
 #: Rows taken together, each with results of its own, so that none waits for the one before. Four
 #: cost a quarter more time to compile, and are no faster.
 _TOGETHER = 2

@@ -7,8 +7,6 @@ from typing import Any
 
 from crossfade.charts.theme import LIGHT, Colours, altair, records
 
-__all__ = ["transform_histograms"]
-
 
 def transform_histograms(
     rows: Sequence[Mapping[str, Any]], names: Sequence[str], colours: Colours = LIGHT

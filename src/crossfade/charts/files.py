@@ -9,8 +9,6 @@ from typing import Any, Final
 from crossfade._optional import import_optional
 from crossfade.charts.theme import altair
 
-__all__ = ["ENDINGS", "check_available", "drawn"]
-
 #: What a chart can be written as.
 ENDINGS: Final = ("png", "svg", "html", "json")
 

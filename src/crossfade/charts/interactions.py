@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from crossfade.charts.theme import LIGHT, Colours, altair, records
 
-__all__ = ["residual_maps"]
-
 _MORE, _LESS = "more often than predicted", "less often"
 
 #: Side of a map and width of a character, in pixels; maps beside each other.

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
 
-__all__ = ["learning_curves"]
-
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3])
 
 #: Dashes of the two ends of a family, and of a best model that is neither.

@@ -7,8 +7,6 @@ from typing import Any
 
 from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
 
-__all__ = ["rate_curves", "reliability", "threshold_costs"]
-
 
 def reliability(
     rows: Sequence[Mapping[str, Any]],

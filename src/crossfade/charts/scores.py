@@ -15,8 +15,6 @@ from crossfade.charts.theme import (
     vertical_rule,
 )
 
-__all__ = ["model_differences", "path_losses"]
-
 
 def model_differences(
     rows: Sequence[Mapping[str, Any]], label: str, colours: Colours = LIGHT

@@ -9,22 +9,6 @@ from typing import Any, Final
 
 from crossfade._optional import import_optional
 
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "SHAPES",
-    "STYLE_SHEET",
-    "Colours",
-    "altair",
-    "follows",
-    "interval_tooltips",
-    "labels",
-    "records",
-    "shown",
-    "themed",
-    "vertical_rule",
-]
-
 
 @dataclass(frozen=True)
 class Colours:

@@ -17,8 +17,6 @@ from crossfade.charts.theme import (
     vertical_rule,
 )
 
-__all__ = ["posterior_view", "weight_ends", "weight_path"]
-
 #: How many times the usual weight the largest may be on a linear axis.
 _FAR: Final = 25.0
 

@@ -25,19 +25,6 @@ from crossfade.table.schema import Schema
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = [
-    "DENSITY_OF_KIND",
-    "KIND_OF_DENSITY",
-    "ColumnChoice",
-    "Reason",
-    "as_chosen",
-    "by_evidence",
-    "by_type",
-    "in_words",
-    "kinds_of",
-    "report_of",
-]
-
 #: The density that a column of each kind gets, and the kind of column each named density takes.
 DENSITY_OF_KIND = {
     "continuous": "gaussian",

@@ -18,14 +18,6 @@ from scipy.special import gammaln
 from crossfade._typing import Floats, Integers
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = [
-    "ColumnEvidence",
-    "column_evidence",
-    "is_candidate",
-    "near_zero_variance",
-    "tail_evidence",
-]
-
 #: Most different values of a column whose density is put to the test.
 _MOST_VALUES = 12
 

@@ -52,8 +52,6 @@ from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 from crossfade.tradeoff.source_rows import SourceRows
 
-__all__ = ["Specification", "TradeoffClassifier"]
-
 
 @dataclass(frozen=True)
 class Specification:

@@ -27,8 +27,6 @@ from crossfade.table.kinds import is_by_type, joined_cells, kinds_of_cells, seen
 from crossfade.tradeoff.fitting import Sums, add_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["BatchClassifier", "levels_of"]
-
 
 def _only_generative(estimator: Any) -> bool:
     components = getattr(estimator, "components", 1)

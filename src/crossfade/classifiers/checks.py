@@ -13,17 +13,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.table import check_finite
 
-__all__ = [
-    "check_tradeoff",
-    "check_unlabelled",
-    "class_factors",
-    "class_shares",
-    "derives_columns",
-    "prior_shift",
-    "refuse_cells",
-    "refuse_unlabelled",
-]
-
 
 def check_tradeoff(tradeoff: Any) -> None:
     """Refuse what is no tradeoff."""

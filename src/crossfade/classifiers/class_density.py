@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 from crossfade._typing import Floats
 from crossfade.densities.base import Density
 
-__all__ = ["ClassDensity"]
-
 
 @dataclass(frozen=True)
 class ClassDensity:

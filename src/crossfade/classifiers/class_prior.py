@@ -12,8 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares
 
-__all__ = ["ClassPrior", "PriorInUse"]
-
 #: Shares of the classes: "empirical", "uniform", one for each class, or by label.
 ClassPrior = str | ArrayLike | Mapping[Any, float]
 

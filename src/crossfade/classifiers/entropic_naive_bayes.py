@@ -22,8 +22,6 @@ from crossfade.table.columns import count_rows, refuse_parts
 from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.labelled_rows import log_normalise
 
-__all__ = ["LEAST_POSTERIOR", "EntropicNaiveBayes"]
-
 #: Least posterior of a column's classifier: a certain one could never be outvoted.
 LEAST_POSTERIOR = 1e-300
 

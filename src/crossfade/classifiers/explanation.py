@@ -19,8 +19,6 @@ from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.table.documents import MixedRows, block_of
 
-__all__ = ["Explanation", "column_scores", "explain", "posterior_power", "word_scores"]
-
 
 @dataclass(frozen=True, eq=False)
 class Explanation:

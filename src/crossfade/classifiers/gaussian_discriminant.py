@@ -24,8 +24,6 @@ from crossfade.table.columns import Columns
 from crossfade.tradeoff.fitting import FitOptions
 from crossfade.tradeoff.grid import SHRINKAGE_ROWS
 
-__all__ = ["GaussianDiscriminant"]
-
 #: Weights of the pooled covariance, and of its diagonal, that are tried at λ = 1.
 _POOLINGS = (0.0, 0.5)
 _SHRINKAGES = (0.0, 0.5)

@@ -19,8 +19,6 @@ from crossfade.inference.sets import least_probabilities
 from crossfade.table.documents import indexable
 from crossfade.table.part_by_part import part_by_part
 
-__all__ = ["InUse"]
-
 
 class InUse(PriorInUse):
     """Class shares that differ where the model is used, prediction sets, and strangers."""

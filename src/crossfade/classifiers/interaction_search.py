@@ -25,8 +25,6 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 if TYPE_CHECKING:
     from crossfade.classifiers.naive_bayes import NaiveBayes
 
-__all__ = ["Search", "check_interactions", "fit_with_interactions"]
-
 _FOLDS = 5
 
 #: Tests that are kept for people to look at.

@@ -21,17 +21,6 @@ from scipy import stats
 from crossfade._typing import Floats, Integers
 from crossfade.table.schema import Schema
 
-__all__ = [
-    "Derived",
-    "DerivedColumns",
-    "Screened",
-    "named",
-    "names_of",
-    "screened",
-    "taken",
-    "told_from_chance",
-]
-
 #: Most derived columns that are taken unasked, and the chance of any where there is nothing.
 _MOST_UNASKED: Final = 10
 _LEVEL: Final = 0.01

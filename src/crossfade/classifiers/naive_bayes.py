@@ -45,8 +45,6 @@ from crossfade.table.text import Text
 from crossfade.tradeoff.grid import SHRINKAGE_ROWS, Points
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["NaiveBayes"]
-
 
 class _Variant(NamedTuple):
     """What a member of a pool uses of the words, and its grid: λ, and a multiple of l2.

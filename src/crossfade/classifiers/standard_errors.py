@@ -34,8 +34,6 @@ from crossfade.table.part_by_part import part_by_part
 from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["StandardErrors"]
-
 #: Doubles of the gradients of a block of rows: 8 MB.
 _BLOCK_DOUBLES = 1 << 20
 

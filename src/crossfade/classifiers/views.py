@@ -38,8 +38,6 @@ from crossfade.tradeoff.joint import JointDensity, JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters
 
-__all__ = ["FittedViews"]
-
 #: Columns times classes whose densities are looked at.
 _MOST_FITS = 200
 

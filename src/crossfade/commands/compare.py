@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
     from crossfade.comparison import ComparisonResult
 
-__all__ = ["compare"]
-
 
 def compare(
     data: Data,

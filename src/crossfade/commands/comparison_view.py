@@ -28,8 +28,6 @@ from crossfade.evidence.comparison import ModelResult
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
 
-__all__ = ["live_table", "print_result"]
-
 _NAME_WIDTH: Final = 20
 
 #: Seconds between two pictures of a table that lives, and between two lines where none can.

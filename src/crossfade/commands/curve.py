@@ -10,8 +10,6 @@ import typer
 
 from crossfade.commands import options
 
-__all__ = ["curve"]
-
 
 def curve(
     data: options.Data,
@@ -62,11 +60,12 @@ def curve(
     Every model is fitted on nested training sets of many random splits.
     """
     from crossfade.commands.curve_view import check_chart, findings, print_curve, write_chart
-    from crossfade.commands.output import check_outputs, live_progress, write_json, write_whole
+    from crossfade.commands.output import check_outputs, live_progress, write_json
     from crossfade.commands.tables import open_table
     from crossfade.comparison.models import choose_models
     from crossfade.evaluation import learning_curve
     from crossfade.evaluation.result import check_metric
+    from crossfade.files import write_whole
 
     check_metric(metric)
     if chart is not None:

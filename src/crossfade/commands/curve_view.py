@@ -12,15 +12,14 @@ from rich.text import Text
 
 from crossfade._findings import as_json
 from crossfade.charts.files import ENDINGS, check_available, drawn
-from crossfade.commands.output import console, plain, shortened, write_whole
+from crossfade.commands.output import console, plain, shortened
 from crossfade.errors import DataError
 from crossfade.evaluation.result import LearningCurve
 from crossfade.evaluation.scores import METRIC_LABELS
+from crossfade.files import write_whole
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
-
-__all__ = ["check_chart", "findings", "print_curve", "write_chart"]
 
 
 def findings(curve: LearningCurve, metric: str, ahead: int) -> dict[str, Any]:

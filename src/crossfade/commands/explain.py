@@ -12,8 +12,6 @@ from crossfade.commands.options import Json, ModelFile, NewDataIfAny, Separator
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["explain"]
-
 #: Terminal cells of the longest bar.
 _BAR = 20
 

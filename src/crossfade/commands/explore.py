@@ -18,8 +18,6 @@ from crossfade.commands.options import (
     read_cost,
 )
 
-__all__ = ["explore"]
-
 
 def explore(
     data: Data,

@@ -30,8 +30,6 @@ from crossfade.errors import DataError
 from crossfade.report.figures import LABELS, METRICS
 from crossfade.report.page import check_installed, render_message, render_page
 
-__all__ = ["Explorer", "PageChoice", "serve"]
-
 _FIRST_MODELS: Final = ("nb", "majority")
 _FIRST_SPLITS: Final = 5
 _MOST_SPLITS: Final = 100

@@ -9,8 +9,6 @@ import typer
 
 from crossfade.commands.options import ModelFile
 
-__all__ = ["export"]
-
 
 def export(
     model: ModelFile,

@@ -22,8 +22,6 @@ from crossfade.commands.options import (
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
 
-__all__ = ["fit"]
-
 
 def fit(
     data: Data,

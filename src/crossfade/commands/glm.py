@@ -11,8 +11,6 @@ import typer
 
 from crossfade.commands.options import Json, Missing, Separator, Text
 
-__all__ = ["glm"]
-
 
 class FamilyName(StrEnum):
     """Families on offer."""

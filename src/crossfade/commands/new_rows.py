@@ -16,8 +16,6 @@ from crossfade.io import SavedModel
 from crossfade.io.batches import Batch, read_batches, table_files
 from crossfade.io.matching import Matcher
 
-__all__ = ["NewRows"]
-
 #: Posteriors of the rows that are handed out at a time: 8 MB of numbers, 20 MB as text.
 _MOST_POSTERIORS = 1 << 20
 

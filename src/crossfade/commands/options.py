@@ -7,26 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "Batches",
-    "Cost",
-    "Data",
-    "Drop",
-    "Json",
-    "Missing",
-    "ModelFile",
-    "ModelNames",
-    "NewData",
-    "NewDataIfAny",
-    "Seed",
-    "Separator",
-    "Splits",
-    "Target",
-    "Text",
-    "TrainSize",
-    "read_cost",
-]
-
 # -- the table -----------------------------------------------------------------------------------
 
 Data = Annotated[

@@ -21,22 +21,6 @@ from crossfade.commands.stopping import working
 from crossfade.errors import DataError
 from crossfade.files import destination, is_read_only, is_stream, write_whole
 
-__all__ = [
-    "ClosedPipeError",
-    "check_outputs",
-    "check_writable",
-    "command_line",
-    "console",
-    "hand_over",
-    "list_item",
-    "live_progress",
-    "plain",
-    "say",
-    "shortened",
-    "write_json",
-    "write_whole",
-]
-
 
 class ClosedPipeError(Exception):
     """Whoever read the output (head, less) has seen enough.

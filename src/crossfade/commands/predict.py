@@ -11,8 +11,6 @@ import typer
 
 from crossfade.commands.options import ModelFile, NewData, Separator
 
-__all__ = ["predict"]
-
 
 def predict(
     model: ModelFile,

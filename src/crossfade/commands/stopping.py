@@ -18,8 +18,6 @@ from typing import Final
 
 from crossfade.files import discard_unfinished
 
-__all__ = ["STOPPED_CODE", "Watch", "watched", "working"]
-
 #: The exit code at Ctrl-C: as a shell has it, 128 and the signal's number.
 STOPPED_CODE: Final = 128 + signal.SIGINT
 

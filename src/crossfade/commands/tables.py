@@ -17,8 +17,6 @@ from crossfade.errors import DataError
 from crossfade.evidence.comparison import TableOrigin
 from crossfade.io.file_source import FileSource, scan
 
-__all__ = ["OpenTable", "is_large", "open_table"]
-
 #: Bytes of a file above which it is read some rows at a time: text, and Parquet, which is packed.
 _LARGE_TEXT, _LARGE_PARQUET = 1_000_000_000, 300_000_000
 

@@ -11,8 +11,6 @@ import typer
 
 from crossfade.commands.options import Json
 
-__all__ = ["tag"]
-
 
 class ModelName(StrEnum):
     """Models on offer."""
@@ -85,8 +83,9 @@ def tag(
     accuracy, and precision, recall and F1 of each tag and, for tags like B-NP, of chunks as the
     CoNLL shared tasks count them.
     """
-    from crossfade.commands.output import check_outputs, hand_over, say, write_json, write_whole
+    from crossfade.commands.output import check_outputs, hand_over, say, write_json
     from crossfade.errors import DataError
+    from crossfade.files import write_whole
     from crossfade.tagging import evaluate_tags, read_columns, write_columns
 
     if decode not in ("viterbi", "posterior"):

@@ -11,8 +11,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.evaluation.scores import estimate
 from crossfade.evidence.details import Calibration, Ranking, Thresholds
 
-__all__ = ["calibrate", "costs_by_threshold", "rank"]
-
 _BINS = 10
 
 #: Places at which curves of single splits are averaged.

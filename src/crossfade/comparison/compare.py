@@ -12,13 +12,12 @@ from crossfade.blocks import single_threaded_blas
 from crossfade.comparison.models import affordable, choose_models, default_models
 from crossfade.comparison.problem import check_settings, read_problem
 from crossfade.comparison.results import ComparisonResult, Status
-from crossfade.comparison.run import Run, Settings
+from crossfade.comparison.run import Run
+from crossfade.comparison.standings import Settings
 from crossfade.errors import DataError
 from crossfade.evaluation.inputs import check_models
 from crossfade.evaluation.scores import EVERY_METRIC, METRICS
 from crossfade.evaluation.splits import repeated_splits, training_rows
-
-__all__ = ["compare"]
 
 
 def compare(

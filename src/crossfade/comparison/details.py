@@ -32,8 +32,6 @@ from crossfade.processes import map_in_order
 from crossfade.table.preparation import WithWords
 from crossfade.table.schema import Schema
 
-__all__ = ["Subject", "count_steps", "find_details", "keeps_posteriors"]
-
 #: Directions of words among which the view is looked for.
 _WORD_DIRECTIONS: Final = 50
 

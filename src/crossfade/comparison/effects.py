@@ -16,8 +16,6 @@ from crossfade.evidence.details import Bar, WordWeight
 from crossfade.table.decoding import decoded_table, table_library
 from crossfade.table.schema import Schema
 
-__all__ = ["Probes", "jackknife", "make_probes", "weights", "word_weights"]
-
 #: Columns that are probed; of wider tables those that separate the classes most.
 _MOST_COLUMNS = 40
 

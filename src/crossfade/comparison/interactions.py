@@ -14,8 +14,6 @@ from crossfade.evaluation.splits import Split
 from crossfade.evidence.interactions import Interaction
 from crossfade.table.schema import Schema
 
-__all__ = ["find_interactions", "interaction_note"]
-
 _SHOWN: Final = 10
 
 #: Parts that a column of numbers is cut into beside another one, and by itself; most categories.

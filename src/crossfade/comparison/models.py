@@ -20,19 +20,6 @@ from crossfade.pools.members import MEMBERS
 from crossfade.table.preparation import Preparation, WithWords
 from crossfade.tradeoff.grid import MOST_JOINT_COLUMNS, most_searched
 
-__all__ = [
-    "SHORT_NAMES",
-    "ModelFamily",
-    "affordable",
-    "all_models",
-    "choose_model",
-    "choose_models",
-    "default_models",
-    "families",
-    "model_notes",
-    "own_models",
-]
-
 _VARIANTS: Final[dict[str, float | str]] = {
     "generative": 1.0,
     "discriminative": 0.0,

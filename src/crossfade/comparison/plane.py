@@ -10,8 +10,6 @@ import scipy.linalg
 from crossfade._typing import Floats, Integers
 from crossfade.report.surfaces import quadratic
 
-__all__ = ["agreement", "class_scores", "discriminant_plane", "posterior_surface"]
-
 #: Columns that the directions are found from; of wider tables those that separate classes most.
 _MOST_COLUMNS = 300
 

@@ -13,8 +13,6 @@ from crossfade.evaluation.splits import Split
 from crossfade.pools.weights import Evidence, Weighing, drawn_in, pooled, weigh
 from crossfade.tradeoff.criteria import losses
 
-__all__ = ["Pooling", "pool_over_splits"]
-
 #: Fewest splits, and most numbers that are held at a time: of more, fewer splits are looked at.
 _FEWEST_SPLITS: Final = 3
 _MOST_NUMBERS: Final = 20_000_000

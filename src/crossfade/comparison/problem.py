@@ -17,8 +17,6 @@ from crossfade.evaluation.scores import METRICS
 from crossfade.evidence.comparison import DataSummary
 from crossfade.table.text import are_dates
 
-__all__ = ["ComparisonTask", "check_settings", "left_out", "read_costs", "read_problem"]
-
 #: Of it, sums over rows are finite too.
 _MOST_COST = 1e100
 

@@ -21,9 +21,6 @@ from sklearn.svm import LinearSVC
 from crossfade.pools.members import boosting, random_forest
 from crossfade.table.preparation import WithWords
 
-__all__ = ["REFERENCES", "mean_log_probability", "references"]
-
-
 #: Rows of a fit from which they are not rotated.
 _MOST_ROTATED: Final = 1_000
 

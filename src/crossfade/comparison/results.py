@@ -12,8 +12,6 @@ from crossfade.evaluation.scores import METRIC_LABELS
 from crossfade.evidence.comparison import Comparison, ModelResult
 from crossfade.evidence.numbers import figure
 
-__all__ = ["ComparisonResult", "Status"]
-
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult(Comparison):

@@ -23,7 +23,7 @@ from crossfade.comparison.results import (
     ComparisonResult,
     Status,
 )
-from crossfade.comparison.standings import Settings, Standings, lambda_of, n_chosen
+from crossfade.comparison.standings import Standings, lambda_of, n_chosen
 from crossfade.comparison.stopping import FEWEST_SPLITS, TimeOver, needed_splits, time_limit
 from crossfade.errors import DataError
 from crossfade.evaluation.crossing import SLOPE_SIZES
@@ -34,8 +34,6 @@ from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, OneSize, Tracer, row_tracers
 from crossfade.evidence.details import Details
 from crossfade.processes import work_as_chosen
-
-__all__ = ["Run", "Settings"]
 
 #: The learning curve is a summary: one split for each four of the table, and at least four, but
 #: where curves are compiled.

@@ -34,8 +34,6 @@ from crossfade.evidence.comparison import (
 from crossfade.evidence.details import Details
 from crossfade.evidence.interactions import Interaction
 
-__all__ = ["Settings", "Standings", "lambda_of", "n_chosen"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -13,8 +13,6 @@ from scipy import stats
 from crossfade._typing import Floats
 from crossfade.blocks import is_nobodys_worker
 
-__all__ = ["FEWEST_SPLITS", "TimeOver", "needed_splits", "settled", "time_limit"]
-
 #: Splits of a model before anything is concluded of it.
 FEWEST_SPLITS: Final = 5
 

@@ -13,8 +13,6 @@ from crossfade.chains import recursions
 from crossfade.chains.attributes import Attribute, EncodedSequences
 from crossfade.chains.decoding import Potentials
 
-__all__ = ["contributions_frame", "weights_frame"]
-
 
 def weights_frame(table: Any, names: list[Attribute], classes: NDArray[Any]) -> Any:
     """Return the state weights, a sparse array (n_attributes, n_labels), as a frame."""

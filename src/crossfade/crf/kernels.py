@@ -23,9 +23,6 @@ from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.chains.kernels import WORK_ROWS, forward_backward_block, log_forward_backward
 
-__all__ = ["Tokens", "expectation_block", "score_block", "stochastic_pass"]
-
-
 #: Where each token's attributes begin, their numbers and values (none: all 1), and the pairs.
 Tokens = namedtuple("Tokens", "starts attributes values pair_starts pair_labels")
 

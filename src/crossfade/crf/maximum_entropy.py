@@ -13,8 +13,6 @@ from crossfade._typing import Floats
 from crossfade.crf.model import ConditionalRandomField
 from crossfade.table.scored import ScoredClassifier
 
-__all__ = ["MaximumEntropyClassifier"]
-
 
 class MaximumEntropyClassifier(ScoredClassifier, BaseEstimator):
     """Multinomial logistic regression with weights for the (column, class) pairs that occur.

@@ -25,8 +25,6 @@ from crossfade.crf.training import Objective, TrainingOptions, train
 from crossfade.crf.weights import WeightLayout, choose_weights, without_zeros
 from crossfade.errors import ConvergenceWarning, DataError
 
-__all__ = ["ConditionalRandomField"]
-
 
 class ConditionalRandomField(ConditionalChain, BaseEstimator):
     """A linear-chain conditional random field: labels of sequences from any features.

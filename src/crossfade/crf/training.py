@@ -20,7 +20,6 @@ from crossfade.crf.weights import WeightLayout, padded
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.solver import Iterate, Solution, descend
 
-__all__ = ["Objective", "TrainingOptions", "train"]
 #: Parts of the corpus that are summed apart: a fixed number, so that results do not depend on
 #: the number of threads; each has its own gradient, so fewer where gradients are large.
 _PARTS, _PARTS_WHEN_LARGE, _LARGE = 8, 4, 4_000_000

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.chains.attributes import EncodedSequences
 
-__all__ = ["WeightLayout", "choose_weights", "padded", "pair_layout", "without_zeros"]
-
 
 @dataclass(frozen=True)
 class WeightLayout:

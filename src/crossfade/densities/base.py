@@ -30,17 +30,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DomainError, NotADensityError
 from crossfade.table.documents import MixedRows
 
-__all__ = [
-    "Bound",
-    "Density",
-    "Floats",
-    "Integers",
-    "Term",
-    "not_a_density",
-    "reference_rows",
-    "refuse",
-]
-
 
 class Term(NamedTuple):
     """A statistic in words, and the columns that it is of."""

@@ -12,8 +12,6 @@ from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.densities.univariate import Univariate
 
-__all__ = ["Bernoulli"]
-
 #: Estimated probabilities keep this distance from 0 and 1, so that their logits are finite.
 _EDGE = 1e-15
 

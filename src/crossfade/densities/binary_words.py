@@ -12,8 +12,6 @@ from crossfade._typing import Floats
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.words import EDGE, Words
 
-__all__ = ["BinaryWords"]
-
 
 class BinaryWords(Words):
     """Which words occur, each by itself: BernoulliNB over a sparse block.

@@ -17,8 +17,6 @@ from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.univariate import safe_mean
 from crossfade.errors import DataError
 
-__all__ = ["Categorical"]
-
 #: Estimated probabilities are at least this, so that their logarithms are finite.
 _EDGE = 1e-15
 

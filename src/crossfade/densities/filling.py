@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.table.contents import distinct, drawn_by_contents
 
-__all__ = ["RIDGE", "class_free_moments", "conditional_means", "left_over", "missing_patterns"]
-
 #: Steps of EM, how many different rows it looks at, and the change of moments (in deviations) that
 #: ends it.
 _STEPS, _MOST_ROWS, _CHANGE = 50, 2_000, 1e-4

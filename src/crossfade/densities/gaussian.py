@@ -17,8 +17,6 @@ from crossfade.densities.univariate import Univariate, safe_mean, statistic_scal
 from crossfade.errors import DomainError
 from crossfade.table.read import check_large
 
-__all__ = ["Gaussian"]
-
 
 class Gaussian(Univariate):
     """Independent Gaussians, one per column, with a variance per class or one shared by all.

@@ -12,8 +12,6 @@ from crossfade.densities.gaussian import Gaussian
 from crossfade.errors import DataError
 from crossfade.table.read import check_large
 
-__all__ = ["JohnsonSU"]
-
 
 class JohnsonSU(Gaussian):
     """Independent columns of which u = asinh((x - centre) / width) is Gaussian within a class.

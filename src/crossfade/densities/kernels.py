@@ -11,15 +11,6 @@ from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.table.columnwise import ColumnArrays
 
-__all__ = [
-    "class_weights",
-    "column_moments",
-    "grouped_moments",
-    "moments",
-    "product_covariances",
-    "quadratic_scores",
-]
-
 #: Cells of a block of rows from which on compiled moments are worth loading the compiler.
 MOMENT_CELLS = 65_536
 

@@ -27,8 +27,6 @@ from crossfade.errors import DataError, DomainError
 from crossfade.rowwise import group_rows
 from crossfade.table.read import check_large, has_missing_cells
 
-__all__ = ["COVARIANCES", "MultivariateGaussian"]
-
 COVARIANCES = tuple(f"{shared}{name}" for name in STRUCTURES for shared in ("", "shared_"))
 
 #: Most second statistics that are formed block by block.

@@ -12,8 +12,6 @@ from crossfade._typing import Floats
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.densities.univariate import Univariate, safe_mean
 
-__all__ = ["Poisson"]
-
 #: Estimated rates are at least this, so that their logarithms are finite.
 _EDGE = 1e-15
 

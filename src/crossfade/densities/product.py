@@ -16,8 +16,6 @@ from crossfade.errors import DataError, DomainError
 from crossfade.table.columnwise import ColumnArrays
 from crossfade.table.documents import MixedRows
 
-__all__ = ["Product"]
-
 
 class Product(Density):
     """A product of densities, each over its own columns: f(x) = ∏ f_part(x[columns of part]).

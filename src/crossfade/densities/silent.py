@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Density, not_a_density
 
-__all__ = ["Silent"]
-
 
 class Silent(Density):
     """Columns that say nothing: no statistic to be fitted, zeros where another density has some.

@@ -19,8 +19,6 @@ from crossfade.densities.base import Bound, Density, not_a_density, refuse
 from crossfade.densities.kernels import class_weights
 from crossfade.table.read import check_large
 
-__all__ = ["Univariate", "statistic_scales"]
-
 
 def statistic_scales(mean_square: Floats, mean: Floats) -> Floats:
     """Return standard deviations from moments about any point; 1 where nothing varies."""

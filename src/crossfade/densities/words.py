@@ -24,8 +24,6 @@ from crossfade.rowwise import (
     many_entries,
 )
 
-__all__ = ["EDGE", "Multinomial", "Words"]
-
 #: Estimated probabilities keep this distance from 0, so that their logarithms are finite.
 EDGE = 1e-15
 

@@ -16,8 +16,6 @@ from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Counts
 from crossfade.files import lock, named_errors
 
-__all__ = ["Checkpoint", "SplitRecord"]
-
 _FORMAT = "crossfade learning curve 2"
 
 

@@ -28,8 +28,6 @@ from crossfade.evaluation.kinds import (
 )
 from crossfade.evaluation.splits import Split
 
-__all__ = ["CompiledCurve", "compiled_curve"]
-
 #: Most cells of the statistics' matrix, and most statistics, of a discriminative curve.
 _CELLS = 50_000_000
 _STATISTICS = 400

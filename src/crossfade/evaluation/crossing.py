@@ -12,8 +12,6 @@ from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import Estimate, estimate
 
-__all__ = ["SLOPE_SIZES", "Crossing", "find_crossing", "gain_per_doubling"]
-
 #: Splits drawn with replacement for the interval of a crossing.
 _RESAMPLES = 2000
 

@@ -16,8 +16,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.evaluation.newton_kernels import minimise
 from crossfade.evaluation.score_kernels import add_scores
 
-__all__ = ["discriminative_curve"]
-
 _FAST = {"reassoc", "nsz", "contract"}
 
 

@@ -22,8 +22,6 @@ from crossfade.errors import DataError, TradeoffWarning
 from crossfade.evaluation.scores import EVERY_METRIC, METRICS, score_predictions
 from crossfade.processes import apart
 
-__all__ = ["Counts", "Evaluation", "Evaluator", "Failure", "fitted_tradeoff"]
-
 
 @dataclass(frozen=True)
 class Evaluation:

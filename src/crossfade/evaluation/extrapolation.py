@@ -18,8 +18,6 @@ from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import METRIC_LABELS
 
-__all__ = ["Extrapolation", "PowerLaw", "extrapolate", "fit_power_law"]
-
 #: Exponents tried; between them the fit changes by less than the resampling does.
 _EXPONENTS = np.geomspace(0.05, 2.0, 60)
 

@@ -15,8 +15,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.evaluation.kinds import BERNOULLI, POISSON, SHARED_GAUSSIAN
 from crossfade.evaluation.score_kernels import add_scores
 
-__all__ = ["generative_curve"]
-
 _FAST = {"reassoc", "nsz", "contract"}
 
 #: Estimated probabilities and rates keep this distance from the end of their range.

@@ -18,8 +18,6 @@ from crossfade.table import Schema, check_cells, encode_labels
 from crossfade.table.columns import Columns, read_columns
 from crossfade.table.documents import indexable, is_sparse
 
-__all__ = ["LabelledTable", "check_models", "read_table"]
-
 
 def check_models(models: Mapping[Any, Any]) -> None:
     """Raise a DataError where a name is not text, or a model no classifier."""

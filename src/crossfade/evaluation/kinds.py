@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BERNOULLI", "CATEGORICAL", "GAUSSIAN", "POISSON", "SHARED_GAUSSIAN"]
-
 GAUSSIAN: Final = 0
 SHARED_GAUSSIAN: Final = 1
 BERNOULLI: Final = 2

@@ -29,8 +29,6 @@ from crossfade.evaluation.splits import (
 )
 from crossfade.evaluation.tracing import Tracer, row_tracers, sequence_tracers
 
-__all__ = ["learning_curve"]
-
 #: Sizes of train_sizes="log".
 _LOG_SIZES = 12
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from crossfade._compiled import kernel
 from crossfade._typing import Floats, Integers
 
-__all__ = ["minimise"]
-
 _FAST = {"reassoc", "nsz", "contract"}
 
 #: Largest gradient entry of an optimum, a training row.

@@ -17,8 +17,6 @@ from crossfade.evaluation.crossing import Crossing, find_crossing
 from crossfade.evaluation.extrapolation import Extrapolation, extrapolate
 from crossfade.evaluation.scores import METRIC_LABELS, METRICS, Estimate, estimate
 
-__all__ = ["LearningCurve", "check_metric"]
-
 
 def check_metric(metric: str, known: Sequence[str] = METRICS) -> None:
     """Refuse the name of a score that there is not."""

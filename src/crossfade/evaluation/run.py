@@ -20,8 +20,6 @@ from crossfade.evaluation.splits import Split
 from crossfade.evaluation.tracing import Tracer
 from crossfade.processes import apart, map_in_order
 
-__all__ = ["CurveRun"]
-
 #: Splits whose compiled curves are shared out to the threads together take about so long.
 _BATCH_SECONDS = 0.5
 

@@ -10,8 +10,6 @@ import math
 from crossfade._compiled import kernel
 from crossfade._typing import Floats
 
-__all__ = ["add_scores"]
-
 #: A probability of zero given to what happened counts as this.
 _SMALLEST = 2.220446049250313e-16
 

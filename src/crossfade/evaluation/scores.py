@@ -11,16 +11,6 @@ from scipy import stats
 from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 
-__all__ = [
-    "EVERY_METRIC",
-    "METRICS",
-    "METRIC_LABELS",
-    "Estimate",
-    "difference",
-    "estimate",
-    "score_predictions",
-]
-
 #: Scores of a prediction; lower is better for all of them.
 METRICS: Final = ("log_loss", "brier", "error")
 

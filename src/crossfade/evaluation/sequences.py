@@ -14,8 +14,6 @@ from crossfade.chains.input import layout_of, read_labels
 from crossfade.errors import DataError
 from crossfade.evaluation.evaluation import Evaluator
 
-__all__ = ["SequenceEvaluator", "are_sequences", "read_sequences"]
-
 
 def are_sequences(y: Any) -> bool:
     """Return whether labels are lists of labels, one per sequence."""

@@ -10,8 +10,6 @@ import numpy as np
 from crossfade._typing import Integers
 from crossfade.errors import DataError
 
-__all__ = ["Split", "curve_sizes", "random_splits", "repeated_splits", "training_rows"]
-
 
 @dataclass(frozen=True)
 class Split:

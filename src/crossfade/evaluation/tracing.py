@@ -27,16 +27,6 @@ from crossfade.tradeoff.criteria import decisions
 from crossfade.tradeoff.fitting import Fitted, add_rows, fit_tradeoff
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = [
-    "FittedCurve",
-    "KnownEnd",
-    "NestedCurve",
-    "OneSize",
-    "Tracer",
-    "row_tracers",
-    "sequence_tracers",
-]
-
 
 class Tracer(Protocol):
     """Traces a model's curve on one split."""

@@ -16,17 +16,6 @@ from crossfade.evidence.details import Details
 from crossfade.evidence.interactions import Interaction
 from crossfade.evidence.verdict import verdict
 
-__all__ = [
-    "ColumnDensity",
-    "Comparison",
-    "DataSummary",
-    "EndsResult",
-    "ModelResult",
-    "PoolResult",
-    "TableOrigin",
-    "TradeoffChoice",
-]
-
 
 @dataclass(frozen=True)
 class TableOrigin(Finding):

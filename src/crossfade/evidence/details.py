@@ -13,19 +13,6 @@ from crossfade._findings import Finding
 from crossfade._typing import Floats, Integers
 from crossfade.evaluation.scores import Estimate
 
-__all__ = [
-    "Bar",
-    "Calibration",
-    "DensityFit",
-    "Details",
-    "Ranking",
-    "Thresholds",
-    "View",
-    "WeightInterval",
-    "Weights",
-    "WordWeight",
-]
-
 
 @dataclass(frozen=True)
 class Bar(Finding):

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from crossfade._findings import Finding
 from crossfade._typing import Floats
 
-__all__ = ["Interaction"]
-
 
 @dataclass(frozen=True)
 class Interaction(Finding):

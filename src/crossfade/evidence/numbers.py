@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import floor, log10
 
-__all__ = ["decimals", "figure", "quantity"]
-
 
 def decimals(uncertainty: float) -> int:
     """Return how many decimals a number deserves: three, or more where it is surer than that."""

@@ -12,8 +12,6 @@ from crossfade.evidence.numbers import figure, quantity
 if TYPE_CHECKING:
     from crossfade.evidence.comparison import Comparison, EndsResult, ModelResult
 
-__all__ = ["verdict"]
-
 
 def verdict(result: Comparison) -> tuple[str, ...]:
     """Return the sentences; see :meth:`ComparisonResult.verdict`."""

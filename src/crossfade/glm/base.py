@@ -25,8 +25,6 @@ from crossfade.glm.fit import Fit, FitSettings
 from crossfade.glm.results import Results, TrainingRows, shown
 from crossfade.table import read_features
 
-__all__ = ["Regression"]
-
 CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
 
 

@@ -13,21 +13,6 @@ from crossfade._typing import Floats
 from crossfade.errors import DataError, IgnoredRowsWarning
 from crossfade.table import encode_labels
 
-__all__ = [
-    "Successes",
-    "check_counts",
-    "check_exposure",
-    "check_offset",
-    "check_successes",
-    "check_trials",
-    "check_two",
-    "ignore_rows",
-    "no_trials",
-    "numbers",
-    "successes_meant",
-    "whole_trials",
-]
-
 #: The largest count: every whole number up to it is a double.
 _MOST = 2.0**53
 

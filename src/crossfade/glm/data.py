@@ -14,8 +14,6 @@ from crossfade.errors import DataError
 from crossfade.glm.design import Design, measure, stacked_triangle
 from crossfade.glm.families import Family
 
-__all__ = ["Data", "no_rows_at_hand"]
-
 Sums = TypeVar("Sums")
 Result = TypeVar("Result")
 

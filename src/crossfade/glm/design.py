@@ -24,18 +24,6 @@ from crossfade.rowwise import scale_rows
 from crossfade.rowwise.rows import scale_rows_numpy
 from crossfade.table import check_cells
 
-__all__ = [
-    "DOUBTFUL",
-    "MANY_ROWS",
-    "Design",
-    "independent",
-    "is_constant",
-    "measure",
-    "refuse_missing",
-    "smallest_pivot",
-    "stacked_triangle",
-]
-
 #: Relative residual of a column below which others are said to determine it.
 _ALIASED = 1e-10
 

@@ -33,8 +33,6 @@ from crossfade.table.cluster import as_source
 from crossfade.table.part_by_part import part_by_part
 from crossfade.table.scored import ScoredClassifier, check_scored
 
-__all__ = ["BinomialRegression", "PoissonRegression"]
-
 
 class BinomialRegression(ScoredClassifier, SingleResponse):
     """Logistic, probit or complementary log-log regression, for single or grouped trials.

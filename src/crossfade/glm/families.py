@@ -22,8 +22,6 @@ from crossfade._typing import Floats
 from crossfade.glm.links import Link, Log, Logit, ProbabilityLink, RateLink, times
 from crossfade.rowwise import Pass, logistic_pass, poisson_pass
 
-__all__ = ["BinomialFamily", "Family", "PoissonFamily"]
-
 
 class Family(ABC):
     """A one-parameter response distribution, seen through a link.

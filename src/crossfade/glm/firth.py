@@ -19,8 +19,6 @@ from crossfade.glm.design import Design
 from crossfade.glm.families import Family
 from crossfade.glm.irls import GlmProblem
 
-__all__ = ["FirthProblem"]
-
 
 class FirthProblem(GlmProblem):
     """Negative penalised log-likelihood. Its curvature is the unpenalised information."""

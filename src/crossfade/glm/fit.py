@@ -35,8 +35,6 @@ from crossfade.glm.separation import (
     unmoved,
 )
 
-__all__ = ["Fit", "FitSettings", "fit_glm", "fit_multinomial", "null_value"]
-
 #: Steps after which a fit that goes on is asked whether a finite optimum exists.
 _PATIENCE = 15
 

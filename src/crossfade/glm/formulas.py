@@ -25,8 +25,6 @@ from crossfade._optional import import_optional
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 
-__all__ = ["Model", "Terms", "as_pandas", "column", "read_formula"]
-
 #: Functions of columns on either side of a formula.
 _NUMERIC: dict[str, Callable[..., Any]] = {
     "log": np.log,

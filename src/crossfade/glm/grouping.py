@@ -23,8 +23,6 @@ from crossfade.glm.checks import check_labels, check_successes, check_trials
 from crossfade.glm.kernels import count_rows
 from crossfade.table.columns import Columns, read_columns
 
-__all__ = ["Collapsed", "collapse"]
-
 #: Distinct rows that counting is ready for at first: its table then stays in cache.
 _CAPACITY = 1 << 10
 

@@ -29,19 +29,6 @@ from crossfade.glm.separation import positive_predictors
 from crossfade.optim.newton import Dense, sample_rows
 from crossfade.optim.solver import descend
 
-__all__ = [
-    "TestResult",
-    "constrained_value",
-    "likelihood_ratio",
-    "profile_interval",
-    "sandwich",
-    "score",
-    "score_of_added",
-    "spans",
-    "wald",
-]
-
-
 #: What twice the fall of a likelihood counts as where there is none (outside the domain).
 _FAR = 1e9
 

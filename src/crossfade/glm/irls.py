@@ -26,19 +26,6 @@ from crossfade.glm.sampling import sample_data
 from crossfade.optim.newton import Dense, Sampled
 from crossfade.optim.solver import InnerSolve, Iterate, Problem, Solution, descend
 
-__all__ = [
-    "FAINT",
-    "GlmProblem",
-    "Iteration",
-    "Likelihood",
-    "Solved",
-    "invert",
-    "relative_change",
-    "root_of_inverse",
-    "root_of_inverse_information",
-    "solve",
-]
-
 #: A comparison of this weight, of 1, says nothing that rounding would not.
 FAINT = 1e-7
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from crossfade._compiled import kernel
 
-__all__ = ["count_rows", "count_rows_numpy"]
-
 
 def count_rows_numpy(
     X: NDArray[Any],

@@ -22,22 +22,6 @@ from crossfade._checks import check_choice
 from crossfade._typing import Floats
 from crossfade.rowwise import logistic_information, logistic_loss
 
-__all__ = [
-    "LINKS",
-    "Cloglog",
-    "Identity",
-    "Link",
-    "Log",
-    "Logit",
-    "Odds",
-    "ProbabilityLink",
-    "Probit",
-    "RateLink",
-    "Sqrt",
-    "get_link",
-    "times",
-]
-
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 

@@ -17,8 +17,6 @@ from crossfade.glm.design import Design
 from crossfade.glm.irls import FAINT
 from crossfade.glm.sampling import sample_data
 
-__all__ = ["MultinomialProblem", "class_probabilities"]
-
 
 def class_probabilities(eta: Floats, allowed: NDArray[np.bool_] | None = None) -> Floats:
     """Return probabilities of all classes, the reference first, from the other classes' η.

@@ -21,8 +21,6 @@ from crossfade.glm.single import subset
 from crossfade.table import check_weights, encode_labels
 from crossfade.table.scored import ScoredClassifier
 
-__all__ = ["MultinomialRegression"]
-
 
 class MultinomialRegression(ScoredClassifier, Regression):
     """Multinomial logit: one coefficient vector for each class but the reference.

@@ -11,8 +11,6 @@ from crossfade.glm import inference
 from crossfade.glm.base import Regression
 from crossfade.glm.inference import TestResult
 
-__all__ = ["compare_nested"]
-
 
 def compare_nested(small: Regression, large: Regression) -> TestResult:
     """Compare two nested fits of the same rows by their likelihoods.

@@ -21,8 +21,6 @@ from crossfade.glm.data import Data
 from crossfade.glm.fit import Fit
 from crossfade.glm.irls import GlmProblem, Likelihood
 
-__all__ = ["RESIDUALS", "DispersionTest", "Influence", "dispersion_test", "influence", "residuals"]
-
 #: Kinds of residual.
 RESIDUALS = (
     "response",

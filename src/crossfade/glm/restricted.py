@@ -8,8 +8,6 @@ from crossfade._typing import Floats
 from crossfade.glm.data import Data
 from crossfade.glm.irls import Likelihood
 
-__all__ = ["Restricted"]
-
 
 class Restricted:
     """A likelihood whose θ = base + basis · u may only move along some directions.

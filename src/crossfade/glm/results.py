@@ -25,8 +25,6 @@ from crossfade.glm.inference import TestResult
 from crossfade.inference.summary import Summary, wald_columns
 from crossfade.table.groups import encode_groups
 
-__all__ = ["Results", "TrainingRows", "check_level", "shown"]
-
 CovarianceKind = Literal["model", "HC0", "HC1", "cluster"]
 
 

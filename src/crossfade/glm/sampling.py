@@ -10,8 +10,6 @@ from crossfade.glm.data import Data
 from crossfade.glm.design import Design
 from crossfade.optim.newton import sample_rows
 
-__all__ = ["sample_data"]
-
 #: Rows of one kind of response (failures only, say) up to which all of them are in every sample.
 _RARE = 1000
 

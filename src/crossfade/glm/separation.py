@@ -30,19 +30,6 @@ from crossfade.glm.design import Design, stacked_triangle
 from crossfade.glm.irls import FAINT, GlmProblem
 from crossfade.optim.newton import sample_rows
 
-__all__ = [
-    "Recession",
-    "certainly_finite",
-    "decide",
-    "decide_in_parts",
-    "determined_basis",
-    "estimable",
-    "find_recession",
-    "inner_point",
-    "positive_predictors",
-    "unmoved",
-]
-
 #: Rows a linear programme starts with; more are added only where they are violated.
 _PROGRAMME_ROWS = 2000
 

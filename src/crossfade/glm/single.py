@@ -40,8 +40,6 @@ from crossfade.table.read import check_same_columns
 from crossfade.table.schema import Schema
 from crossfade.table.source import RowSource
 
-__all__ = ["SingleResponse", "subset"]
-
 #: |xᵀδ| above this, in standardised columns, means an infinite linear predictor.
 _RECEDES = 1e-7
 

@@ -39,8 +39,6 @@ from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
 from crossfade.table.survey import SAMPLE_ROWS, row_keys, share_of, survey
 
-__all__ = ["Reading", "SourceData", "counts_of", "successes_of"]
-
 #: Rows of each kind of response that the sample holds where the kind is rare, if there are as many.
 _OF_A_KIND = 1000
 

@@ -22,8 +22,6 @@ from crossfade.chains.markov import ChainCounts, ChainParameters, estimate_chain
 from crossfade.errors import DataError
 from crossfade.hmm.emission import Emission, by_step
 
-__all__ = ["Training", "expectation_maximisation", "first_parameters", "restrict"]
-
 
 @dataclass(frozen=True)
 class Training:

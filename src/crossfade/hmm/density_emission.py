@@ -26,8 +26,6 @@ from crossfade.densities.base import Bound
 from crossfade.errors import DataError, NotADensityError
 from crossfade.hmm.emission import Emission, Scorer
 
-__all__ = ["DensityEmission"]
-
 #: Rows looked at when starting points are drawn.
 _START_ROWS = 20_000
 

@@ -22,8 +22,6 @@ from crossfade.blocks import for_each_block
 from crossfade.chains.block_recursions import Lookup, StepScorer
 from crossfade.chains.input import Layout
 
-__all__ = ["Emission", "Scorer", "TableScorer", "by_step", "score_steps", "taken"]
-
 #: From stacked observations to an array (n_steps, n_states).
 Scorer = Callable[[Any], Floats]
 

@@ -23,8 +23,6 @@ from crossfade.hmm.density_emission import DensityEmission
 from crossfade.hmm.emission import Emission
 from crossfade.hmm.symbol_emission import SymbolEmission
 
-__all__ = ["emission_for", "emission_from"]
-
 
 def emission_for(emission: Any, alpha: float, shrinkage_rows: float = 0.0) -> Emission:
     """Return the emission a user named."""

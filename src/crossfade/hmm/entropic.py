@@ -36,8 +36,6 @@ from crossfade.hmm.path import refuse_without_density
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.solver import descend
 
-__all__ = ["EntropicMarkovChain"]
-
 #: Log-probability of what never occurred, where joint training starts: finite.
 _LOG_NOTHING = -30.0
 

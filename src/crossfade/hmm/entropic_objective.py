@@ -12,8 +12,6 @@ from crossfade.chains import recursions
 from crossfade.chains.input import Layout
 from crossfade.chains.markov import label_counts, path_scores
 
-__all__ = ["JointObjective"]
-
 
 class JointObjective:
     """Minus the conditional log-likelihood, penalised, over all parameters in one vector.

@@ -28,8 +28,6 @@ from crossfade.hmm.strangers import ChainStrangers
 from crossfade.hmm.training import HiddenMarkovTraining
 from crossfade.tradeoff.grid import SHRINKAGE_ROWS
 
-__all__ = ["HiddenMarkovModel"]
-
 
 class HiddenMarkovModel(
     HiddenMarkovTraining, ChainStandardErrors, ChainStrangers, ChainDecoding, BaseEstimator

@@ -19,15 +19,6 @@ from crossfade.chains.markov import ChainCounts, ChainParameters, estimate_chain
 from crossfade.hmm.emission import Emission, by_step
 from crossfade.tradeoff.bound_rows import by_factor
 
-__all__ = [
-    "ChainObjective",
-    "ChainWeights",
-    "LabelledChain",
-    "everything",
-    "labelled_chain",
-    "summed",
-]
-
 #: Log-probability that stands for log 0 where weights must start finite.
 _LOG_NOTHING = -30.0
 

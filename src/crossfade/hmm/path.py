@@ -66,16 +66,6 @@ from crossfade.hmm.objective import (
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.solver import descend
 
-__all__ = [
-    "ChainFit",
-    "StopRule",
-    "conditional_log_likelihood",
-    "follow",
-    "path",
-    "read_as_model",
-    "refuse_without_density",
-]
-
 #: Nats per step within which the constant that gives sequences their mean length is sought.
 _WIDEST = 1e7
 

@@ -36,8 +36,6 @@ from crossfade.tradeoff.choice import Choice, choose, unscored
 from crossfade.tradeoff.grid import points
 from crossfade.tradeoff.pooling import Ridge, least_loss, pseudo_share
 
-__all__ = ["ChainSelection", "fit_selected", "select_chain"]
-
 _N_FOLDS = 5
 
 #: Scores of steps, states and points that are kept for weighing the points: 160 MB.

@@ -28,8 +28,6 @@ from crossfade.hmm.objective import ChainObjective, ChainWeights, summed
 from crossfade.inference.sandwich import covariance_of_total
 from crossfade.inference.summary import CoefficientSummary, code_of_reference, of_coefficients
 
-__all__ = ["ChainStandardErrors"]
-
 #: Most weights: the Hessian comes from so many pairs of gradients.
 _MOST_WEIGHTS = 500
 

@@ -30,8 +30,6 @@ from crossfade.hmm.emission import Emission, by_step, score_steps, taken
 from crossfade.inference.strangers import Usual
 from crossfade.optim.newton import sample_rows
 
-__all__ = ["ChainStrangers", "SeenSequences", "SequenceDensity"]
-
 #: Fewest sequences of which p-values can be told, and most that are held out.
 _FEWEST, _MOST_HELD = 20, 1_000
 

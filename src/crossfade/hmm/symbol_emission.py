@@ -16,8 +16,6 @@ from crossfade.errors import DataError
 from crossfade.hmm.emission import Emission, Scorer, TableScorer
 from crossfade.rowwise import add_rows
 
-__all__ = ["SymbolEmission"]
-
 #: Weight of the cell for unseen symbols where smoothing gives it none: scores must stay finite.
 _RESERVE = 1e-10
 

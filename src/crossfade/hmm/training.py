@@ -23,8 +23,6 @@ from crossfade.hmm.objective import ChainWeights, LabelledChain, labelled_chain
 from crossfade.hmm.selection import ChainSelection, fit_selected, select_chain
 from crossfade.hmm.strangers import SeenSequences, SequenceDensity
 
-__all__ = ["HiddenMarkovTraining"]
-
 
 class HiddenMarkovTraining:
     """The training of :class:`~crossfade.HiddenMarkovModel`, whose parameters it reads."""

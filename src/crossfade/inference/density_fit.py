@@ -15,8 +15,6 @@ from scipy.special import ndtri
 
 from crossfade._typing import Floats
 
-__all__ = ["ColumnFit", "anderson_darling", "column_fit", "transforms"]
-
 _BINS = 10
 
 #: Standard errors by which a moment must differ to be named.

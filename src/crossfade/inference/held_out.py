@@ -9,8 +9,6 @@ import numpy as np
 
 from crossfade._typing import Floats, Integers
 
-__all__ = ["HeldOut", "normalised"]
-
 #: Rows that are kept with a model: enough for quantiles, little in a file.
 _MOST_ROWS = 5_000
 

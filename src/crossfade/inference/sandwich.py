@@ -18,14 +18,6 @@ from scipy.stats import chi2, norm
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 
-__all__ = [
-    "PosteriorCovariance",
-    "covariance_of_total",
-    "posterior_interval",
-    "quadratic_forms",
-    "wald_test",
-]
-
 
 @dataclass(frozen=True)
 class PosteriorCovariance:

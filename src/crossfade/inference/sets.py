@@ -12,8 +12,6 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.inference.held_out import HeldOut
 
-__all__ = ["least_probabilities"]
-
 
 def least_probabilities(held_out: HeldOut, coverage: float, *, by_class: bool) -> Floats:
     """Return the least probability with which a class is in a set, by class, (n_classes,).

@@ -20,8 +20,6 @@ from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.inference.held_out import HeldOut, normalised
 
-__all__ = ["ClassShares", "estimate_shares"]
-
 _MOST_STEPS = 5_000
 
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 
-__all__ = ["Usual", "total_surprise"]
-
 #: Cells whose surprise is kept with a model at most, and rows of them in any case.
 _MOST_CELLS, _FEWEST = 100_000, 200
 

@@ -17,17 +17,6 @@ from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.inference.sandwich import wald_test
 
-__all__ = [
-    "CoefficientSummary",
-    "ColumnTest",
-    "Predictions",
-    "Summary",
-    "code_of_reference",
-    "html_table",
-    "of_coefficients",
-    "wald_columns",
-]
-
 
 @dataclass(frozen=True, repr=False)
 class Summary:

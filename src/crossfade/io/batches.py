@@ -16,8 +16,6 @@ from crossfade.io.text import text_batches
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Batch", "file_format", "read_batches", "table_files"]
-
 _ARROW = (".arrow", ".feather", ".ipc")
 _FORMATS = (".parquet", ".pq", *_ARROW, ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 

@@ -21,8 +21,6 @@ from crossfade.table.documents import MixedRows
 from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
 
-__all__ = ["coefficients"]
-
 _HOW: Final = (
     "P(class k) = exp(s_k) / sum of exp(s); s = intercept + what each column adds. A number x adds "
     "constant + linear z + square z^2 with z = (x - centre) factor, or asinh of that where asinh "

@@ -16,8 +16,6 @@ from crossfade.io.gathered import CellReading, Gathered, gather
 from crossfade.io.reading import cells_as_read, opened
 from crossfade.io.text import check_names
 
-__all__ = ["ArrowReader", "Reader", "TextReader", "reader_of"]
-
 #: Bytes of a Parquet column that are read from the file at once.
 _BUFFER = 1 << 20
 

@@ -34,8 +34,6 @@ from crossfade.table.source import (
 )
 from crossfade.table.survey import SAMPLE_ROWS, row_keys
 
-__all__ = ["FileSource", "scan"]
-
 Result = TypeVar("Result")
 
 #: Cells that are read at a time (32 MB of numbers), and bounds on the rows that this makes.

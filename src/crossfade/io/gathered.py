@@ -20,8 +20,6 @@ from crossfade.io.reading import CODE, NOT_AVAILABLE, TRUTH, CellCounts, read_tr
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["CellReading", "Gathered"]
-
 #: Different numbers that are remembered: of more, it is no column of categories.
 _MOST_DIFFERENT = 21
 

@@ -10,9 +10,6 @@ from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats
 
-__all__ = ["Graph"]
-
-
 #: Versions of operators that are not ONNX's own; newer ones differ in nothing that is used here.
 _VERSIONS = {"ai.onnx.ml": 2, "com.microsoft": 1}
 

@@ -25,8 +25,6 @@ from crossfade.table.schema import Schema
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Matcher", "NewCategories"]
-
 
 @dataclass
 class NewCategories:

@@ -19,16 +19,6 @@ from crossfade.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "DOTTED",
-    "NUMERAL",
-    "Notation",
-    "Written",
-    "looks_numeric",
-    "may_mean_either",
-    "plain_numerals",
-]
-
 _SYMBOLS: Final = "[$€£¥₹%]"
 _SPACES: Final = " \u00a0\u2009\u202f"
 _GROUPING: Final = f"[{_SPACES}'’_٬]"

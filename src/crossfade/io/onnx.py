@@ -34,8 +34,6 @@ from crossfade.table.preparation import Preparation
 from crossfade.table.schema import Schema
 from crossfade.tradeoff.criteria import check_criterion
 
-__all__ = ["register_converters", "to_onnx"]
-
 _OUTPUTS: Final = ("label", "probabilities")
 
 

@@ -20,8 +20,6 @@ from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 
-__all__ = ["class_scores", "split_missing"]
-
 
 def class_scores(graph: Graph, X: str, density: Density, natural: Floats, partition: Floats) -> str:
     if isinstance(density, Product):

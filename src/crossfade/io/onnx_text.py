@@ -11,8 +11,6 @@ from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.table.text import Text
 
-__all__ = ["check_text", "count_words"]
-
 #: What Python's \w and \s are among Unicode's characters, as RE2 writes it.
 _WORD = r"\p{L}\p{N}_"
 _SPACE = (

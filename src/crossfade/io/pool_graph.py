@@ -11,8 +11,6 @@ from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.pools import PooledClassifier
 
-__all__ = ["check_members", "pool_posterior"]
-
 
 def check_members(pool: PooledClassifier) -> None:
     """Refuse by name a member that has no graph."""

@@ -34,17 +34,6 @@ from crossfade.table.text import is_text
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "CellCounts",
-    "TableFile",
-    "cells_as_read",
-    "read_file",
-    "read_table",
-    "read_truth",
-    "split_target",
-    "typed_column",
-]
-
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".data", ".dat")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 

@@ -30,8 +30,6 @@ from crossfade.io.reading import opened
 from crossfade.io.trust import TRUSTED, check_trees, check_types
 from crossfade.table.schema import Schema
 
-__all__ = ["SavedModel", "load_model", "save_model", "table_schema"]
-
 _FORMAT: Final = "crossfade model"
 _FORMAT_VERSION: Final = 1
 _ABOUT: Final = "crossfade.json"

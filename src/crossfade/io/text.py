@@ -21,8 +21,6 @@ import numpy as np
 from crossfade._checks import show
 from crossfade.errors import DataError
 
-__all__ = ["Delimited", "check_names", "check_text", "text_batches"]
-
 _CHUNK = 1 << 22
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _QUOTE, _NEWLINE = ord('"'), ord("\n")

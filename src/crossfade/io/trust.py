@@ -29,8 +29,6 @@ from crossfade.densities import (
 from crossfade.densities.covariance import STRUCTURES
 from crossfade.errors import DataError
 
-__all__ = ["TRUSTED", "check_trees", "check_types"]
-
 _DENSITIES: Final[tuple[type, ...]] = (
     *DENSITIES.values(),
     *STRUCTURES.values(),

@@ -26,8 +26,6 @@ from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.optim.solver import Iterate, SmoothProblem
 
-__all__ = ["Pair", "QuasiNewton", "two_loops"]
-
 #: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
 _DECREASE, _CURVATURE = 1e-4, 0.9
 _MAX_TRIALS = 25

@@ -29,8 +29,6 @@ from crossfade.optim.solver import (
     iterate,
 )
 
-__all__ = ["ConjugateGradient", "Dense", "Sampled", "factorise", "sample_rows"]
-
 #: Called with a point and the step that would follow, before it costs a pass over the rows. Words
 #: returned end the run there as converged.
 Foresight = Callable[[Iterate, Floats], str | None]

@@ -16,18 +16,6 @@ import numpy as np
 
 from crossfade._typing import Floats
 
-__all__ = [
-    "InnerSolve",
-    "Iterate",
-    "Monitor",
-    "Problem",
-    "SmoothProblem",
-    "Solution",
-    "descend",
-    "evaluate",
-    "iterate",
-]
-
 
 class SmoothProblem(Protocol):
     """A smooth function of a parameter vector, to be minimised."""

@@ -14,8 +14,6 @@ from crossfade._typing import Floats
 from crossfade.table.columns import read_columns
 from crossfade.table.schema import Schema
 
-__all__ = ["Boosting"]
-
 #: Levels of a categorical column that histogram gradient boosting has bins for; one bin is for
 #: missing cells.
 _MOST_LEVELS: Final = 254

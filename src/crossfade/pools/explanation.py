@@ -19,8 +19,6 @@ from crossfade.table.schema import Schema
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
 
-__all__ = ["explain_pool", "shuffled_cells"]
-
 #: Rows over which columns that are not known are averaged; orders of columns, each also reversed.
 _BACKGROUND_ROWS: Final = 20
 _ORDERS: Final = 5

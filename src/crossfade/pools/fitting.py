@@ -17,8 +17,6 @@ from crossfade.errors import DataError
 from crossfade.pools.members import fit_member, probabilities
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["PoolRows", "fold_of", "on_own_folds", "out_of_fold", "splits_of", "whole_fit"]
-
 
 @dataclass(frozen=True)
 class PoolRows:

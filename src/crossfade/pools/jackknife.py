@@ -28,8 +28,6 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
 
-__all__ = ["Jackknife", "kept_rows"]
-
 _GROUPS: Final = 10
 
 #: Cells and held-out scores that are kept for it: 16 MB.

@@ -28,21 +28,6 @@ from crossfade.table.preparation import Indicators
 from crossfade.table.schema import Schema
 from crossfade.tradeoff.grid import MOST_JOINT_COLUMNS
 
-__all__ = [
-    "MEMBERS",
-    "boosting",
-    "checked_pairs",
-    "chooses_on_folds",
-    "default_names",
-    "fit_argument",
-    "fit_member",
-    "is_fitted_already",
-    "probabilities",
-    "random_forest",
-    "with_probabilities",
-]
-
-
 #: Trees of the forest: scikit-learn's default.
 _N_TREES: Final = 100
 

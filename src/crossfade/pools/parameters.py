@@ -12,8 +12,6 @@ from crossfade.errors import DataError
 from crossfade.pools.training import PoolSettings
 from crossfade.pools.weights import POOLINGS
 
-__all__ = ["SELECTIONS", "PoolParameters"]
-
 SELECTIONS: Final = ("log_loss", "brier")
 
 

@@ -46,8 +46,6 @@ from crossfade.table.groups import encode_groups
 from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 
-__all__ = ["PooledClassifier"]
-
 
 class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
     """One posterior from several classifiers, weighted by their out-of-fold probabilities.

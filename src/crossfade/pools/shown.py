@@ -11,8 +11,6 @@ from crossfade.inference.summary import Summary, html_table, wald_columns
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
 
-__all__ = ["pool_table", "weights_summary"]
-
 _LOSSES: Final = ("log_loss", "brier", "error")
 
 

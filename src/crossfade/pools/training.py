@@ -17,8 +17,6 @@ from crossfade.pools.members import chooses_on_folds
 from crossfade.pools.weights import Evidence, Weighing, drawn_in, weigh
 from crossfade.tradeoff.folds import folds
 
-__all__ = ["MemberFits", "PoolSettings", "Weighed"]
-
 #: Folds over which weights are cross-fitted where the members need none.
 _FOLDS: Final = 5
 

@@ -36,17 +36,6 @@ from crossfade.tradeoff.pooling import (
     spread_labels,
 )
 
-__all__ = [
-    "POOLINGS",
-    "Evidence",
-    "Weighing",
-    "cross_fitted",
-    "drawn_in",
-    "pooled",
-    "weigh",
-    "weights_covariance",
-]
-
 #: Most rows from which weights are found; a few numbers are certain long before.
 _MOST_ROWS: Final = 20_000
 

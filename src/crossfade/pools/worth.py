@@ -9,8 +9,6 @@ from crossfade.inference import HeldOut
 from crossfade.pools.training import MemberFits, Weighed
 from crossfade.pools.weights import cross_fitted, weights_covariance
 
-__all__ = ["Worth", "worth"]
-
 
 @dataclass(frozen=True)
 class Worth:

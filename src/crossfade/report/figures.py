@@ -22,8 +22,6 @@ from crossfade.evidence.comparison import Comparison, DataSummary
 from crossfade.evidence.details import Weights
 from crossfade.report.surfaces import boundary_lines, posterior_cells
 
-__all__ = ["CHARTS", "LABELS", "METRICS", "Figures", "bar_names"]
-
 #: Names of the scores, as headings.
 METRICS: Final = {"log_loss": "log-loss", "brier": "Brier score", "error": "error"}
 LABELS: Final = {**METRICS, "cost": "expected cost"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from crossfade.evidence.comparison import Comparison
 from crossfade.report.view import Around, ModelRow, model_table
 
-__all__ = ["to_markdown"]
-
 
 def to_markdown(result: Comparison) -> str:
     """Return verdict and table of a comparison as Markdown."""

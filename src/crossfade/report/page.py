@@ -19,8 +19,6 @@ from crossfade.evidence.comparison import Comparison, TableOrigin
 from crossfade.report.figures import CHARTS, Figures
 from crossfade.report.view import FILTERS, model_table, sections
 
-__all__ = ["check_installed", "draw", "in_frame", "render_message", "render_page"]
-
 
 def render_page(
     result: Comparison,

@@ -8,9 +8,6 @@ import numpy as np
 
 from crossfade._typing import Floats
 
-__all__ = ["boundary_lines", "posterior_cells", "quadratic"]
-
-
 #: Cells per axis, and nodes per axis that boundaries are followed on.
 _CELLS = 36
 _NODES = 49

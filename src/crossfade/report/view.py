@@ -16,8 +16,6 @@ from crossfade.evidence.details import WeightInterval
 from crossfade.evidence.numbers import decimals
 from crossfade.report.figures import LABELS, bar_names
 
-__all__ = ["FILTERS", "Around", "Number", "model_table", "sections"]
-
 
 class Number(NamedTuple):
     """A number as it is shown, with its value as JSON has it."""

@@ -12,8 +12,6 @@ import scipy.sparse
 from crossfade._compiled import FUSED, kernel, prefetch
 from crossfade._typing import Floats, Integers
 
-__all__ = ["add_by_class", "add_entry_sums", "entry_scores", "many_entries"]
-
 #: Entries below which NumPy is used: loading the compiler takes longer than they do.
 FEW_ENTRIES = 1 << 18
 

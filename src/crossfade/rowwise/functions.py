@@ -6,8 +6,6 @@ import numpy as np
 
 from crossfade._compiled import FUSED, kernel
 
-__all__ = ["exp", "log1p"]
-
 #: log 2 in two parts, the first with so few digits that its multiples by whole numbers are exact.
 _LOG_2_HIGH, _LOG_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 _LOG_2_INVERSE = 1.4426950408889634

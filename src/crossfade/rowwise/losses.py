@@ -11,8 +11,6 @@ from crossfade._typing import Floats
 from crossfade.rowwise.functions import exp, log1p
 from crossfade.rowwise.posteriors import many_rows
 
-__all__ = ["Pass", "logistic_information", "logistic_loss", "logistic_pass", "poisson_pass"]
-
 #: A pass over a block of rows for one kind of loss, as :func:`logistic_pass` is.
 Pass = Callable[[Floats, Floats, float, Floats | None, Floats, Floats], tuple[float, float, Floats]]
 

@@ -11,8 +11,6 @@ from crossfade._compiled import FUSED, kernel
 from crossfade._typing import Floats
 from crossfade.rowwise.functions import exp, log1p
 
-__all__ = ["log_sums", "softmax", "two_classes"]
-
 #: Rows below which NumPy is used: loading the compiler takes longer than they do.
 FEW_ROWS = 512
 

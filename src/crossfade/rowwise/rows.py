@@ -11,8 +11,6 @@ from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
 from crossfade.rowwise.posteriors import many_rows
 
-__all__ = ["add_products", "add_rows", "group_rows", "scale_rows", "standardise_rows"]
-
 
 def scale_rows_numpy(X: NDArray[Any], factors: NDArray[Any], out: NDArray[Any]) -> None:
     """Specification of :func:`scale_rows`."""

@@ -7,9 +7,10 @@ remembers what each column is.
 
 from __future__ import annotations
 
+from crossfade.table.kinds import Kind
 from crossfade.table.labels import encode_labels, labelled_first
 from crossfade.table.read import check_cells, check_finite, read_features
-from crossfade.table.schema import Kind, Schema
+from crossfade.table.schema import Schema
 from crossfade.table.weights import check_weights
 
 __all__ = [

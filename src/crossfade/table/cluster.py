@@ -25,16 +25,6 @@ from crossfade.table.source import (
     split_labels,
 )
 
-__all__ = [
-    "DaskSource",
-    "as_source",
-    "comes_in_parts",
-    "delayed_parts",
-    "is_lazy",
-    "joined_cluster",
-    "whole_rows",
-]
-
 Result = TypeVar("Result")
 
 #: Results that are joined by one task.

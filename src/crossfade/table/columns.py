@@ -29,8 +29,6 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import Storage, numbers_from_objects, object_storage
 
-__all__ = ["Column", "Columns", "count_rows", "read_columns", "refuse_parts"]
-
 
 class Column:
     """One column: what its cells are, its numbers, its distinct values.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats
 
-__all__ = ["ColumnArrays"]
-
 
 @dataclass(frozen=True)
 class ColumnArrays:

@@ -13,17 +13,6 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 
-__all__ = [
-    "STEPS",
-    "Hashes",
-    "distinct",
-    "drawn_by_contents",
-    "in_range",
-    "mixed",
-    "ranges",
-    "steps",
-]
-
 Hashes = NDArray[np.uint64]
 
 #: Steps of a column's range that are told apart, so coarse that rounding does not move a cell.

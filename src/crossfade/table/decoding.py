@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from crossfade.table.schema import Schema
 
-__all__ = ["decoded_table", "table_library"]
-
 
 def table_library(X: Any) -> str | None:
     """Return the name of the data-frame library that holds a table, None for arrays and lists."""

@@ -17,17 +17,6 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 
-__all__ = [
-    "MixedRows",
-    "block_of",
-    "check_cells_sparse",
-    "content",
-    "indexable",
-    "is_sparse",
-    "stacked",
-    "word_counts",
-]
-
 
 class MixedRows:
     """Numbers and counts of words.

@@ -17,15 +17,6 @@ from numpy.typing import NDArray
 
 from crossfade._checks import is_missing
 
-__all__ = [
-    "Factorised",
-    "factorise_integers",
-    "factorise_numbers",
-    "factorise_objects",
-    "factorise_series",
-    "recode",
-]
-
 #: Rows of text up to which Python's hash tables are faster than to start an engine for them.
 _FEW_ROWS = 2_000
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from crossfade._checks import is_missing, show
 from crossfade.errors import DataError
 
-__all__ = ["encode_groups"]
-
 
 def encode_groups(groups: Any, n_samples: int) -> NDArray[np.int64]:
     """Return the number of each row's group, in the order in which groups come.

@@ -42,17 +42,6 @@ from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns
 from crossfade.table.text import Text, is_identifier, is_text
 
-__all__ = [
-    "Kind",
-    "column_index",
-    "declared_kinds",
-    "detect_kinds",
-    "is_by_type",
-    "joined_cells",
-    "kinds_of_cells",
-    "seen_cells",
-]
-
 Kind = Literal["continuous", "count", "boolean", "categorical", "text", "identifier"]
 
 _KINDS: tuple[Kind, ...] = ("continuous", "count", "boolean", "categorical", "text")

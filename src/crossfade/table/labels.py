@@ -22,8 +22,6 @@ from crossfade.table.factorise import (
 )
 from crossfade.table.objects import numbers_from_objects, object_storage
 
-__all__ = ["Coded", "encode_labels", "labelled_first", "recoded", "without_label"]
-
 Coded = tuple[NDArray[Any], NDArray[np.int64]]
 
 

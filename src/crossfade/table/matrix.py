@@ -13,16 +13,6 @@ from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.errors import DataError
 from crossfade.table.columns import INFINITE, Column, Columns
 
-__all__ = [
-    "as_floats",
-    "by_column",
-    "check_booleans",
-    "check_counts",
-    "refuse_empty",
-    "stacked",
-    "to_numbers",
-]
-
 
 def by_column(columns: Columns, work: Callable[[int], Any]) -> list[Any]:
     """Return ``work(index)`` for every column; on threads where there are many rows."""

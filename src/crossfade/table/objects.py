@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from crossfade._checks import is_missing, show
 from crossfade.errors import CellTypeError, DataError
 
-__all__ = ["Storage", "numbers_from_objects", "object_storage"]
-
 #: What a column's cells are, before it is decided what the column means.
 Storage = Literal["boolean", "integer", "float", "category", "missing"]
 

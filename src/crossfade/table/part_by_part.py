@@ -13,8 +13,6 @@ from crossfade.blocks import threads
 from crossfade.table.cluster import delayed_parts, is_lazy, whole_rows
 from crossfade.table.source import Part, RowSource, no_column_beside, no_rows, rows_of
 
-__all__ = ["part_by_part"]
-
 
 def part_by_part(method: Callable[..., Any]) -> Callable[..., Any]:
     """Make a method of a table take sources and Dask collections: part by part, lazily there.

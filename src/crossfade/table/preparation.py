@@ -18,8 +18,6 @@ from crossfade.table.documents import is_sparse, word_counts
 from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
 
-__all__ = ["Indicators", "Preparation", "WithWords"]
-
 
 class Preparation(TransformerMixin, BaseEstimator):
     """Turn any table into standardised numbers without missing cells.

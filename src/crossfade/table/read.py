@@ -16,16 +16,6 @@ from crossfade.table.columns import count_rows, read_columns
 from crossfade.table.documents import MixedRows
 from crossfade.table.schema import Schema
 
-__all__ = [
-    "check_cells",
-    "check_finite",
-    "check_large",
-    "check_same_columns",
-    "has_missing_cells",
-    "read_features",
-    "without_cells",
-]
-
 #: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e150, 1e-150
 

@@ -35,8 +35,6 @@ from crossfade.table.matrix import (
 from crossfade.table.text import Text
 from crossfade.table.weights import check_weights
 
-__all__ = ["Kind", "Schema"]
-
 
 def check_handle_unknown(value: Any) -> None:
     """Refuse what is no way to handle a category that fit did not see."""

@@ -12,8 +12,6 @@ from crossfade._checks import show
 from crossfade.errors import DataError
 from crossfade.table.labels import without_label
 
-__all__ = ["ScoredClassifier", "check_scored"]
-
 
 def check_scored(y: Any, unlabelled: Any = None) -> None:
     """Refuse rows without a label: a missing one, or this value."""

@@ -20,20 +20,6 @@ from crossfade._checks import listed, show
 from crossfade.errors import DataError
 from crossfade.table.weights import no_weight, row_weights
 
-__all__ = [
-    "MemorySource",
-    "Part",
-    "PartedSource",
-    "RowSource",
-    "first_rows",
-    "names_of",
-    "no_column_beside",
-    "no_rows",
-    "no_target",
-    "rows_of",
-    "split_labels",
-]
-
 #: Rows that tell where columns lie, roughly.
 _HEAD_ROWS = 64
 

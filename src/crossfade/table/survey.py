@@ -25,20 +25,6 @@ from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
 from crossfade.table.text import is_identifier, is_text
 
-__all__ = [
-    "SAMPLE_ROWS",
-    "Drawing",
-    "Encoder",
-    "Foresight",
-    "Survey",
-    "Unforeseen",
-    "drawn_rows",
-    "foresee",
-    "row_keys",
-    "share_of",
-    "survey",
-]
-
 #: Most rows of the sample on which λ, densities and the weights of a pool are chosen.
 SAMPLE_ROWS = 20_000
 

@@ -14,8 +14,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from crossfade.errors import DataError
 
-__all__ = ["Text", "are_dates", "is_identifier", "is_text"]
-
 #: Words per cell, on average, from which a column is text, and the share of its cells that differ.
 _WORDS_PER_CELL = 3.0
 _DIFFERENT = 0.5

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from crossfade._checks import listed, show
 from crossfade.errors import DataError
 
-__all__ = ["check_weights", "no_weight", "row_weights"]
-
 
 def check_weights(
     sample_weight: Any,

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from crossfade.errors import DataError
 
-__all__ = ["shape_features", "window_features", "word_shape"]
-
 
 def _escaped(parts: Sequence[str]) -> list[str]:
     """Return the strings with the joint's own sign marked, so that joining keeps them distinct."""

@@ -16,8 +16,6 @@ from typing import ClassVar
 from crossfade._findings import Finding
 from crossfade.errors import DataError
 
-__all__ = ["TagCounts", "TaggingReport", "chunks", "evaluate_tags"]
-
 #: After these positions a chunk is over; these open one whatever came before.
 _CLOSED, _OPENING = ("O", "E", "S"), ("B", "S")
 

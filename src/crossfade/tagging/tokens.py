@@ -14,8 +14,6 @@ from pathlib import Path
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
 
-__all__ = ["read_columns", "write_columns"]
-
 #: What stands between columns without tabs; str.split would cut at a no-break space as well.
 _SPACES = re.compile("[ \t]+")
 

@@ -19,8 +19,6 @@ from crossfade.errors import DataError
 from crossfade.table.scored import ScoredClassifier
 from crossfade.theory.parameters import check_probability
 
-__all__ = ["BayesClassifier", "ErrorEstimate", "PopulationGap", "population_gap"]
-
 #: Rows drawn at a time in simulations.
 _BATCH = 100_000
 

@@ -36,8 +36,6 @@ from crossfade.theory.parameters import (
     smallest_rows,
 )
 
-__all__ = ["discriminative_excess_error", "discriminative_sample_size", "log_dichotomies"]
-
 
 def log_dichotomies(n_points: int, n_features: int) -> float:
     """Return log S(N): in how many ways N points in general position are cut by hyperplanes.

@@ -10,8 +10,6 @@ from scipy.integrate import quad
 
 from crossfade.errors import DataError
 
-__all__ = ["relative_efficiency"]
-
 
 def relative_efficiency(distance: ArrayLike, prior: float = 0.5) -> Any:
     """Return the asymptotic efficiency of logistic regression against discriminant analysis.

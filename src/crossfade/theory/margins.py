@@ -27,16 +27,6 @@ from crossfade.theory.parameters import (
     smallest_rows,
 )
 
-__all__ = [
-    "MarginGrowth",
-    "MarginMass",
-    "generative_excess_error",
-    "generative_sample_size",
-    "log_odds_perturbation",
-    "margin_growth",
-    "margin_mass",
-]
-
 
 @dataclass(frozen=True)
 class MarginMass:

@@ -36,8 +36,6 @@ from collections.abc import Callable
 from crossfade._checks import check_choice, check_number
 from crossfade.errors import DataError
 
-__all__ = ["parameter_accuracy", "parameter_failure_probability", "parameter_sample_size"]
-
 _KINDS = ("discrete", "continuous")
 
 #: No search goes beyond this many rows.

@@ -18,8 +18,6 @@ from crossfade.errors import ConvergenceWarning, DataError, SeparationWarning
 from crossfade.table import encode_labels
 from crossfade.table.scored import ScoredClassifier
 
-__all__ = ["ZeroOneLinearClassifier"]
-
 #: Penalties of the logistic regressions that searches start from, besides none.
 _PENALTIES = (0.01, 1.0, 100.0)
 

@@ -16,16 +16,6 @@ from crossfade.table.documents import MixedRows
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 
-__all__ = [
-    "SMALLEST_WITH_MISSING",
-    "any_missing",
-    "bind",
-    "compact",
-    "has_missing",
-    "summarise",
-    "with_unseen_factors",
-]
-
 #: What stands for λ = 0 where cells are missing.
 SMALLEST_WITH_MISSING = 1e-4
 

@@ -20,8 +20,6 @@ from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import any_missing, with_unseen_factors
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["KEPT_DOUBLES", "AtTheta", "BoundRows", "KeptStatistics", "by_factor"]
-
 #: Doubles of statistics that are kept for all passes: 64 MB. More are formed anew, block by block,
 #: which costs less than to read them.
 KEPT_DOUBLES = 8_388_608

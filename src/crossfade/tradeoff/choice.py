@@ -10,8 +10,6 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.tradeoff.pooling import shares_of
 
-__all__ = ["Choice", "choose", "is_clearly_lower", "paired_gain", "unscored"]
-
 
 @dataclass(frozen=True)
 class Choice:

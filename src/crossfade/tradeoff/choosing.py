@@ -19,8 +19,6 @@ from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Refit
 from crossfade.tradeoff.selection import Selection, polish, select
 
-__all__ = ["ByFold", "choose_tradeoff"]
-
 #: From a fold's training rows to all rows, and the densities that the training rows choose.
 ByFold = Callable[[Integers], tuple[LabelledRows, Sequence[Density]]]
 

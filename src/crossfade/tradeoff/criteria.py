@@ -12,8 +12,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.tradeoff.labelled_rows import log_normalise
 
-__all__ = ["LOSSES", "Loss", "check_criterion", "decisions", "losses", "row_losses"]
-
 
 class Loss(NamedTuple):
     """A loss of rows from their own class's log-posterior, all log-posteriors and the codes.

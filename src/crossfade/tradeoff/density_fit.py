@@ -27,8 +27,6 @@ from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["density_fits"]
-
 #: Rows that are looked at at most, and cells that a column has in a class at least.
 _MOST_ROWS, _FEWEST_CELLS = 1_000, 20
 

@@ -39,17 +39,6 @@ from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.separation import is_separated
 from crossfade.tradeoff.unlabelled import Unlabelled
 
-__all__ = [
-    "FitOptions",
-    "Fitted",
-    "Sums",
-    "add_rows",
-    "bound_rows",
-    "fit_tradeoff",
-    "left_open",
-    "worries",
-]
-
 
 def _no_shift(class_weights: Floats) -> None:
     """Leave the class shares those of the rows."""

@@ -16,8 +16,6 @@ from crossfade._typing import Floats, Integers
 from crossfade.table.contents import STEPS, Hashes, distinct, in_range, mixed, ranges, steps
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["folds"]
-
 _BELOW = np.uint64(1 << 61)
 
 #: Times that rows and columns tell each other apart.

@@ -6,22 +6,6 @@ from collections.abc import Sequence
 
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = [
-    "LAST_WITH_MISSING",
-    "MOST_JOINT_COLUMNS",
-    "PENALTIES",
-    "SHRINKAGE_ROWS",
-    "TRADEOFFS",
-    "Points",
-    "grids",
-    "is_dense",
-    "is_slow",
-    "is_wide",
-    "most_searched",
-    "n_searched",
-    "points",
-]
-
 #: The grid of λ, from generative to discriminative.
 TRADEOFFS: tuple[float, ...] = (1.0, 0.9, 0.5, 0.1, 0.0)
 

@@ -23,15 +23,6 @@ from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
 
-__all__ = [
-    "FittedMember",
-    "StackedFits",
-    "WeightEquations",
-    "row_gradients",
-    "score_gradients",
-    "stacked_fits",
-]
-
 #: Parameters up to which standard errors are kept with a model (.7 MB in a file), and rows times
 #: squared parameters up to which they are computed unasked: a second or so.
 _MOST_PARAMETERS = 300

@@ -23,8 +23,6 @@ from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows, fit_tradeof
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["JointDensity", "JointRows"]
-
 #: Most rows that are described, and fewest of each class among them.
 _MOST_ROWS, _FEWEST_OF_A_CLASS = 5_000, 50
 

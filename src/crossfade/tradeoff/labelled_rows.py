@@ -16,9 +16,6 @@ from crossfade.optim.newton import sample_rows
 from crossfade.rowwise import softmax, two_classes
 from crossfade.table.documents import block_of, stacked
 
-__all__ = ["WORD_ROWS", "LabelledRows", "OtherRows", "log_normalise", "normalise_differences"]
-
-
 #: Rows of counts of words that are read at once: what they sum to is as wide as the vocabulary.
 WORD_ROWS = 1 << 15
 

@@ -19,8 +19,6 @@ from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.optim.newton import factorise
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = ["LeftOut", "approximate_leave_one_out"]
-
 #: A row whose leverage reaches this is scored with this: beyond it the one step is meaningless.
 _LARGEST_LEVERAGE = 0.99
 

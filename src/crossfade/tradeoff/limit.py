@@ -15,8 +15,6 @@ from crossfade.optim.newton import Dense
 from crossfade.optim.solver import descend
 from crossfade.tradeoff.objective import TradeoffObjective
 
-__all__ = ["density_limit"]
-
 
 class _Common:
     """The joint likelihood as a function of what is common to all classes."""

@@ -26,8 +26,6 @@ from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.passes import RowPasses
 
-__all__ = ["MixtureObjective", "expectation_maximisation"]
-
 #: EM stops when the mean log-likelihood rises by less than this, in nats per row.
 _EM_TOL = 1e-9
 

@@ -36,8 +36,6 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.passes import RowPasses
 from crossfade.tradeoff.unlabelled import Unlabelled
 
-__all__ = ["Parameters", "TradeoffObjective", "generative"]
-
 
 @dataclass(frozen=True)
 class Parameters:

@@ -30,8 +30,6 @@ from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, curvature_share, follow, minimise
 from crossfade.tradeoff.scoring import held_out_scores
 
-__all__ = ["Member", "OutOfFold", "Refit", "Without", "out_of_fold"]
-
 #: Rows per parameter that varies between classes must have for the approximation to be used.
 _ROWS_PER_PARAMETER = 10
 

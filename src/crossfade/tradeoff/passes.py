@@ -20,8 +20,6 @@ from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
 from crossfade.tradeoff.row_curvature import RowCurvature
 
-__all__ = ["RowPasses"]
-
 #: Standard deviations from zero beyond which a column is standardised before it is used.
 _FAR_FROM_ZERO = 1e3
 

@@ -18,14 +18,6 @@ from crossfade.tradeoff.grid import LAST_WITH_MISSING, is_dense
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import LARGEST_CLASS, preconditioner
 
-__all__ = [
-    "PathPoint",
-    "cold_start",
-    "curvature_share",
-    "follow",
-    "minimise",
-]
-
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
 _IN_ONE_PASS = 200
 

@@ -26,19 +26,6 @@ import scipy.optimize
 from crossfade._typing import Floats, Integers
 from crossfade.tradeoff.labelled_rows import log_normalise
 
-__all__ = [
-    "LEAST_SHARE",
-    "LogarithmicLoss",
-    "PoolLoss",
-    "Ridge",
-    "least_loss",
-    "pool_or_one",
-    "pool_weights",
-    "pseudo_share",
-    "shares_of",
-    "spread_labels",
-]
-
 #: The ridge is this, times the number of models, times their squared distances from where it draws
 #: them, halved; each times its mean squared score, in units of the lower quartile of all models'.
 _RIDGE = 1.0

@@ -19,8 +19,6 @@ from crossfade.tradeoff.labelled_rows import log_normalise
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.passes import RowPasses
 
-__all__ = ["LARGEST_CLASS", "preconditioner"]
-
 #: Largest block that is factorised: 2,500² doubles are 50 MB.
 _LARGEST_BLOCK = 2_500
 

@@ -13,8 +13,6 @@ from crossfade.tradeoff.labelled_rows import log_normalise
 if TYPE_CHECKING:
     from crossfade.tradeoff.passes import RowPasses
 
-__all__ = ["RowCurvature"]
-
 #: Posteriors that are kept for the products with one Hessian: 32 MB.
 _KEPT_POSTERIORS = 4_194_304
 

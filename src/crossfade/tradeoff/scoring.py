@@ -15,8 +15,6 @@ from crossfade.table.documents import block_of
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
-__all__ = ["Scorer", "held_out_scores"]
-
 #: Scores up to which loading the compiler takes longer than they do.
 _FEW_SCORES = 1 << 17
 

@@ -35,8 +35,6 @@ from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, minimise
 from crossfade.tradeoff.pooling import LEAST_SHARE, LogarithmicLoss, pool_or_one
 
-__all__ = ["Pool", "Selection", "polish", "select"]
-
 #: Most rows on which a choice is made among fits whose Hessian is too large to be formed, and
 #: fewest of each class among them.
 _MOST_ROWS_SLOW = 1_000

@@ -11,8 +11,6 @@ from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.passes import RowPasses
 
-__all__ = ["is_separated"]
-
 
 def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
     """Return whether an unpenalised discriminative fit has no finite optimum, to rounding.

@@ -22,8 +22,6 @@ from crossfade.table.survey import (
 )
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
-__all__ = ["SourceRows"]
-
 Sums = TypeVar("Sums")
 Item = TypeVar("Item")
 Result = TypeVar("Result")

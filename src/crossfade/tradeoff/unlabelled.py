@@ -24,8 +24,6 @@ from crossfade.densities.base import Density
 from crossfade.table.documents import block_of
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows, log_normalise
 
-__all__ = ["Unlabelled"]
-
 
 @dataclass(frozen=True, eq=False)
 class Unlabelled:

@@ -10,8 +10,6 @@ from crossfade.densities.covariance.full import Full
 from crossfade.densities.covariance.moments import PowerSums, fourth_moments, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure
 
-__all__ = ["Diagonal", "Spherical"]
-
 
 class Diagonal(Structure):
     """The squares z_j², each column with its own variance."""

@@ -14,8 +14,6 @@ from crossfade.densities.covariance.structure import SINGULAR, Structure
 from crossfade.densities.kernels import product_covariances
 from crossfade.rowwise import add_products
 
-__all__ = ["Full"]
-
 #: Parts that the columns of a quadratic form are taken in: more skip more zeros of its triangle,
 #: in smaller and so slower products.
 _PANELS = 4

@@ -9,8 +9,6 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.errors import DomainError
 
-__all__ = ["PowerSums", "fourth_moments", "mean_squared_products"]
-
 #: One by the least standard deviation whose fourth power is a normal number.
 _LARGEST_INVERSE: Final = 1e75
 

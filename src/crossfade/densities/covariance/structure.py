@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats
 from crossfade.densities.covariance.moments import PowerSums
 
-__all__ = ["SINGULAR", "Structure"]
-
 #: A direction in which a class varies less than this share of the pooled variance is singular.
 SINGULAR = 1e-12
 
