@@ -32,6 +32,7 @@ from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
 from crossfade.tradeoff.bound_rows import by_factor
+from crossfade.tradeoff.formed_curvature import add_row_curvature
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.passes import RowPasses
 from crossfade.tradeoff.unlabelled import Unlabelled
@@ -415,7 +416,7 @@ class TradeoffObjective:
             inner /= passes.scale[:, None]
             partition_weight -= passes.missing_counts
         if lam < 1.0:
-            lost = passes.add_row_curvature(H, theta, share, 1.0 - lam)
+            lost = add_row_curvature(passes, H, theta, share, 1.0 - lam)
             if self.has_missing:
                 partition_weight += (1.0 - lam) * lost
             diagonal = np.arange(p)

@@ -7,8 +7,7 @@ it, with coefficients that :meth:`RowPasses.row_coefficients` derives from a par
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,21 +25,12 @@ _FAR_FROM_ZERO = 1e3
 #: Doubles in a block's statistics: 2 MB. Smaller blocks would have threads wait for each other.
 _BLOCK_DOUBLES = 262_144
 
-#: Doubles up to which the curvature of all pairs of classes is made in one call.
-_AT_ONCE = 65_536
-
-
-@cache
-def _pairs(n_classes: int) -> tuple[Integers, Integers]:
-    """Return the first and the second class of every pair."""
-    return np.triu_indices(n_classes, 1)
-
 
 class RowPasses(BoundRows):
     """Passes over the rows."""
 
     @cached_property
-    def _standardisation(self) -> tuple[bool, Floats, Floats]:
+    def standardisation(self) -> tuple[bool, Floats, Floats]:
         """Return whether columns serve as they are, and x0 and 1/s with T̃ = (carried - x0)/s.
 
         Blocks carry their free statistics. Where these are the columns up to scale and origin, the
@@ -59,9 +49,9 @@ class RowPasses(BoundRows):
         origin = np.divide(moved, inverse, out=np.zeros_like(moved), where=inverse > 0.0)
         return True, origin, inverse
 
-    def _carried(self, rows: slice | Integers) -> Floats:
+    def carried(self, rows: slice | Integers) -> Floats:
         """Return what scores and sums of a block are taken from: not to be changed."""
-        if self._standardisation[0]:
+        if self.standardisation[0]:
             return self.rows.block(rows)
         kept = self.kept.whole
         if kept is not None:
@@ -70,7 +60,7 @@ class RowPasses(BoundRows):
 
     def coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
         """Return weights of T̃ as weights of what blocks carry, and what that adds to offsets."""
-        _, origin, inverse = self._standardisation
+        _, origin, inverse = self.standardisation
         slopes = standardised * inverse
         return slopes, -(slopes @ origin)
 
@@ -133,7 +123,7 @@ class RowPasses(BoundRows):
 
     def block_carrier(self, rows: slice, *, missing: bool) -> tuple[Any, Floats | None]:
         """Return the block's statistics (or its columns), and which factors are missing."""
-        carrier = self._carried(rows) if self._forms_statistics else self.rows.block(rows)
+        carrier = self.carried(rows) if self._forms_statistics else self.rows.block(rows)
         return carrier, self.kept.left_out(rows) if missing else None
 
     def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
@@ -156,7 +146,7 @@ class RowPasses(BoundRows):
         present = mass[:, None]
         if missing is not None:
             present = (present - R.T @ missing)[:, self.free_factors]
-        _, origin, inverse = self._standardisation
+        _, origin, inverse = self.standardisation
         return (sums - present * origin) * inverse, mass
 
     def design(
@@ -167,14 +157,14 @@ class RowPasses(BoundRows):
         The design of a block (of up to `block_rows` rows) lasts until the next one; where cells
         are missing it may serve again, and is not to be changed.
         """
-        carrier = self._carried(rows)
+        carrier = self.carried(rows)
         scores = carrier @ eta.T
         scores += offset
         if absent is None:
             n = carrier.shape[0]
             shape = n, self.n_free + 1
             Z = workspace("design", *shape) if n <= self.block_rows else np.empty(shape)
-            _, origin, inverse = self._standardisation
+            _, origin, inverse = self.standardisation
             standardise_rows(carrier, origin, inverse, np.ones(n), Z)
         else:
             Z = self._design_with_missing(rows, carrier)
@@ -188,7 +178,7 @@ class RowPasses(BoundRows):
         if place in self._designs:
             return self._designs[place]
         Z = np.zeros((carrier.shape[0], p + m + 1))
-        _, origin, inverse = self._standardisation
+        _, origin, inverse = self.standardisation
         standardise_rows(carrier, origin, inverse, np.ones(carrier.shape[0]), Z[:, :p])
         Z[:, -1] = 1.0
         missing = self.kept.left_out(rows)
@@ -248,7 +238,7 @@ class RowPasses(BoundRows):
         last_absent = None if absent is None else self.absent(theta)[0][-1]
 
         two_whole = self.n_classes == 2 and not self.has_missing
-        two_whole = two_whole and (self._standardisation[0] or self.kept.whole is not None)
+        two_whole = two_whole and (self.standardisation[0] or self.kept.whole is not None)
 
         def block(own: RowPasses, rows: slice) -> tuple[float, Floats, Floats, Floats]:
             if two_whole:
@@ -290,13 +280,13 @@ class RowPasses(BoundRows):
         self, rows: slice, slopes: Floats, constant: float
     ) -> tuple[float, Floats, Floats, Floats]:
         """Return :meth:`_row_terms` of a block whose statistics are at hand: one loop."""
-        carrier = self._carried(rows)
+        carrier = self.carried(rows)
         weights = self.rows.block_weights(rows)
         none, one = self._none_and_one
         n = carrier.shape[0]
         weights = one[:n] if weights is None else np.asarray(weights, dtype=np.float64)
         value, mass, sums = logistic_pass(carrier, slopes, constant, None, none[:n], weights)
-        _, origin, inverse = self._standardisation
+        _, origin, inverse = self.standardisation
         standardised = (sums - mass * origin) * inverse
         return value, standardised[None], np.array([mass]), np.zeros((0, 0))
 
@@ -304,130 +294,6 @@ class RowPasses(BoundRows):
     def _none_and_one(self) -> tuple[Floats, Floats]:
         size = min(self.rows.n_samples, self.block_rows)
         return np.zeros(size), np.ones(size)
-
-    def add_row_curvature(self, H: Floats, theta: Floats, share: float, weight: float) -> Floats:
-        """Add weight · Σ w J'(diag τ - ττ')J to H; return Σ w τ of the missing factors, by class.
-
-        Shapes: H (n_parameters, n_parameters).
-        """
-        k, p = self.n_classes, self.n_free
-        eta, offset, absent = self.row_coefficients(theta)
-        n_rows, some = self.rows.n_samples, self
-        if n_rows * share < n_rows and n_rows * share > 10 * self.n_parameters:
-            some = self.over(replace(self.rows.sampled(share), is_part=True))
-        sampled = some is not self or self.every > 1
-        extra = 0 if absent is None else self.density.n_factors
-        width = p + extra + 1
-        pairs = _pairs(k)
-        n_pairs = pairs[0].size
-        # What stands for all rows is wrong in its second digit: single precision is enough for it.
-        dtype = np.float32 if sampled or self.is_sample else np.float64
-
-        def block(own: RowPasses, rows: slice) -> tuple[Floats, Floats, float]:
-            grams = np.empty((n_pairs, width, width))
-            lost = np.zeros((k, extra))
-            if absent is None:
-                rows = slice(rows.start, rows.stop, own.every)
-                carrier = own._carried(rows)
-                scores = np.matmul(carrier, eta.T, out=workspace("scores", len(carrier), k))
-                scores += offset
-                posterior, weights = log_normalise(scores)[1], own.rows.block_weights(rows)
-                _, origin, inverse = own._standardisation
-            else:
-                carrier, posterior, weights = own.design(rows, eta, offset, absent)
-                origin, inverse = np.zeros(width), np.ones(width)
-                w = posterior if weights is None else posterior * weights[:, None]
-                lost += w.T @ carrier[:, p : p + extra]
-            scaled = workspace("curvature", carrier.shape[0], width, dtype=dtype)
-            at_once = n_pairs > 1 and scaled.size * n_pairs <= _AT_ONCE
-            if at_once:  # few rows: a call of NumPy costs more than what it does
-                v = posterior[:, pairs[0]].T * posterior[:, pairs[1]].T
-                if weights is not None:
-                    v *= weights
-                one = np.ones(carrier.shape[0])
-                standardise_rows(carrier, origin, inverse, one, scaled)
-                every = np.sqrt(v, out=v)[:, :, None] * scaled
-                np.matmul(every.swapaxes(1, 2), every, out=grams)
-                return grams, lost, float(carrier.shape[0] if weights is None else weights.sum())
-            for number, (a, b) in enumerate(zip(*pairs, strict=True)):
-                v = posterior[:, a] * posterior[:, b]
-                if weights is not None:
-                    v *= weights
-                standardise_rows(carrier, origin, inverse, np.sqrt(v, out=v), scaled)
-                grams[number] = scaled.T @ scaled
-            return grams, lost, float(carrier.shape[0] if weights is None else weights.sum())
-
-        grams, lost, seen = some.sum(block, self.block_rows)
-        if sampled:
-            scale_up = self.total / max(seen, 1e-300)
-            grams, lost = grams * scale_up, lost * scale_up
-        grams *= weight
-        if not extra:
-            self._add_pairs(H, pairs, grams)
-            return lost
-        slope = self.absent(theta)[1]
-        for a, b, gram in zip(*(each.tolist() for each in pairs), grams, strict=True):
-            half = self._pulled_back(gram, slope, a, b)
-            self._add_pair(H, a, b, self._pulled_back(half.T, slope, a, b))
-        return lost
-
-    def _add_pairs(self, H: Floats, pairs: tuple[Integers, ...], grams: Floats) -> None:
-        """Add what pairs of classes make of Σ w J'(diag τ - ττ')J, where no cell is missing.
-
-        Shapes: grams (n_pairs, n_free + 1, n_free + 1).
-        """
-        k, p = self.n_classes, self.n_free
-        G = np.zeros((k, k, p + 1, p + 1))
-        G[pairs] = -grams
-        G[pairs[::-1]] = -grams
-        own = np.arange(k)
-        G[own, own] = -G.sum(axis=1)
-        weights, offsets = slice(0, k * p), slice(k * p, k * p + k)
-        G = G.swapaxes(1, 2)
-        H[weights, weights].reshape(k, p, k, p)[:] += G[:, :p, :, :p]
-        H[weights, offsets].reshape(k, p, k)[:] += G[:, :p, :, p]
-        H[offsets, weights].reshape(k, k, p)[:] += G[:, p, :, :p]
-        H[offsets, offsets] += G[:, p, :, p]
-
-    def _pulled_back(self, gram: Floats, slope: Floats, a: int, b: int) -> Floats:
-        """Take rows over the design to rows over what the difference of two classes' scores is of.
-
-        That is (W_a, W_b, c_a, c_b, V). A missing factor's coefficient is A_f(η_c), whose
-        derivative is the slope of A_f.
-
-        Shapes: gram (width, m); → (2 (n_free + 1) + n_tied, m).
-        """
-        p, free = self.n_free, self.free
-        found = np.empty((2 * p + 2 + self.n_tied, gram.shape[1]))
-        absent = gram[p + self.free_factors]
-        first, second = found[:p], found[p : 2 * p]
-        np.multiply(absent, slope[a, free, None], out=first)
-        first += gram[:p]
-        np.multiply(absent, -slope[b, free, None], out=second)
-        second -= gram[:p]
-        found[2 * p] = gram[-1]
-        found[2 * p + 1] = -gram[-1]
-        if self.n_tied:
-            moved = slope[a, self.tied] - slope[b, self.tied]
-            found[2 * p + 2 :] = moved[:, None] * gram[p + self.factors[self.tied]]
-        return found
-
-    def _add_pair(self, H: Floats, a: int, b: int, block: Floats) -> None:
-        """Add a block over (W_a, W_b, c_a, c_b, V) to H."""
-        k, p = self.n_classes, self.n_free
-        if k == 2:
-            H += block
-            return
-        spans = [(c * p, p) for c in (a, b)] + [(k * p + c, 1) for c in (a, b)]
-        spans.append((k * p + k, self.n_tied))
-        ends = np.cumsum([length for _, length in spans]).tolist()
-        places = [
-            (slice(begin, begin + length), slice(end - length, end))
-            for (begin, length), end in zip(spans, ends, strict=True)
-        ]
-        for row, i in places:
-            for column, j in places:
-                H[row, column] += block[i, j]
 
     def row_curvature(self, theta: Floats) -> RowCurvature:
         """Return Σ w J'(diag τ - ττ')J at θ, as its products."""
