@@ -29,6 +29,8 @@ from crossfade.optim.solver import Iterate, SmoothProblem
 #: Sufficient decrease, and the share of the slope that a step must remove (weak Wolfe conditions).
 _DECREASE, _CURVATURE = 1e-4, 0.9
 _MAX_TRIALS = 25
+#: Steps after which an operator that stands for the inverse Hessian is made anew.
+_RENEWED = 15
 #: Relative rounding error of a function value: within it, only the gradient can judge a step.
 _NOISE = 1e-12
 
@@ -65,8 +67,9 @@ def two_loops(pairs: Sequence[Pair], gradient: Floats, first: Callable[[Floats],
 class _Memory:
     """The inverse Hessian as L-BFGS has it: a diagonal, and the last steps."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, scaled: bool) -> None:
         self.pairs: deque[Pair] = deque(maxlen=size)
+        self.scaled = scaled
         self.first: Callable[[Floats], Floats] | None = None
         self.factor = 1.0
 
@@ -77,8 +80,9 @@ class _Memory:
         if product <= 1e-14 * size or size == 0.0:
             return
         self.pairs.append(Pair(step, change, 1.0 / product))
-        # A diagonal neglects that parameters act together; the last step says by how much.
-        self.factor = product / float(change @ self._start(change))
+        if self.scaled:
+            # A diagonal neglects that parameters act together; the last step says by how much.
+            self.factor = product / float(change @ self._start(change))
 
     def _start(self, vector: Floats) -> Floats:
         return vector if self.first is None else self.first(vector)
@@ -94,8 +98,9 @@ class QuasiNewton:
 
     Shapes: l1 (n_parameters,).
 
-    The recursion begins with 1 / `diagonal`(θ) or with the operator `inverse`(θ), anew at steps 5,
-    20, 80 and so on; each stands for the inverse Hessian. `memory`: Steps that it knows.
+    The recursion begins with 1 / `diagonal`(θ), anew at steps 5, 20, 80 and so on, or with the
+    operator `inverse`(θ), anew every 15 steps, applied once a step; each stands for the inverse
+    Hessian, `inverse` up to no factor. `memory`: Steps that it knows.
 
     Nocedal & Wright (2006), "Numerical Optimization", algorithm 7.5; Andrew & Gao (2007),
     "Scalable training of L1-regularized log-linear models" (OWL-QN), with the line search's steps
@@ -117,7 +122,7 @@ class QuasiNewton:
             raise DataError(
                 f"start: expected a point of finite value, got {at.value}; start elsewhere"
             )
-        memory = _Memory(self.memory)
+        memory = _Memory(self.memory, scaled=self.inverse is None)
         refresh = 0
         for n_iter in count():
             yield at
@@ -127,7 +132,10 @@ class QuasiNewton:
                     memory.first = partial(np.multiply, 1.0 / self.diagonal(at.theta))
                 elif self.inverse is not None:
                     memory.first = self.inverse(at.theta)
-                refresh = 4 * refresh if refresh else 5
+                if self.inverse is not None:
+                    refresh += _RENEWED
+                else:
+                    refresh = 4 * refresh if refresh else 5
             new = penalised.step(at, memory)
             if new is None and memory.pairs:
                 memory.pairs.clear()
