@@ -75,32 +75,39 @@ class _Form:
         if gaps is not None:
             lost += (posterior if weights is None else posterior * weights[:, None]).T @ gaps
         roots = np.ones((n, 1)) if weights is None else np.sqrt(weights)[:, None]
+        total = float(n if weights is None else weights.sum())
+        own_roots = np.sqrt(posterior * _others(posterior)) * roots
+        if self.n_classes == 2 and self.slope is None:
+            Z *= own_roots[:, :1]
+            return np.asarray(Z.T @ Z, dtype=np.float64), lost, total
+        if self.n_classes == 2:
+            # One pair: τ(1-τ) times the square of what the difference of both scores is of.
+            (one, tie), (other, other_tie) = self._by_class(own, Z, gaps, apart=True)
+            parts = [one[:, :p], -other[:, :p], one[:, p:], -one[:, p:], tie - other_tie]
+            both = np.concatenate(parts, axis=1)
+            both *= own_roots[:, :1]
+            return np.asarray(both.T @ both, dtype=np.float64), lost, total
         # In the order of the parameters: W, c, V.
-        every: Floats = np.zeros((n, self.width - 1), dtype=self.dtype)
+        every = workspace("all classes", n, self.width - 1, dtype=self.dtype)
+        every[:, k * p + k :] = 0.0
         by_class = every[:, : k * p].reshape(n, k, p)
         shares = posterior * roots
         every[:, k * p : k * p + k] = shares[:, :k]
-        own_roots = np.sqrt(posterior * _others(posterior)) * roots
         scaled = workspace("curvature", n, p + 1, dtype=self.dtype)
         blocks: Floats = np.empty((k, p + 1, p + 1), dtype=self.dtype)
         ties = [np.zeros((k, p + 1, self.n_tied)), np.zeros((self.n_tied, self.n_tied))]
         for c, (each, tied) in enumerate(self._by_class(own, Z, gaps)):
             np.multiply(each, own_roots[:, c, None], out=scaled, casting="same_kind")
             np.matmul(scaled.T, scaled, out=blocks[c])
-            if k > 1:
-                np.multiply(
-                    each[:, :p], shares[:, c, None], out=by_class[:, c], casting="same_kind"
-                )
+            np.multiply(each[:, :p], shares[:, c, None], out=by_class[:, c], casting="same_kind")
             if self.n_tied:
                 every[:, k * p + k :] += tied * shares[:, c, None]
                 weighed = tied * (shares[:, c, None] * roots)
                 ties[0][c] = each.T @ weighed
                 ties[1] += tied.T @ weighed
-        found = np.zeros((self.width - 1, self.width - 1))
-        if k > 1:
-            np.negative(every.T @ every, out=found)
+        found = np.negative(every.T @ every, dtype=np.float64)
         self._set_own(found, blocks, *ties)
-        return found, lost, float(n if weights is None else weights.sum())
+        return found, lost, total
 
     def _design(
         self, own: RowPasses, rows: slice
@@ -124,9 +131,12 @@ class _Form:
         return Z, None, log_normalise(scores)[1], own.rows.block_weights(rows)
 
     def _by_class(
-        self, own: RowPasses, Z: Floats, gaps: Floats | None
+        self, own: RowPasses, Z: Floats, gaps: Floats | None, *, apart: bool = False
     ) -> Iterator[tuple[Floats, Floats]]:
-        """Yield what each class's score is of: (T̃, 1) and the tied weights, missing cells in."""
+        """Yield what each class's score is of: (T̃, 1) and the tied weights, missing cells in.
+
+        The first of the two lasts until the next one, unless they are to lie `apart`.
+        """
         p = self.p
         if self.slope is None or gaps is None:
             for _ in range(self.k):
@@ -135,6 +145,7 @@ class _Form:
         each = Z.copy()
         free, tied = gaps[:, own.free_factors], gaps[:, own.factors[own.tied]]
         for c in range(self.k):
+            each = Z.copy() if apart else each
             np.multiply(free, self.slope[c, own.free], out=each[:, :p], casting="same_kind")
             each[:, :p] += Z[:, :p]
             yield each, tied[:, : self.n_tied] * self.slope[c, own.tied][: self.n_tied]
@@ -180,9 +191,11 @@ class _Form:
 
 def _others(posterior: Floats) -> Floats:
     """Return 1 - τ, by the other classes' sum where that is next to nothing."""
+    if posterior.shape[1] == 2:
+        return posterior[:, ::-1]
     rest = 1.0 - posterior
-    top = posterior.argmax(axis=1)[:, None]
+    top = np.arange(len(posterior)), posterior.argmax(axis=1)
     without = posterior.copy()
-    np.put_along_axis(without, top, 0.0, axis=1)
-    np.put_along_axis(rest, top, without.sum(axis=1)[:, None], axis=1)
+    without[top] = 0.0
+    rest[top] = without.sum(axis=1)
     return rest
