@@ -21,12 +21,13 @@ from crossfade.chains.attributes import AttributeEncoder, EncodedSequences
 from crossfade.chains.decoding import ConditionalChain, Potentials
 from crossfade.chains.input import Layout, read_labels
 from crossfade.crf.explanation import contributions_frame, weights_frame
+from crossfade.crf.standard_errors import FieldStandardErrors
 from crossfade.crf.training import Objective, TrainingOptions, train
 from crossfade.crf.weights import WeightLayout, choose_weights, without_zeros
 from crossfade.errors import ConvergenceWarning, DataError
 
 
-class ConditionalRandomField(ConditionalChain, BaseEstimator):
+class ConditionalRandomField(FieldStandardErrors, ConditionalChain, BaseEstimator):
     """A linear-chain conditional random field: labels of sequences from any features.
 
     The probability of labels y given features x is proportional to the exponential of

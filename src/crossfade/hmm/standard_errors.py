@@ -1,18 +1,7 @@
-"""Standard errors of the weights at the discriminative end, a sequence being the unit of chance.
-
-The weights solve Σ_s ψ_s = l2 · weights, ψ_s the gradient of one sequence's conditional
-log-likelihood, so that their covariance is H⁻¹ J H⁻¹ with H the Hessian of the objective, penalty
-and all, and J the covariance of the ψ_s (Huber 1967, White 1982): steps of a sequence may depend
-on each other in any way.
-
-Some weights can be shifted without any posterior changing. What does not change with them are the
-log-odds of a state against another at one step, given the step's neighbours and its observation:
-what is shown are the coefficients of these.
-"""
+"""Standard errors at the discriminative end (:mod:`crossfade.inference.chain_errors`)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,17 +14,14 @@ from crossfade.chains.input import read_labels
 from crossfade.errors import DataError
 from crossfade.hmm.emission import Emission
 from crossfade.hmm.objective import ChainObjective, ChainWeights, summed
-from crossfade.inference.sandwich import covariance_of_total
-from crossfade.inference.summary import CoefficientSummary, code_of_reference, of_coefficients
-
-#: Most weights: the Hessian comes from so many pairs of gradients.
-_MOST_WEIGHTS = 500
-
-#: Step of the differences, for a weight of which one sequence says one unit.
-_DIFFERENCE = 1e-4
-
-#: Curvature, relative to a weight's own, that differences cannot tell from none.
-_FLAT = 1e-7
+from crossfade.inference.chain_errors import (
+    ChainErrors,
+    ChainTables,
+    ChainTerms,
+    check_few,
+    summarise_chain,
+)
+from crossfade.inference.summary import CoefficientSummary, code_of_reference
 
 #: Largest entry of the gradient of a fit, a step, of which its tolerance says nothing.
 _AT_REST = 1e-4
@@ -124,34 +110,43 @@ class ChainStandardErrors:
                 "probabilities rest on the density of the observations, too, whose errors are not "
                 "computed: bootstrap the sequences"
             )
-        errors = self._chain_errors(X, y, lengths)
-        contrasts, terms, columns = _contrasts(
-            errors.objective, labels, against, errors.vector.size
+        objective, vector = self._at_rest(X, y, lengths)
+        data = objective.data
+        filled = np.flatnonzero(np.diff(data.layout.offsets) > 0)
+        alone = [
+            objective.over(data.sequence(int(s))).value_and_gradient(vector)[1] for s in filled
+        ]
+        shifts = np.array([one - objective.shortest(one) for one in np.eye(vector.size)])
+        errors = ChainErrors.of(
+            lambda at: objective.value_and_gradient(at)[1], vector, np.array(alone), shifts
         )
-        flat = contrasts.reshape(-1, contrasts.shape[-1])
-        unknown = errors.unknown(flat)
-        notes = ["Standard errors: sandwich, sequences being the units."]
-        if unknown.any():
-            notes.append("What the sequences of fit leave open has no error.")
-        return of_coefficients(
-            name=type(self).__name__,
-            facts=(
-                ("sequences", f"{errors.n_sequences:g}"),
-                ("steps", f"{errors.objective.n_rows:g}"),
-                ("tradeoff λ", "0"),
-            ),
-            notes=tuple(notes),
+        slopes, constants, terms, used = data.emission.coefficients(data.emission_sums)
+        columns: dict[str, list[int]] = {}
+        for term, names in enumerate(used):
+            for name in names:
+                columns.setdefault(name, []).append(term)
+
+        def tables(at: Floats) -> ChainTables:
+            found = objective.weights(at)
+            # What a state adds at each of its steps comes with entering it.
+            start, moves = (
+                part + found.theta @ constants for part in (found.start, found.transitions)
+            )
+            return ChainTables(start, moves, found.stop, found.theta @ slopes)
+
+        return summarise_chain(
+            type(self).__name__,
+            errors,
+            tables,
+            ChainTerms(terms, columns),
+            facts=(("steps", f"{objective.n_rows:g}"), ("tradeoff λ", "0")),
             labels=labels,
             against=against,
-            terms=terms,
-            columns=columns,
-            values=contrasts @ errors.vector,
-            covariance=flat @ errors.covariance @ flat.T,
             level=level,
-            unknown=unknown,
         )
 
-    def _chain_errors(self, X: Any, y: Any, lengths: ArrayLike | None) -> _Errors:
+    def _at_rest(self, X: Any, y: Any, lengths: ArrayLike | None) -> tuple[ChainObjective, Floats]:
+        """Return the objective of the sequences of fit, and its minimum."""
         assert self.weights_ is not None
         emission = self.emission_
         raw, layout = emission.read(X, lengths)
@@ -160,11 +155,7 @@ class ChainStandardErrors:
         data = summed(emission, observed, layout, labels.codes, len(self.classes_), self.alpha)
         objective = ChainObjective(data, 0.0, self.l2)
         vector = objective.vector(self.weights_)
-        if vector.size > _MOST_WEIGHTS:
-            raise DataError(
-                f"summary: expected at most {_MOST_WEIGHTS} weights, got {vector.size}, whose "
-                "Hessian would take too long; bootstrap the sequences"
-            )
+        check_few(vector.size)
         slope = np.abs(objective.value_and_gradient(vector)[1]).max(initial=0.0) / layout.n_steps
         if slope > max(_AT_REST, 10.0 * self.tol) and not self.converged_:
             raise DataError(
@@ -176,108 +167,4 @@ class ChainStandardErrors:
                 "X: expected the sequences of fit, at which a converged fit has a gradient of "
                 f"zero, got sequences with one of {slope:.2g} per step; give those of fit"
             )
-        return _Errors.of(objective, vector)
-
-
-@dataclass(frozen=True)
-class _Errors:
-    """Weights as one vector, (n_weights,), their covariance, and what has no curvature.
-
-    `open` (n_weights, n_open): Directions of the scaled weights that are open.
-    `sizes` (n_weights,): One by the root of each weight's curvature.
-    """
-
-    objective: ChainObjective
-    vector: Floats
-    covariance: Floats
-    n_sequences: float
-    open: Floats
-    sizes: Floats
-
-    @classmethod
-    def of(cls, objective: ChainObjective, vector: Floats) -> _Errors:
-        data = objective.data
-        filled = np.flatnonzero(np.diff(data.layout.offsets) > 0)
-        alone = [
-            objective.over(data.sequence(int(s))).value_and_gradient(vector)[1] for s in filled
-        ]
-        gradients = np.array(alone)
-        H = _hessian(objective, vector, (gradients**2).mean(axis=0))
-        curvature = np.diagonal(H)
-        sizes = 1.0 / np.sqrt(np.maximum(curvature, _FLAT * curvature.max()))
-        values, vectors = np.linalg.eigh(H * sizes * sizes[:, None])
-        kept = values > _FLAT * values[-1]
-        root = vectors[:, kept] * sizes[:, None] / np.sqrt(values[kept])
-        moved = (gradients @ root) @ root.T
-
-        def influences(rows: slice) -> tuple[Floats, Floats]:
-            return moved[rows], np.ones(len(moved[rows]))
-
-        covariance, n = covariance_of_total(influences, len(moved), None, block_rows=len(moved))
-        return cls(objective, vector, covariance, n, vectors[:, ~kept], sizes)
-
-    def unknown(self, contrasts: Floats) -> NDArray[np.bool_]:
-        """Return which contrasts, (n, n_weights), the sequences leave open."""
-        scaled = contrasts * self.sizes
-        along = np.linalg.norm(scaled @ self.open, axis=1)
-        found: NDArray[np.bool_] = along > 1e-4 * np.linalg.norm(scaled, axis=1)
-        return found
-
-
-def _hessian(objective: ChainObjective, vector: Floats, squares: Floats) -> Floats:
-    """Return the Hessian by central differences; on shifts, which do nothing, a constant.
-
-    `squares` (n_weights,): Mean squares of a sequence's gradient.
-    """
-    H = np.empty((vector.size, vector.size))
-    for j, square in enumerate(squares.tolist()):
-        step = _DIFFERENCE / np.sqrt(max(square, 1e-4))
-        sides = []
-        for side in (step, -step):
-            moved = vector.copy()
-            moved[j] += side
-            sides.append(objective.value_and_gradient(moved)[1])
-        H[j] = (sides[0] - sides[1]) / (2.0 * step)
-    H = 0.5 * (H + H.T)
-    return H + np.diagonal(H).mean() * _shifts(objective, vector.size)
-
-
-def _shifts(objective: ChainObjective, n_weights: int) -> Floats:
-    """Return the projection on what no posterior notices, (n_weights, n_weights)."""
-    return np.array([one - objective.shortest(one) for one in np.eye(n_weights)])
-
-
-def _contrasts(
-    objective: ChainObjective, labels: list[Any], against: int, n_weights: int
-) -> tuple[Floats, list[str], dict[str, list[int]]]:
-    """Return coefficients as linear functions of the weights, terms, and terms by column.
-
-    Shapes: → (n_states - 1, n_terms, n_weights).
-    """
-    data = objective.data
-    slopes, constants, of_emission, columns = data.emission.coefficients(data.emission_sums)
-    others = np.delete(np.arange(len(labels)), against)
-
-    def coefficients(vector: Floats) -> Floats:
-        weights = objective.weights(vector)
-        # What a state adds at each of its steps comes with entering it.
-        constant = weights.theta @ constants
-        start, moves = weights.start + constant, weights.transitions + constant
-        entered, left = moves[against] - moves[against, against], moves[:, against]
-        left = left - left[against]
-        first = start - start[against] - entered
-        last = weights.stop - weights.stop[against] - left
-        after = moves - moves[against] - (moves[:, [against]] - moves[against, against])
-        emitted = weights.theta @ slopes
-        return np.column_stack(
-            [entered + left, first, last, after[others].T, emitted - emitted[against]]
-        )[others]
-
-    found = np.stack([coefficients(e) for e in np.eye(n_weights)], axis=-1)
-    neighbours = [f"after {labels[i]}" for i in others]
-    terms = ["intercept", "first step", "last step", *neighbours, *of_emission]
-    place = {"neighbours": list(range(3, 3 + len(neighbours)))}
-    for term, used in enumerate(columns, start=3 + len(neighbours)):
-        for column in used:
-            place.setdefault(column, []).append(term)
-    return found, terms, place
+        return objective, vector
