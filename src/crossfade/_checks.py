@@ -21,11 +21,15 @@ def show(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 12]}…{text[-10:]}"
 
 
-def listed(names: Iterable[Any], most: int = 8) -> str:
+#: Names that a message lists.
+_MOST_NAMES = 8
+
+
+def listed(names: Iterable[Any]) -> str:
     """Return the first names, and how many more there are."""
     shown = [show(name) for name in names]
-    rest = len(shown) - most
-    return ", ".join(shown[:most]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(shown) - _MOST_NAMES
+    return ", ".join(shown[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:

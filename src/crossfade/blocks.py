@@ -348,7 +348,7 @@ class Together:
         self._changed.notify_all()
 
 
-def read_ahead(items: Iterator[Item], depth: int = 2) -> Generator[Item, None, None]:
+def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     """Yield the same items, the next ones of which are made meanwhile, on a thread.
 
     Examples
@@ -357,7 +357,7 @@ def read_ahead(items: Iterator[Item], depth: int = 2) -> Generator[Item, None, N
     >>> list(read_ahead(iter([1, 2, 3])))
     [1, 2, 3]
     """
-    made: Queue[tuple[Any, BaseException | None]] = Queue(depth)
+    made: Queue[tuple[Any, BaseException | None]] = Queue(2)
     enough, end = Event(), object()
 
     def make() -> None:

@@ -41,7 +41,7 @@ def check_unlabelled(model: Any) -> None:
     if is_missing(model.unlabelled) or not np.isscalar(model.unlabelled):
         raise DataError(
             f"unlabelled: expected None, 'missing' or a label, got {show(model.unlabelled)}; "
-            "'missing' takes None, NaN and NA for no label"
+            "'missing' treats None, NaN and NA as no label"
         )
     for name, plain in (("interactions", None), ("thresholds", None), ("components", 1)):
         got = getattr(model, name, plain)

@@ -318,7 +318,7 @@ default="auto"
             if getattr(one, "complement", False) and self.tradeoff != 1:
                 raise DataError(
                     f"tradeoff: expected 1 with Multinomial(complement=True), got {self.tradeoff!r}"
-                    "; weights of complements are no density that a tradeoff could leave: give "
+                    "; weights of complements define no density, which other tradeoffs start from: give "
                     "tradeoff=1, or Multinomial()"
                 )
 

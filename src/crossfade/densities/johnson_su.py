@@ -59,10 +59,10 @@ class JohnsonSU(Gaussian):
         self.centre = np.atleast_1d(np.asarray(centre, dtype=np.float64))
         self.width = np.atleast_1d(np.asarray(width, dtype=np.float64))
         if not np.isfinite(self.centre).all():
-            raise DataError(f"centre: expected finite numbers, got {centre!r}; a mean will do")
+            raise DataError(f"centre: expected finite numbers, got {centre!r}; give the mean")
         if not (np.isfinite(self.width) & (self.width > 0)).all():
             raise DataError(
-                f"width: expected finite numbers > 0, got {width!r}; a standard deviation will do"
+                f"width: expected finite numbers > 0, got {width!r}; give the standard deviation"
             )
 
     def stretched(self, X: Floats) -> Floats:

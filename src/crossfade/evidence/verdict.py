@@ -29,8 +29,8 @@ def _score(model: ModelResult, criterion: str) -> str:
     return f"{mean} ± {error}"
 
 
-def _listed(names: list[str], at_most: int = 3) -> str:
-    shown, rest = names[:at_most], len(names) - at_most
+def _listed(names: list[str]) -> str:
+    shown, rest = names[:3], len(names) - 3
     if rest > 0:
         return f"{', '.join(shown)} and {rest} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

@@ -253,11 +253,11 @@ def check_offset(offset: Any, n_rows: int) -> Floats | None:
     return None if offset is None else numbers("offset", offset, n_rows)
 
 
-def ignore_rows(number: int, what: str) -> None:
-    """Say aloud how many rows are left out, and why."""
+def ignore_rows(number: int) -> None:
+    """Say aloud how many rows have no trials and are left out."""
     warnings.warn(
-        f"{number} row{'s' if number > 1 else ''} with {what} ignored: they say nothing about the "
-        "coefficients",
+        f"{number} row{'s' if number > 1 else ''} with zero trials ignored: they say nothing "
+        "about the coefficients",
         IgnoredRowsWarning,
         stacklevel=4,
     )

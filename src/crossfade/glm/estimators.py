@@ -179,7 +179,7 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
             counts = check_trials(trials, n_given)
             empty = counts == 0.0
             if empty.any():
-                ignore_rows(int(empty.sum()), "zero trials")
+                ignore_rows(int(empty.sum()))
                 known = ~empty if weights is None else ~empty & (weights > 0.0)
                 used = np.flatnonzero(known)
             (size,) = subset(used, counts)

@@ -204,7 +204,7 @@ def dispersion_test(fit: Fit, df_residual: float) -> DispersionTest:
     if df_residual <= 0:
         raise DataError(
             f"X: expected fewer coefficients than observations, got {df_residual:g} degrees of "
-            "freedom, on which no dispersion shows; fit fewer columns"
+            "freedom, too few for a dispersion; fit fewer columns"
         )
     weights = np.ones(len(eta)) if data.weights is None else data.weights
     mean = family.mean(eta, data.size)

@@ -115,7 +115,7 @@ class SingleResponse(Regression):
         data = SourceData.of(parts, family, self._columns)
         n_given, n_rows, without_trials = data.census.counts  # type: ignore[union-attr]
         if without_trials:
-            ignore_rows(without_trials, "zero trials")
+            ignore_rows(without_trials)
         if not n_rows:
             raise no_trials(n_given)
         self._fit_data(data, family, None, n_given)

@@ -65,7 +65,7 @@ class HiddenMarkovTraining:
         if self.n_states not in (None, found):
             raise DataError(
                 f"n_states: expected the number of labels, {found}, or None, got "
-                f"{self.n_states!r}; states that no label names need training without labels"
+                f"{self.n_states!r}; for more states than labels fit without y"
             )
         return labels.classes
 

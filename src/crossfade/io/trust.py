@@ -182,7 +182,7 @@ def _check_boosting(model: Any) -> None:
     categorical = np.asarray(model._bin_mapper.is_categorical_)
     n_columns = model._preprocess_X(np.zeros((1, model.n_features_in_)), reset=False).shape[1]
     if categorical.shape != (n_columns,):
-        raise ValueError("a boosting does not fit its columns")
+        raise ValueError("a boosting model does not fit its columns")
     for predictor in (one for step in model._predictors for one in step):
         nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
         _check_nodes(nodes["is_leaf"], (nodes["left"], nodes["right"]), nodes["feature_idx"],

@@ -94,7 +94,7 @@ def out_of_fold(
             return _in_words(error)
 
 
-def whole_fit(name: str, estimator: Any, data: PoolRows, index: Integers | None = None) -> Any:
+def whole_fit(name: str, estimator: Any, data: PoolRows, index: Integers | None) -> Any:
     """Return a member fitted to these rows (all if None), or in words why there is none."""
     weights, groups = data.rows.weights, data.groups
     try:

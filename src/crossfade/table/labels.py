@@ -26,13 +26,13 @@ Coded = tuple[NDArray[Any], NDArray[np.int64]]
 
 
 def encode_labels(
-    y: Any, classes: Any = None, *, minimum: int = 2, n_samples: int | None = None, name: str = "y"
+    y: Any, classes: Any = None, *, minimum: int = 2, n_samples: int | None = None
 ) -> Coded:
     """Return the distinct labels and the class code of each row.
 
-    Shapes: y (n_rows,); classes (n_classes,); classes (n_classes,); codes (n_rows,).
+    Shapes: y (n_rows,); classes (n_classes,); → (n_classes,) and (n_rows,).
     """
-    found, codes = _factorised(y, name)
+    found, codes = _factorised(y, "y")
     if n_samples is not None and len(codes) != n_samples:
         raise DataError(
             f"y: expected one label for each of the {n_samples} rows of X, got {len(codes)}; "

@@ -85,7 +85,7 @@ class Survey:
             lengths=self.lengths + other.lengths,
         )
 
-    def classes(self, minimum: int = 2) -> NDArray[Any]:
+    def classes(self) -> NDArray[Any]:
         """Return the different labels in order."""
         labels = list(self.labels)
         kinds = {isinstance(label, str) for label in labels}
@@ -98,10 +98,10 @@ class Survey:
                 f"{show(number)}; make them all text or all numbers"
             )
         found = encode_labels(np.array(labels, dtype=self.dtype), minimum=1)[0]
-        if len(found) < minimum:
+        if len(found) < 2:
             only = f"1 class ({show(found[0])} in all {self.n_rows} rows)"
             raise DataError(
-                f"y: expected at least {minimum} classes, got {only}; add rows of another class "
+                f"y: expected at least 2 classes, got {only}; add rows of another class "
                 "or choose another target"
             )
         return found
@@ -203,35 +203,30 @@ class _Surveyor:
     has_names: bool
     columns: tuple[int, ...]
     declared: Any
-    labelled: bool
 
     def __call__(self, part: Part) -> Survey:
-        return self.of_columns(part, self.labels(part) if self.labelled else None)
+        return self.of_columns(part, self.labels(part))
 
     def labels(self, part: Part) -> Coded:
         """Return the different labels of a part, and which of them each row has."""
         return encode_labels(part.labels, minimum=1, n_samples=rows_of(part.table))
 
-    def of_columns(self, part: Part, coded: Coded | None, columns: Columns | None = None) -> Survey:
+    def of_columns(self, part: Part, coded: Coded, columns: Columns | None = None) -> Survey:
         """Return the survey of a part; `columns` are all of the source's, where they are read."""
         if is_sparse(part.table):
             raise DataError(
                 "X: expected dense parts of rows, got sparse ones; fit to a table in memory"
             )
-        labels: dict[Any, int] = {}
-        weighed: dict[Any, float] = {}
         weights = part.beside.get("sample_weight")
-        dtype = np.dtype(object)
         n_rows = rows_of(part.table)
-        if coded is not None:
-            found, codes = coded
-            counts = np.bincount(codes, minlength=len(found))
-            labels, dtype = dict(zip(found.tolist(), counts.tolist(), strict=True)), found.dtype
-            sums = np.bincount(codes, weights, minlength=len(found)).astype(np.float64)
-            weighed = dict(zip(found.tolist(), sums.tolist(), strict=True))
+        found, codes = coded
+        counts = np.bincount(codes, minlength=len(found))
+        labels = dict(zip(found.tolist(), counts.tolist(), strict=True))
+        sums = np.bincount(codes, weights, minlength=len(found)).astype(np.float64)
+        weighed = dict(zip(found.tolist(), sums.tolist(), strict=True))
         if not self.columns:
             none = np.zeros((6, 0))
-            return Survey((), none, (), (), none[0], labels, weighed, dtype, (n_rows,))
+            return Survey((), none, (), (), none[0], labels, weighed, found.dtype, (n_rows,))
         columns = read_columns(part.table) if columns is None else columns.at(self.columns)
         kinds = declared_kinds(_named(self.names, self.has_names), self.declared)
         own = [kinds[j] for j in self.columns]
@@ -259,7 +254,7 @@ class _Surveyor:
             cells,
             labels,
             weighed,
-            dtype,
+            found.dtype,
             (n_rows,),
         )
 
@@ -280,15 +275,11 @@ def _joined(one: Survey, other: Survey) -> Survey:
 
 
 def survey(
-    source: RowSource,
-    declared: Any = None,
-    *,
-    labelled: bool = True,
-    columns: Sequence[int] | None = None,
+    source: RowSource, declared: Any = None, *, columns: Sequence[int] | None = None
 ) -> Survey:
     """Look at all rows once, at no more columns than kinds and labels need, or at these."""
     looked = _to_be_looked_at(source, declared) if columns is None else tuple(columns)
-    surveyor = _Surveyor(source.names, source.has_names, looked, declared, labelled)
+    surveyor = _Surveyor(source.names, source.has_names, looked, declared)
     found = source.reduce_parts(surveyor, _joined, looked)
     if found is None:
         source.head()  # says more, if there is more to say
@@ -384,7 +375,7 @@ def foresee(source: RowSource, declared: Any = None) -> Foresight | None:
     It costs no pass.
     """
     looked = _to_be_looked_at(source, declared)
-    surveyor = _Surveyor(source.names, source.has_names, looked, declared, True)
+    surveyor = _Surveyor(source.names, source.has_names, looked, declared)
 
     def of_part(part: Part) -> Survey:
         columns = read_columns(part.table) if looked else None

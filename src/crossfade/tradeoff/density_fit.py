@@ -44,7 +44,6 @@ def density_fits(
     density: Density,
     options: FitOptions,
     columns: Sequence[int],
-    n_tables: int = _N_TABLES,
 ) -> list[ColumnFit]:
     """Return how these columns of numbers fit in each class."""
     if rows.n_samples > _MOST_ROWS:
@@ -52,12 +51,12 @@ def density_fits(
     rng = np.random.default_rng(0)
     fold = folds(rows, _N_FOLDS)
     seen = replace(rows, X=np.array(rows.X, dtype=np.float64))
-    whole = _fit(density, seen, options)
+    whole = add_rows(seen, density, options)
     like = _drawn_like(seen, whole, rng).X
     blurred = {j: _half_step(seen.X[:, j], like[:, j]) for j in columns}
     own = dict(_transforms(seen, fold, density, options, columns, rng, blurred))
     largest = []
-    for _ in range(n_tables if own else 0):
+    for _ in range(_N_TABLES if own else 0):
         drawn = _drawn_like(seen, whole, rng)
         found = dict(_transforms(drawn, fold, density, options, columns, rng, {}))
         largest.append(max(anderson_darling(found[pair]) for pair in own))
@@ -65,12 +64,8 @@ def density_fits(
     for (column, code), u in own.items():
         fit = column_fit(column, code, u)
         above = np.count_nonzero(np.array(largest) >= fit.statistic)
-        fits.append(replace(fit, p_value=(1.0 + above) / (1.0 + n_tables)))
+        fits.append(replace(fit, p_value=(1.0 + above) / (1.0 + _N_TABLES)))
     return fits
-
-
-def _fit(density: Density, rows: LabelledRows, options: FitOptions) -> Fitted:
-    return add_rows(rows, density, options)
 
 
 def _transforms(
@@ -85,7 +80,7 @@ def _transforms(
     """Yield the transforms of every column with cells enough in a class."""
     parts: dict[Pair, list[Floats]] = {}
     for number in range(_N_FOLDS):
-        fitted = _fit(density, rows.take(np.flatnonzero(fold != number)), options)
+        fitted = add_rows(rows.take(np.flatnonzero(fold != number)), density, options)
         for code in range(rows.n_classes):
             held = rows.X[(fold == number) & (rows.codes == code)]
             if not len(held):
