@@ -314,12 +314,11 @@ default="auto"
                     f"{', '.join(map(repr, (*DENSITIES, *_OF_WORDS)))}, a "
                     f"Density or a mapping of columns to these, got {one!r}; name a density"
                 )
-
             if getattr(one, "complement", False) and self.tradeoff != 1:
                 raise DataError(
                     f"tradeoff: expected 1 with Multinomial(complement=True), got {self.tradeoff!r}"
-                    "; weights of complements define no density, which other tradeoffs start from: give "
-                    "tradeoff=1, or Multinomial()"
+                    "; weights of complements define no density, which other tradeoffs start from: "
+                    "give tradeoff=1, or Multinomial()"
                 )
 
     def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
