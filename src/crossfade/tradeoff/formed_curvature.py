@@ -120,7 +120,8 @@ class _Form:
                 [design[:, :p], design[:, -1:]], axis=1, dtype=self.dtype
             )
             return whole, design[:, p:-1], posterior, weights
-        rows = slice(rows.start, rows.stop, own.every)
+        # Counted from the first row of all: which ones stand for the others is no matter of blocks.
+        rows = slice(rows.start + -rows.start % own.every, rows.stop, own.every)
         carrier = own.carried(rows)
         n = len(carrier)
         scores = np.matmul(carrier, self.eta.T, out=workspace("scores", n, self.n_classes))
