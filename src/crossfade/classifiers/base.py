@@ -356,7 +356,7 @@ class TradeoffClassifier(FittedViews, ABC):
         others = None
         if order is not None:
             kept, rest = order[:n_labelled], order[n_labelled:]
-            # Without a cell a row tells nothing, whatever would be filled in.
+            # A row without a cell says nothing, whatever would be filled in.
             order = np.concatenate([kept, rest[~without_cells(matrix[rest])]])
             y, matrix = _safe_indexing(y, kept), matrix[order]
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
@@ -416,7 +416,7 @@ class TradeoffClassifier(FittedViews, ABC):
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
         """Return the rows of a source, their schema and the columns' densities.
 
-        `known`: What was found where the first rows had told something else.
+        `known`: What was found where the first rows had said something else.
         """
         table = source.head().table
         declared = self._declared_kinds(table)

@@ -1,12 +1,12 @@
 """Columns that naive Bayes does not see: products, pairs of categories, steps and hinges.
 
 A derived column has a density of its own, like any other, and multiplies the product of the others.
-Which ones are worth it is told by score tests of the fitted model's held-out residuals: with p the
+Score tests of the fitted model's held-out residuals decide which are worth it: with p the
 posteriors and r = 1[y] - p, a column s that adds nothing has sums Σ r (s - s̄) of mean zero and
 covariance Σ (diag p - p p') (s - s̄)² (Rao 1948), in all a χ². Of steps and hinges of a column only
 what the model has of the column, a line and a parabola, leaves of them is tested, and what those
-taken before leave; half of the covariance is of r r' (White 1980), lest a few rows of a tail that
-the model takes for certain decide where they are.
+taken before leave; half of the covariance is of r r' (White 1980), so that a few rows of a
+tail that the model takes for certain do not decide where they are.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _MOST_SPLITS: Final = 100
 #: Pages that are kept: going back costs nothing.
 _MOST_PAGES: Final = 20
 
-#: Seconds that a request waits for its page before it is told how far the work is.
+#: Seconds that a request waits for its page before it is answered with how far the work is.
 _PATIENCE: Final = 0.5
 
 #: Seconds after which nobody waits for a page: one that is waited for is asked for every second.
@@ -334,7 +334,7 @@ def application(
             made = pages.asked_for(choice)
             if not (await asyncio.wait([made], timeout=_PATIENCE))[0] or made.cancelled():
                 return answer(explorer.waiting(choice), 202)
-            if made.exception() is not None:  # told once; whoever asks again tries again
+            if made.exception() is not None:  # reported once; whoever asks again tries again
                 pages.forget(choice)
             return answer(made.result())
         except ValueError as error:

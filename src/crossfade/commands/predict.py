@@ -133,7 +133,7 @@ def predict(
         _check_has(estimator, "--class-prior", "with_class_prior")
         estimator = estimator.with_class_prior(_shares(class_prior, estimator.classes_))
     if adapt:
-        estimator = _adapted(estimator, read())  # what is told of cells is told of one reading
+        estimator = _adapted(estimator, read())  # notes on cells are those of one reading
     n_rows = n_rejected = 0
     with _output(out) as write:
         for table, first in rows.batches():

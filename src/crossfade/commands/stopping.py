@@ -1,7 +1,7 @@
 """Ctrl-C and termination, obeyed within two seconds whatever compiled code is running.
 
 Python acts on a signal only between two instructions of the main thread, and compiled code may run
-for minutes in between. So a thread of its own is told of signals too, and ends the process where
+for minutes in between. So a thread of its own receives signals too, and ends the process where
 the main thread does not stop by itself.
 """
 

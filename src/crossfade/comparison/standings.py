@@ -115,7 +115,7 @@ class Standings:
                 'gives probabilities; use criterion="error"'
             )
         most = max(map(len, finite.values()))
-        if most > 1 and self.finished_table:  # a single split tells no spread
+        if most > 1 and self.finished_table:  # a single split has no spread
             finite = {name: scores for name, scores in finite.items() if len(scores) > 1}
         front = [name for name in finite if len(finite[name]) == most]
         anchor = min(front, key=lambda name: float(np.mean(finite[name])))

@@ -1,4 +1,4 @@
-"""Missing numbers of a joint Gaussian, told from the row's other numbers."""
+"""Missing numbers of a joint Gaussian, predicted from the row's other numbers."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _EXPONENTS = np.geomspace(0.05, 2.0, 60)
 
 _RESAMPLES = 500
 
-#: Fewest sizes from which three parameters and a misfit can be told.
+#: Fewest sizes from which three parameters and a misfit can be estimated.
 _FEWEST_SIZES = 4
 
 #: Sizes beyond this many times the largest one are not believed.

@@ -25,7 +25,7 @@ _BATCH_SECONDS = 0.5
 
 
 class CurveRun:
-    """One run under way; `progress` is told (splits done, splits in all, what is being done)."""
+    """A run; `progress` is called with (splits done, splits in all, what is being done)."""
 
     def __init__(
         self,

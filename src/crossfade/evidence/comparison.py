@@ -247,7 +247,7 @@ class EndsResult(Finding):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Finding):
-    """Everything that was found; its fields are told in `ComparisonResult`, which can show it."""
+    """Everything that was found; `ComparisonResult`, which can show it, describes its fields."""
 
     _KEYS: ClassVar = {
         "data": "data",

@@ -15,7 +15,7 @@ class Interaction(Finding):
     `name`: Of the derived column: a product, a pair of categories, a step, a hinge.
     `columns`: The two columns that it comes from; of a step or hinge one.
     `statistic`, `p_value`: Of the score test that it adds nothing (χ²).
-    `label`: The class whose residuals are told, as text.
+    `label`: The class whose residuals are shown, as text.
     `first`, `second`: What the parts of either column are called: categories, or the median of a
         part of the numbers. Of one column there is no second.
     `residual` (n_first, n_second): Share of the class less its mean probability, NaN where there

@@ -221,7 +221,7 @@ def _terms(text: str, table: Any) -> Terms:
                 columns.setdefault(name, set()).add(use)
         kept.append(term)
     try:
-        with np.errstate(all="ignore"):  # of the logarithm of a negative number the error tells
+        with np.errstate(all="ignore"):  # the error reports the logarithm of a negative number
             spec = formulaic.Formula(kept).get_model_matrix(
                 _typed(table, columns), context=_context(), na_action="raise", output="pandas"
             )

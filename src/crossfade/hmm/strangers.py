@@ -30,7 +30,7 @@ from crossfade.hmm.emission import Emission, by_step, score_steps, taken
 from crossfade.inference.strangers import Usual
 from crossfade.optim.newton import sample_rows
 
-#: Fewest sequences of which p-values can be told, and most that are held out.
+#: Fewest sequences of which p-values can be given, and most that are held out.
 _FEWEST, _MOST_HELD = 20, 1_000
 
 #: Cells that are kept for it: 16 MB.

@@ -219,7 +219,7 @@ def wald_columns(
 ) -> dict[str, Floats]:
     """Return the columns of a :class:`Summary` that follow from estimates and standard errors.
 
-    An error of zero or NaN tells no statistic; where it is infinite, so are the limits.
+    An error of zero or NaN gives no statistic; where it is infinite, so are the limits.
 
     Shapes: estimates, errors (n_names,).
     """

@@ -108,7 +108,7 @@ class Matcher:
         for batch in self._every():
             gather(gathered, batch.frame, self.missing_values, unsure, batch.first, "")
         for name, one in gathered.items():
-            with suppress(DataError):  # what is wrong is told with the row that is
+            with suppress(DataError):  # the error that names the row is raised below
                 reading, _ = one.reading(self._whole)
                 if reading is not None and reading.notation.settled:
                     self._written.settle(name, reading.notation)

@@ -217,7 +217,7 @@ def load_model(path: str | Path, *, trusted: Collection[str] = ()) -> SavedModel
         raise other
     try:
         with warnings.catch_warnings():
-            # The file's versions are in its description; what fails to load is told below.
+            # The file's versions are in its description; what fails to load is reported below.
             warnings.simplefilter("ignore")
             estimator = skops.loads(raw, trusted=[*TRUSTED, *trusted])
             found = table_schema(estimator)

@@ -82,7 +82,7 @@ def out_of_fold(
 ) -> Any:
     """Return held-out probabilities, or in words why there are none."""
     with warnings.catch_warnings():
-        # What a fit warns of is told by the fit to all rows.
+        # The fit to all rows gives these warnings.
         warnings.simplefilter("ignore")
         try:
             model = estimator

@@ -16,7 +16,7 @@ SELECTIONS: Final = ("log_loss", "brier")
 
 
 class PoolParameters(BaseEstimator):
-    """What a pool is told."""
+    """The parameters of a pool."""
 
     estimators: str | Sequence[Any]
     pooling: str

@@ -23,7 +23,7 @@ _FOLDS: Final = 5
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """What a pool was told of its members' fits and weights; `cv` is a number or "prefit"."""
+    """How a pool fits its members and weights; `cv` is a number or "prefit"."""
 
     cv: Any
     poolings: Sequence[str]

@@ -114,7 +114,7 @@ _HEADINGS: Final = {"error": "error %"}
 _MOST_COLUMNS: Final = 100
 _MOST_CLASSES: Final = 30
 
-#: Densities that are told to be wrong.
+#: Densities that the page says are wrong.
 _MOST_WRONG: Final = 10
 
 #: Weights that are named in words.

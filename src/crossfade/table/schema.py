@@ -2,7 +2,7 @@
 
 A :class:`Schema` turns tables into one matrix of floats: numbers as they are, booleans as 0 and 1,
 categories as integer codes, NaN wherever a cell is missing.
-Which kind a column gets is told in :mod:`crossfade.table.kinds`.
+Which kind a column gets is decided in :mod:`crossfade.table.kinds`.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ class Encoder:
 
 
 class Unforeseen(Exception):
-    """All rows have other columns or labels than the first of them told."""
+    """All rows have other columns or labels than the first of them showed."""
 
     def __init__(self, found: Survey, declared: Any) -> None:
         super().__init__("the first rows do not tell what the others hold")

@@ -1,6 +1,6 @@
 """Features of words: ready-made templates.
 
-What counts as one feature, and how features become integers, is told in
+What counts as one feature, and how features become integers, is described in
 :mod:`crossfade.chains.attributes`.
 """
 

@@ -272,7 +272,7 @@ class Fitted:
         return found
 
     def without_search(self) -> Fitted:
-        """Return the same with its densities found; what finds them and was told is left out."""
+        """Return the same with its densities found; the search and its warnings are left out."""
         told = replace(self, warnings=(), evidence=None, found_errors=self.errors)
         if self.open is None:
             return told

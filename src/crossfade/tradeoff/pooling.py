@@ -10,8 +10,8 @@ choosing wildly: a ridge, and, as in Platt's scaling (1999), a part of a row who
 as π, without which separated rows would ask for endless scores. The ridge is on what models
 contribute, not on bare weights: one whose scores are ten times as large as others', as those of
 naive Bayes with many columns are, gains a great deal from rows it is right on, and would lose far
-more on the one row in a hundred that few rows do not show. What is usual is told by the models that
-say something: many silent ones would else make all that others say an excess.
+more on the one row in a hundred that few rows do not show. Usual is what the models that say
+something do: many silent ones would else make all that others say an excess.
 """
 
 from __future__ import annotations

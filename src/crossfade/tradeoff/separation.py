@@ -43,7 +43,7 @@ def is_separated(objective: TradeoffObjective, theta: Floats) -> bool:
 def _is_flat(objective: TradeoffObjective, H: Floats) -> bool:
     """Return whether there is no curvature in a direction that does change the scores.
 
-    What a direction could change is told by the curvature where all classes are equally probable;
+    What a direction could change is seen in the curvature where all classes are equally probable;
     columns that repeat each other are flat there too.
     """
     values, vectors = scipy.linalg.eigh(objective.curvature(np.zeros(objective.n_parameters)))
