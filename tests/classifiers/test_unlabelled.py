@@ -587,7 +587,7 @@ def test_groups_files_copies(tmp_path, fits):
             (
                 NaiveBayes(unlabelled=marker),
                 f"unlabelled: expected None, 'missing' or a label, got {marker!r}; 'missing' takes "
-                "None, NaN and NA for no label",
+                "None, NaN and NA as no label",
             )
             for marker in (np.nan, pd.NA, pd.NaT, [-1], {})
         ),

@@ -1,7 +1,7 @@
 """The curvature that rows give, formed as a matrix: Σ w J'(diag τ - ττ')J.
 
 Off the classes' own blocks it is -Σ w (τJ)'(τJ), one product for all pairs of classes. Their own
-blocks are formed apart, with τ(1-τ), lest a difference lose what is next to nothing. Where all
+blocks are formed apart, with τ(1-τ), so that no difference loses what is next to nothing. Where all
 classes have the same J (no cell is missing), the last one's blocks are what is left of the others'.
 """
 
@@ -20,8 +20,6 @@ from crossfade.tradeoff.labelled_rows import log_normalise
 
 if TYPE_CHECKING:
     from crossfade.tradeoff.passes import RowPasses
-
-__all__ = ["add_row_curvature"]
 
 #: Doubles in a block's J of all classes: 2 MB, but no fewer rows than a product needs to be fast.
 _BLOCK_DOUBLES, _FEWEST_ROWS = 262_144, 512
