@@ -586,8 +586,8 @@ def test_groups_files_copies(tmp_path, fits):
         *(
             (
                 NaiveBayes(unlabelled=marker),
-                f"unlabelled: expected None, 'missing' or a label, got {marker!r}; 'missing' treats "
-                "None, NaN and NA as no label",
+                f"unlabelled: expected None, 'missing' or a label, got {marker!r}; 'missing' "
+                "treats None, NaN and NA as no label",
             )
             for marker in (np.nan, pd.NA, pd.NaT, [-1], {})
         ),
