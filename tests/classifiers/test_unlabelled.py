@@ -473,7 +473,7 @@ def test_they_are_left_out_where_they_mislead():
     assert "have no part" in model.selection_
 
 
-def blended(X, labels, monkeypatch):
+def blended(X, labels, monkeypatch, groups=None, of_group=1):
     """Return a pool, and its shares by the rule written out: how probable rows make either."""
     seen = {}
 
@@ -482,7 +482,7 @@ def blended(X, labels, monkeypatch):
         return seen["found"]
 
     monkeypatch.setattr(selection, "out_of_fold", spied)
-    model = fitted(NaiveBayes("gaussian"), X, labels)
+    model = fitted(NaiveBayes("gaussian"), X, labels, groups=groups)
     found, codes = seen["found"], seen["found"].rows.codes
     log_prior = np.log(np.bincount(codes) / codes.size)
     every = np.arange(len(seen["members"]))
@@ -499,14 +499,17 @@ def blended(X, labels, monkeypatch):
         shares = np.zeros(every.size)
         shares[among] = pool_weights(scores, codes, None, log_prior)
         total[name, "shares"] = shares
-    trust = 1.0 / (1.0 + np.exp(total["with"] - total["without"]))
+    trust = 1.0 / (1.0 + np.exp((total["with"] - total["without"]) / of_group))
     shares = trust * total["with", "shares"] + (1.0 - trust) * total["without", "shares"]
     return model, trust, np.where(shares < 1e-3 * shares.sum(), 0.0, shares), alone
 
 
-def test_a_pool_takes_them_as_far_as_held_out_labels_make_them_probable(monkeypatch):
+@pytest.mark.parametrize("of_group", [1, 3])
+def test_a_pool_takes_them_as_far_as_held_out_labels_make_them_probable(of_group, monkeypatch):
+    # Rows of a group say together what one row says.
     X, labels = half_labelled(d=3)
-    model, trust, shares, alone = blended(X, labels, monkeypatch)
+    groups = None if of_group == 1 else np.arange(len(X)) // of_group
+    model, trust, shares, alone = blended(X, labels, monkeypatch, groups, of_group)
     assert 0.05 < trust < 0.95
     np.testing.assert_allclose(model.tradeoff_path_["weight"], shares, atol=1e-9)
     rows = model.tradeoff_path_["unlabelled_weight"]

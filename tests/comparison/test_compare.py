@@ -341,12 +341,15 @@ def test_the_verdict_says_plainly_when_a_reference_wins_and_by_how_much(own, tol
     first = found.verdict_sentences[0]
     assert first.startswith("Theirs, a reference, has the lowest log-loss 0.")
     shown = re.escape(figure(gap.mean, gap.standard_error))
-    amount = rf"{shown} \(95 % interval -?\d\.\d+ to \d\.\d+\)"
-    wins = f"The reference wins: the best model with a tradeoff, ours, is worse by {amount}."
-    tied = f"The best model with a tradeoff, ours, is higher by {amount}: no clear difference."
+    interval = r"95 % interval -?\d\.\d+ to \d\.\d+"
+    wins = "The reference wins: the best model with a tradeoff, ours, is worse by "
+    wins += rf"{shown} \({interval}\)\."
+    # Of a single rival all that there is to say is said at once.
+    tied = rf"cannot be told apart from ours \(higher by {shown}, {interval}\)\."
     assert re.search((wins if told else tied) + "( Pooling ours |$)", first)
     of_models = first.partition(" Pooling ")[0]
     assert ("cannot be told apart" in of_models) != told
+    assert len(re.findall("95 % interval", of_models)) == 1
     assert_figures_are_in(found)
 
 

@@ -15,6 +15,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
+from crossfade.tradeoff.choice import n_apart, paired_gain
 from crossfade.tradeoff.criteria import LOSSES, Loss, losses
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.grid import TRADEOFFS
@@ -486,3 +487,19 @@ def test_a_column_that_tells_the_class_does_not_prolong_the_choice(estimator, k,
         found.append(-np.log(posterior[np.arange(240), y]).mean())
     assert max(calls[1:]) <= 3 * calls[0]
     assert max(found[1:]) < 0.05 < found[0]  # and the fit that knows it is believed
+
+
+def test_copies_of_a_row_in_one_group_are_one_piece_of_evidence():
+    rng = np.random.default_rng(0)
+    before, after = rng.normal(size=(2, 40))
+    once = paired_gain(after, before, None)
+    groups = np.repeat(np.arange(40), 3)
+    thrice = np.repeat(after, 3), np.repeat(before, 3)
+    np.testing.assert_allclose(paired_gain(*thrice, None, groups), once)
+    assert paired_gain(*thrice, None)[1] == pytest.approx(once[1] / np.sqrt(3))
+    np.testing.assert_allclose(paired_gain(after, before, np.full(40, 3.0), groups[::3]), once)
+    assert n_apart(np.ones(120), None) == 120
+    assert n_apart(np.ones(120), groups) == n_apart(np.full(40, 3.0), np.arange(40)) == 40
+    assert n_apart(np.ones(120), np.zeros(120, dtype=int)) == 1
+    # One group of nearly everything, and others of next to nothing.
+    assert n_apart(np.array([97.0, 1.0, 1.0, 1.0]), np.arange(4)) == pytest.approx(1.06, abs=0.01)

@@ -235,7 +235,7 @@ def fit_with_interactions(
     if asked:
         model._search = search
         found = fit(X, y, weights, groups, fold)
-        gain, error = _gain(held, found, codes, weights, which)
+        gain, error = _gain(held, found, codes, weights, groups, which)
         moved = f"{-gain:+z.4f} in out-of-fold log-loss (standard error {error:.4f})"
         if not automatic or gain > error:
             _tell(model, tests, f"{{}} derived columns taken of {len(tests)} tested: {moved}")
@@ -291,10 +291,16 @@ def _by_fold(
 
 
 def _gain(
-    before: Floats, after: Floats | None, codes: Integers, weights: Floats | None, held: Integers
+    before: Floats,
+    after: Floats | None,
+    codes: Integers,
+    weights: Floats | None,
+    groups: Integers | None,
+    held: Integers,
 ) -> tuple[float, float]:
     """Return by how much the log-loss of held-out rows falls, and its standard error."""
     if after is None:
         return 0.0, float("nan")
     now, then = -after[held, codes[held]], -before[held, codes[held]]
-    return paired_gain(now, then, None if weights is None else weights[held])
+    own = (None if one is None else one[held] for one in (weights, groups))
+    return paired_gain(now, then, *own)

@@ -67,7 +67,7 @@ def _which_model(result: Comparison) -> str:
             f"Use {best.name}: its {score} is lower than that of "
             f"{closest.name if len(rivals) == 1 else others} (higher by {distance})"
         )
-    return f"{text}.{_by_how_much(result)}{_pool(result)}{_ended(result)}"
+    return f"{text}.{_by_how_much(result, closest.name)}{_pool(result)}{_ended(result)}"
 
 
 def _of_one_split(result: Comparison, label: str) -> str:
@@ -122,7 +122,7 @@ def _beaten(result: Comparison) -> bool:
     return result[result.best].tradeoff is None and bool(with_tradeoff)
 
 
-def _by_how_much(result: Comparison) -> str:
+def _by_how_much(result: Comparison, closest: str) -> str:
     """Return a sentence on the distance from a reference that wins to the best of the others."""
     gaps = [
         (model.differences[result.criterion], model.name)
@@ -135,6 +135,8 @@ def _by_how_much(result: Comparison) -> str:
     amount = f"{figure(gap.mean, gap.standard_error)} ({_interval(gap)})"
     if gap.excludes_zero:
         return f" The reference wins: the best model with a tradeoff, {name}, is worse by {amount}."
+    if name == closest:  # of which that has been said
+        return ""
     return f" The best model with a tradeoff, {name}, is higher by {amount}: no clear difference."
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.tradeoff.pooling import shares_of
 
 
@@ -51,17 +51,19 @@ def choose(
     *,
     ties: Floats | None = None,
     pool: Callable[[], tuple[Floats, float]] | None = None,
+    groups: Integers | None = None,
 ) -> Choice:
     """Pick the point of least mean loss, or take the pool; say how flat and how sure that is.
 
     `points` are (λ, l2), `name` is the loss's, `ties` decides among equal means, and `pool` returns
     the weights of a pool and its mean loss.
 
-    Shapes: means, ties (n_points,); each (n_points, n_units), the losses; weights (n_units,).
+    Shapes: means, ties (n_points,); each (n_points, n_units), the losses; weights, groups
+    (n_units,).
     """
     best = int(np.lexsort((means if ties is None else ties, means))[0])
     alone = f"tradeoff {points[best][0]:g} with l2 {points[best][1]:g}"
-    level = f"{_level(each, weights, best)} of {len(points)} points are within one standard error"
+    level = f"{_level(each, weights, best, groups)} of {len(points)} points are within one standard error"
     if pool is None:
         words = f"best of {len(points)} points is {alone}, {name} {means[best]:.4g}; {level}"
         return Choice(points, np.eye(len(points))[best], 1.0, f"{method}: {words} of the best")
@@ -78,25 +80,51 @@ def choose(
     return Choice(points, *shares_of(shared, best), f"{method}: {words} of the best")
 
 
-def _level(each: Floats, weights: Floats | None, best: int) -> int:
+def _level(each: Floats, weights: Floats | None, best: int, groups: Integers | None) -> int:
     """Return how many points' mean losses cannot be told from the best one's."""
-    gap = each - each[best]
-    mean = np.average(gap, axis=1, weights=weights)
-    spread = np.average((gap - mean[:, None]) ** 2, axis=1, weights=weights)
-    total = gap.shape[1] if weights is None else weights.sum()
-    return int((mean <= np.sqrt(spread / max(total, 1.0))).sum())
+    mean, error = _mean_and_error(each - each[best], weights, groups)
+    return int((mean <= error).sum())
 
 
-def paired_gain(after: Floats, before: Floats, weights: Floats | None) -> tuple[float, float]:
+def _mean_and_error(
+    gap: Floats, weights: Floats | None, groups: Integers | None
+) -> tuple[Floats, Floats]:
+    """Return means over the last axis and their standard errors, of groups cluster-robust."""
+    w = np.ones(gap.shape[-1]) if weights is None else weights
+    mean = np.average(gap, axis=-1, weights=w)
+    apart, total = gap - mean[..., None], float(w.sum())
+    if groups is None:
+        spread = np.average(apart**2, axis=-1, weights=w) / max(total, 1.0)
+    else:
+        sums = np.zeros((int(groups.max()) + 1, *mean.shape))
+        np.add.at(sums, groups, np.moveaxis(w * apart, -1, 0))
+        spread = (sums**2).sum(axis=0) / total**2
+    return mean, np.sqrt(spread)
+
+
+def paired_gain(
+    after: Floats, before: Floats, weights: Floats | None, groups: Integers | None = None
+) -> tuple[float, float]:
     """Return by how much the losses of the same units are lower, and its standard error."""
-    gain = before - after
-    mean = float(np.average(gain, weights=weights))
-    spread = float(np.average((gain - mean) ** 2, weights=weights))
-    total = gain.size if weights is None else float(weights.sum())
-    return mean, float(np.sqrt(spread / total))
+    mean, error = _mean_and_error(before - after, weights, groups)
+    return float(mean), float(error)
 
 
-def is_clearly_lower(after: Floats, before: Floats, weights: Floats | None) -> bool:
+def is_clearly_lower(
+    after: Floats, before: Floats, weights: Floats | None, groups: Integers | None = None
+) -> bool:
     """Return whether the losses of the same units are lower by more than a standard error."""
-    mean, error = paired_gain(after, before, weights)
+    mean, error = paired_gain(after, before, weights, groups)
     return mean > error
+
+
+def n_apart(weights: Floats, groups: Integers | None) -> float:
+    """Return how many rows say something of their own: by weight, of groups the groups.
+
+    Of groups of unequal weight, as many as there are of equal ones (Kish 1965).
+    """
+    total = float(weights.sum())
+    if groups is None:
+        return total
+    of_groups = np.bincount(groups, weights)
+    return min(total, total**2 / float((of_groups**2).sum()))

@@ -25,7 +25,7 @@ from crossfade.blocks import map_fits
 from crossfade.densities.base import Density
 from crossfade.inference.held_out import HeldOut
 from crossfade.optim.solver import Solution
-from crossfade.tradeoff.choice import Choice, choose, is_clearly_lower, unscored
+from crossfade.tradeoff.choice import Choice, choose, is_clearly_lower, n_apart, unscored
 from crossfade.tradeoff.criteria import LOSSES, check_criterion, losses, row_losses
 from crossfade.tradeoff.grid import Points, grids, is_slow
 from crossfade.tradeoff.influence import WeightEquations
@@ -130,6 +130,10 @@ def _choose(
 
     can_pool = pooled and objectives[0].exact_labels
     every = np.arange(scored.n_samples)
+    together = None if groups is None else groups[found.index]
+    repeats = np.ones(scored.n_samples) if scored.weights is None else scored.weights
+    if scored.class_factors is not None:
+        repeats = repeats / scored.class_factors[scored.codes]
 
     def by_row(joint: Floats) -> Floats:
         return row_losses(joint, scored.codes, costs)[criterion]
@@ -166,7 +170,8 @@ def _choose(
         pools = (by_others(some, partial(best_on, among=a), a) for a in (slice(None), alone))
         with_others, plain = (row_losses(one, scored.codes[some])["log_loss"] for one in pools)
         gain = np.average(plain - with_others, weights=None if weights is None else weights[some])
-        return float(expit(scored.take(some).without_factors.sum() * gain))
+        own = None if together is None else together[some]
+        return float(expit(n_apart(repeats[some], own) * gain))
 
     def shares_on(some: Integers) -> Floats:
         if not trusted:
@@ -188,7 +193,7 @@ def _choose(
         else:
             picks = (joint_of(best_on(every, a), every, a) for a in (slice(None), alone))
             whole, plain = map(by_row, picks)
-            use = is_clearly_lower(whole, plain, weights)
+            use = is_clearly_lower(whole, plain, weights, together)
         if not use:
             members, points = tuple(members[g] for g in alone), [points[g] for g in alone]
             scores, each_row, trusted = scores[alone], each_row[alone], 0.0
@@ -214,6 +219,7 @@ def _choose(
         # Among equals (errors often are) the smaller log-loss decides.
         ties=np.array([at["log_loss"] for at in each]),
         pool=pool if can_pool else None,
+        groups=together,
     )
     if remark:
         chosen = replace(chosen, method=f"{chosen.method}; {remark}")
