@@ -218,8 +218,12 @@ def test_forests_see_indicators_and_missing_numbers():
     colours = X["colour"].to_numpy()
     counts = {c: np.sum(colours == c) for c in set(colours)}
     expected = [colours == c for c in sorted(counts, key=lambda c: -counts[c])]
-    np.testing.assert_array_equal(found[:, :3], np.column_stack(expected))
-    np.testing.assert_array_equal(found[:, 3], X["size"].fill_null(np.nan).to_numpy())
+    expected = np.column_stack([*expected, X["size"].fill_null(np.nan).to_numpy()])
+    seen = Indicators().fit(X)
+    np.testing.assert_array_equal(found, expected[:, seen.order_])
+    np.testing.assert_array_equal(seen.source_columns_, np.array([0, 0, 0, 1])[seen.order_])
+    # Wherever columns lie, trees see them in one order.
+    np.testing.assert_array_equal(Indicators().fit_transform(X[:, ::-1]), found)
 
 
 def test_the_penalty_s_score_is_the_log_loss():

@@ -185,10 +185,13 @@ def by_evidence(
     of_type = [
         j for j, one in enumerate(found) if one.reason is Reason.TYPE and one.density in numerical
     ]
+    # Derived numbers stay numbers.
+    own = len(found) if rows.n_own is None else rows.n_own
     few = [
         j
         for j in of_type
-        if (is_candidate(rows.X[:, j], rows.weights) if like is None else _is_of_few(like[j]))
+        if j < own
+        and (is_candidate(rows.X[:, j], rows.weights) if like is None else _is_of_few(like[j]))
     ]
     tailed = [j for j in of_type if found[j].density == "gaussian" and j not in few]
     for j in () if shared_variance else tailed:

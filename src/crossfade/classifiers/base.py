@@ -409,7 +409,8 @@ class TradeoffClassifier(FittedViews, ABC):
             self._derived = derived
         if derived is None:
             return rows, schema
-        return replace(rows, X=derived.appended(rows.X)), derived.schema(schema)
+        longer = replace(rows, X=derived.appended(rows.X), n_own=schema.n_features)
+        return longer, derived.schema(schema)
 
     def _read_source(
         self, source: RowSource, known: Sequence[Unforeseen], *, grouped: bool

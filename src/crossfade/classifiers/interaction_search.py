@@ -302,5 +302,5 @@ def _gain(
     if after is None:
         return 0.0, float("nan")
     now, then = -after[held, codes[held]], -before[held, codes[held]]
-    own = (None if one is None else one[held] for one in (weights, groups))
-    return paired_gain(now, then, *own)
+    weights = None if weights is None else weights[held]
+    return paired_gain(now, then, weights, None if groups is None else groups[held])

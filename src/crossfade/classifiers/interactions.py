@@ -119,7 +119,7 @@ class DerivedColumns:
     def _column(self, one: Derived, matrix: Floats) -> Floats:
         first, second = (self._numbers(j, matrix) for j in (one.first, one.second))
         if one.what == "pair":
-            return first * self.levels[one.second] + second
+            return self._pair(one, first, second)
         if one.alone:
             return _of_threshold(one, first)
         j, k = one.first, one.second
@@ -127,6 +127,13 @@ class DerivedColumns:
             z = (first - self.centre[j]) / self.scale[j]
             product: Floats = z * ((second - self.centre[k]) / self.scale[k])
         return product
+
+    def _pair(self, one: Derived, first: Floats, second: Floats) -> Floats:
+        """Return codes of two columns' categories as one, whichever of them is named first."""
+        j, k = one.first, one.second
+        if (self.levels[j], self.centre[j]) > (self.levels[k], self.centre[k]):
+            j, k, first, second = k, j, second, first
+        return first * self.levels[k] + second
 
     def _numbers(self, j: int, matrix: Floats) -> Floats:
         column, known = matrix[:, j], self.numbers[j]
@@ -390,8 +397,10 @@ def _thresholds(j: int, x: Floats, evidence: _Evidence, powers: int) -> list[Scr
     beside = with_columns(known)
     for _ in range(_MOST_OF_A_COLUMN):
         each = _given_others(U, V, beside, known)
-        best = int(np.argmax(each[powers + 1 :]))
-        statistic = float(each[powers + 1 + best])
+        # Several may say the same beside those known: the first, however sums are rounded.
+        each = each[powers + 1 :]
+        best = int(np.argmax(each >= (1.0 - 1e-9) * each.max()))
+        statistic = float(each[best])
         chance = min(float(stats.chi2.sf(statistic, len(U))), 1.0 - 1e-16)
         # Of the best of several (Šidák 1967), and never before what was taken first.
         chance = float(-np.expm1(len(candidates) * np.log1p(-chance)))

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade._typing import Floats
 from crossfade.table.columns import read_columns
+from crossfade.table.contents import order_of_columns
 from crossfade.table.schema import Schema
 
 #: Levels of a categorical column that histogram gradient boosting has bins for; one bin is for
@@ -35,9 +36,12 @@ class Boosting(ClassifierMixin, BaseEstimator):
         """
         X = read_columns(X)
         self.schema_ = Schema.learn(X)
+        kinds = self.schema_.kinds
+        # No free text, and of equally good splits the same one wherever columns lie.
+        kept = np.array([j for j, kind in enumerate(kinds) if kind != "text"], dtype=np.int64)
+        self.columns_ = kept[order_of_columns(np.asarray(self.schema_.encode(X))[:, kept])]
         matrix = self._cells(X)
-        kinds = [kind for kind in self.schema_.kinds if kind != "text"]
-        categorical = np.array([kind == "categorical" for kind in kinds])
+        categorical = np.array([kinds[j] == "categorical" for j in self.columns_])
         self.levels_ = [
             _frequent(column) if named else None
             for column, named in zip(matrix.T, categorical, strict=True)
@@ -64,9 +68,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
         return found
 
     def _cells(self, X: Any) -> NDArray[Any]:
-        """Return the columns that are no free text."""
-        kept = [j for j, kind in enumerate(self.schema_.kinds) if kind != "text"]
-        return np.asarray(self.schema_.encode(X))[:, kept]
+        """Return the columns that are no free text, as the trees know them."""
+        return np.asarray(self.schema_.encode(X))[:, self.columns_]
 
     def _coded(self, matrix: NDArray[Any]) -> Floats:
         coded = np.array(matrix, dtype=np.float64)

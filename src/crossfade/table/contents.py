@@ -23,6 +23,9 @@ _EDGE = 0.3779
 
 _MISSING = np.uint64(1 << 62)
 
+#: Times that rows and columns tell each other apart.
+_ROUNDS = 2
+
 
 def mixed(values: Any) -> Hashes:
     """Return SplitMix64's finaliser (Steele, Lea & Flood 2014) of 64-bit integers."""
@@ -56,6 +59,27 @@ def in_range(X: Floats, low: Floats, high: Floats) -> Floats:
 def steps(X: Floats, z: Floats) -> Hashes:
     """Return how many steps cells lie from the middle of the range, (n_rows, d)."""
     return np.where(np.isfinite(X), np.floor(np.abs(z) * STEPS + _EDGE).astype(np.uint64), _MISSING)
+
+
+def _hashed_columns(cells: Hashes) -> Hashes:
+    """Return a hash of each column, whatever the order of rows and columns (sums wrap around)."""
+    columns = np.zeros(cells.shape[1], dtype=np.uint64)
+    for _ in range(_ROUNDS):
+        rows = mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
+        columns = mixed(cells ^ rows[:, None]).sum(axis=0, dtype=np.uint64)
+    return columns
+
+
+def hashed_rows(cells: Hashes) -> Hashes:
+    """Return a hash of each row, whatever the order of rows and columns."""
+    return mixed(cells ^ _hashed_columns(cells)).sum(axis=1, dtype=np.uint64)
+
+
+def order_of_columns(X: Floats) -> Integers:
+    """Return positions of columns in an order that is the same however they, or rows, lie."""
+    # Counted from the lower end: a category's column is not that of all other categories.
+    cells = steps(X, in_range(X, *ranges(X)) + 1.0)
+    return np.argsort(_hashed_columns(cells), kind="stable")
 
 
 def distinct(X: Floats, codes: Integers) -> tuple[Integers, Integers]:

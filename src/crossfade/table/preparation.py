@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.table.columns import read_columns
+from crossfade.table.contents import order_of_columns
 from crossfade.table.documents import is_sparse, word_counts
 from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
@@ -169,11 +170,23 @@ class WithWords(Preparation):
 class Indicators(WithWords):
     """Turn any table into numbers for trees: one 0/1 column per category, missing numbers as NaN.
 
-    Like :class:`Preparation`, but nothing is filled in or scaled.
+    Like :class:`Preparation`, but nothing is filled in or scaled, and columns are in an order of
+    their contents: trees that draw columns by chance draw the same wherever these lie.
     """
 
-    def _standardised(self, expanded: Floats) -> Floats:
+    @property
+    def source_columns_(self) -> NDArray[np.int64]:
+        """Position of the column that each prepared column comes from."""
+        return super().source_columns_[self.order_]
+
+    def _fit(self, X: Any) -> Floats:
+        expanded = super()._fit(X)
+        self.order_ = order_of_columns(expanded)
+        self.medians_ = self.medians_[self.order_]
         return expanded
+
+    def _standardised(self, expanded: Floats) -> Floats:
+        return expanded[:, self.order_]
 
 
 def _median(column: Floats) -> float:

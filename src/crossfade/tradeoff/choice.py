@@ -63,7 +63,8 @@ def choose(
     """
     best = int(np.lexsort((means if ties is None else ties, means))[0])
     alone = f"tradeoff {points[best][0]:g} with l2 {points[best][1]:g}"
-    level = f"{_level(each, weights, best, groups)} of {len(points)} points are within one standard error"
+    near = _level(each, weights, best, groups)
+    level = f"{near} of {len(points)} points are within one standard error"
     if pool is None:
         words = f"best of {len(points)} points is {alone}, {name} {means[best]:.4g}; {level}"
         return Choice(points, np.eye(len(points))[best], 1.0, f"{method}: {words} of the best")

@@ -13,13 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from crossfade._typing import Floats, Integers
-from crossfade.table.contents import STEPS, Hashes, distinct, in_range, mixed, ranges, steps
+from crossfade.table.contents import (
+    STEPS,
+    Hashes,
+    distinct,
+    hashed_rows,
+    in_range,
+    mixed,
+    ranges,
+    steps,
+)
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 _BELOW = np.uint64(1 << 61)
-
-#: Times that rows and columns tell each other apart.
-_ROUNDS = 2
 
 
 def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> Integers:
@@ -31,7 +37,8 @@ def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> I
 
     Shapes: groups (n_samples,); → (n_samples,).
     """
-    cells = np.asarray(rows.X, dtype=np.float64)
+    # Derived columns say no more of a row, but would by the order of the columns they come from.
+    cells = np.asarray(rows.X, dtype=np.float64)[:, : rows.n_own]
     # A column that is the same in all rows, or has no cell, tells none of them apart.
     varies = (cells != cells[:1]) & ~(np.isnan(cells) & np.isnan(cells[:1]))
     cells = cells[:, varies.any(axis=0)]
@@ -57,21 +64,12 @@ def _row_keys(X: Floats) -> Hashes:
     """Return a hash of each row's contents that no change of layout alters, shape (n_rows,)."""
     z = in_range(X, *ranges(X))
     cells = steps(X, z)
-    keys = _refined(cells)
+    keys = hashed_rows(cells)
     # A column's orientation: the side on which rows of large hashes lie. None if it has no side.
     height = keys / 2.0**63 - 1.0
     lean, size = height @ z, np.abs(height) @ np.abs(z)
     side = np.where(np.abs(lean) > 1e-9 * size, np.sign(lean), 0.0)
-    return _refined(np.where(z * side < -0.5 / STEPS, cells | _BELOW, cells))
-
-
-def _refined(cells: Hashes) -> Hashes:
-    """Return a hash of each row, whatever the order of rows and columns (sums wrap around)."""
-    columns = np.zeros(cells.shape[1], dtype=np.uint64)
-    for _ in range(_ROUNDS):
-        rows = mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
-        columns = mixed(cells ^ rows[:, None]).sum(axis=0, dtype=np.uint64)
-    return mixed(cells ^ columns).sum(axis=1, dtype=np.uint64)
+    return hashed_rows(np.where(z * side < -0.5 / STEPS, cells | _BELOW, cells))
 
 
 def _group_folds(

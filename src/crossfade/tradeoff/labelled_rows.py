@@ -47,6 +47,7 @@ class LabelledRows:
     `class_factors` (n_classes,) or None: The part of the weights that is not how often a row
         occurs, but how much its class is to count.
     `unlabelled`: Rows without a label, if any; rows that are taken keep all of these beside them.
+    `n_own`: How many columns are the table's, None for all; those behind them are made of these.
     """
 
     X: Any
@@ -57,6 +58,7 @@ class LabelledRows:
     is_part: bool = False
     class_factors: Floats | None = None
     unlabelled: OtherRows | None = None
+    n_own: int | None = None
 
     @property
     def n_samples(self) -> int:
