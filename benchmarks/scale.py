@@ -69,14 +69,21 @@ def write(
 
 
 def read(folder: Path) -> tuple[float, float]:
-    """Return the seconds, and those of the processor, in which pyarrow reads every column."""
+    """Return the seconds in which pyarrow reads every column: its data set, and the fastest way.
+
+    The fastest that was found is one file, mapped, in batches of a row group.
+    """
+    import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
-    start, before = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    for batch in ds.dataset(folder).to_batches():
+        batch.num_rows  # noqa: B018
+    middle = time.perf_counter()
     with pq.ParquetFile(folder / "rows.parquet", memory_map=True) as file:
         for batch in file.iter_batches(_GROUP):
             batch.num_rows  # noqa: B018
-    return time.perf_counter() - start, time.process_time() - before
+    return middle - start, time.perf_counter() - middle
 
 
 def fit(folder: Path, tradeoff: Any, rounds: int = 3) -> dict[str, float]:
@@ -94,17 +101,16 @@ def fit(folder: Path, tradeoff: Any, rounds: int = 3) -> dict[str, float]:
     forget_peak()
     before, megabytes, times = peak(), 0.0, []
     for number in range(rounds):
-        start, used = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
         model = NaiveBayes(tradeoff=tradeoff, shared_variance=True).fit(scan(folder), "y")
-        own = time.perf_counter() - start, time.process_time() - used
+        own = time.perf_counter() - start
         megabytes = megabytes if number else peak() - before
-        times.append([*own, *read(folder)])
-    seconds, processor, plain, plain_processor = np.median(times, axis=0).tolist()
+        times.append([own, *read(folder)])
+    seconds, plain, fastest = np.median(times, axis=0).tolist()
     return {
         "read": plain,
-        "read processor": plain_processor,
+        "fastest read": fastest,
         "seconds": seconds,
-        "processor": processor,
         "passes": float(model.n_passes_),
         "megabytes": megabytes,
     }
@@ -285,19 +291,19 @@ def report(path: Path, scale: float) -> str:
         own = []
         for tradeoff, goal in zip(_ARGUMENTS[case], goals, strict=True):
             if found := figures(case, tradeoff):
-                ratio = found["seconds"] / found["read"]
-                processor = found["processor"] / found["read processor"]
+                ratio, mapped = (found["seconds"] / found[one] for one in ("read", "fastest read"))
                 own.append(
-                    f"| λ = {tradeoff} | {found['passes']:.0f} | {ratio:.2f} | {processor:.2f} | "
-                    f"{goal} | {found['megabytes']:.0f} MB |"
+                    f"| λ = {tradeoff} | {found['passes']:.0f} | {ratio:.2f} | {goal} | "
+                    f"{mapped:.2f} | {found['megabytes']:.0f} MB |"
                 )
         if own:
             lines += [
                 "",
-                f"Parquet, {round(rows * scale):,} rows x {columns} columns; a read is pyarrow's "
-                + ("of these" if case == "fit" else "of these; goal of the memory: 1,000 MB"),
+                f"Parquet, {round(rows * scale):,} rows x {columns} columns; a read is that of "
+                "these by pyarrow.dataset, or the fastest found, ParquetFile of one file, mapped"
+                + ("" if case == "fit" else "; goal of the memory: 1,000 MB"),
                 "",
-                "| fit | passes | time in reads | processor time in reads | goal | peak memory |",
+                "| fit | passes | time in reads | goal | in the fastest reads | peak memory |",
                 "|---|---|---|---|---|---|",
                 *own,
             ]

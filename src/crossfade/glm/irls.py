@@ -223,36 +223,44 @@ class GlmProblem:
 
             def sums(data: Data) -> tuple[float, Floats, Floats, float]:
                 part = self.over(data)
-                with np.errstate(all="ignore"):
-                    return (*part._sums(theta), *part._information(theta))
+
+                def of_block(rows: slice) -> tuple[float, Floats, Floats, float]:
+                    # The block is in cache the second time.
+                    with np.errstate(all="ignore"):
+                        return (
+                            *part._block_sums(rows, theta),
+                            *part._block_information(rows, theta),
+                        )
+
+                return block_sum(of_block, data.n_rows, block_rows=part.design.block_rows)
 
             self._known = _AllSums(theta.copy(), *self.data.total(sums))
         return self._known
 
     def _sums(self, theta: Floats) -> tuple[float, Floats]:
         """Return the value and its gradient without the penalty."""
+        rows, size = self.data.n_rows, self.design.block_rows
+        return block_sum(lambda some: self._block_sums(some, theta), rows, block_rows=size)
+
+    def _block_sums(self, rows: slice, theta: Floats) -> tuple[float, Floats]:
         data = self.data
-
-        def sums(rows: slice) -> tuple[float, Floats]:
-            # Set here and not around the sum: threads do not inherit it.
-            with np.errstate(invalid="ignore", over="ignore"):
-                whole_pass, block = self.family.whole_pass, self.design.block(rows)
-                if whole_pass is not None and block.flags.c_contiguous:
-                    slopes, constant = self.design.own_units(theta)
-                    offset = None if data.offset is None else data.offset[rows]
-                    y, size = self._weighted
-                    loss, total, columns = whole_pass(
-                        block, slopes, constant, offset, y[rows], size[rows]
-                    )
-                    return loss, self.design.standardised_sums(total, columns)
-                eta = self.predictor(rows, theta)
-                losses, slope = self.family.loss(eta, data.y[rows], data.size[rows])
-                if data.weights is not None:
-                    losses = losses * data.weights[rows]
-                    slope = slope * data.weights[rows]
-                return float(losses.sum()), self.design.transposed(rows, slope)
-
-        return block_sum(sums, data.n_rows, block_rows=self.design.block_rows)
+        # Set here and not around the sum: threads do not inherit it.
+        with np.errstate(invalid="ignore", over="ignore"):
+            whole_pass, block = self.family.whole_pass, self.design.block(rows)
+            if whole_pass is not None and block.flags.c_contiguous:
+                slopes, constant = self.design.own_units(theta)
+                offset = None if data.offset is None else data.offset[rows]
+                y, size = self._weighted
+                loss, total, columns = whole_pass(
+                    block, slopes, constant, offset, y[rows], size[rows]
+                )
+                return loss, self.design.standardised_sums(total, columns)
+            eta = self.predictor(rows, theta)
+            losses, slope = self.family.loss(eta, data.y[rows], data.size[rows])
+            if data.weights is not None:
+                losses = losses * data.weights[rows]
+                slope = slope * data.weights[rows]
+            return float(losses.sum()), self.design.transposed(rows, slope)
 
     def information_weights(self, rows: slice, theta: Floats) -> Floats:
         """Return W of a block, row weights included."""
@@ -278,15 +286,15 @@ class GlmProblem:
 
     def _information(self, theta: Floats) -> tuple[Floats, float]:
         """Return the curvature without the penalty, and how many rows are faint."""
+        rows, size = self.data.n_rows, self.design.block_rows
+        return block_sum(lambda some: self._block_information(some, theta), rows, block_rows=size)
 
-        def sums(rows: slice) -> tuple[Floats, float]:
-            weights = self.family.information(self.predictor(rows, theta), self.data.size[rows])
-            faint = np.count_nonzero(weights < FAINT * self.data.size[rows])
-            if self.data.weights is not None:
-                weights = weights * self.data.weights[rows]
-            return self.design.cross_products(rows, weights), float(faint)
-
-        return block_sum(sums, self.data.n_rows, block_rows=self.design.block_rows)
+    def _block_information(self, rows: slice, theta: Floats) -> tuple[Floats, float]:
+        weights = self.family.information(self.predictor(rows, theta), self.data.size[rows])
+        faint = np.count_nonzero(weights < FAINT * self.data.size[rows])
+        if self.data.weights is not None:
+            weights = weights * self.data.weights[rows]
+        return self.design.cross_products(rows, weights), float(faint)
 
     def sample(self, share: float) -> GlmProblem:
         """Return the same function over a share of the rows, scaled up to all."""

@@ -42,6 +42,9 @@ from crossfade.table.survey import SAMPLE_ROWS, row_keys, share_of, survey
 #: Rows of each kind of response that the sample holds where the kind is rare, if there are as many.
 _OF_A_KIND = 1000
 
+#: Standard deviations from 0 up to which a column's products are summed as they are.
+_NEAR_ZERO = 10.0
+
 #: The largest key of a row, and the last double below 1 that keeps a product with it in range.
 _LAST_KEY, _BELOW_ONE = np.uint64(np.iinfo(np.uint64).max), 1.0 - 2.0**-52
 
@@ -213,13 +216,17 @@ class _Taker:
         data, empty = _as_data(part)
         X, n = data.X, data.n_rows
 
+        moved = bool(self.shift.any())
+
         def moments(rows: slice) -> tuple[Floats, Floats]:
-            block = workspace_like("rows about their head", X[rows], X.shape[1])
-            np.subtract(X[rows], self.shift, out=block)
-            return block.sum(axis=0), block.T @ block
+            block = X[rows]
+            if moved or block.dtype != np.float64:
+                own = workspace_like("rows about their head", block, X.shape[1])
+                block = np.subtract(block, self.shift, out=own)
+            return np.ones(len(block)) @ block, block.T @ block
 
         with np.errstate(invalid="ignore", over="ignore"):
-            found = block_sum(moments, n, block_rows=4096)
+            found = block_sum(moments, n)
         if not np.isfinite(found[1]).all():
             refuse_missing(X, self.names, part.first)
             check_cells(X, self.names)
@@ -274,9 +281,12 @@ class SourceData(Data):
     def of(cls, parts: RowSource, family: Family, names: list[str]) -> SourceData:
         """Take one pass over a source of read parts; see :class:`Reading`."""
         head = parts.head()
-        with np.errstate(invalid="ignore"):
-            shift = np.nan_to_num(np.asarray(head.table, dtype=np.float64).mean(axis=0), posinf=0.0)
-        shift = np.where(np.abs(shift) < 1e150, shift, 0.0)
+        with np.errstate(invalid="ignore", over="ignore"):
+            first = np.asarray(head.table, dtype=np.float64)
+            shift, spread = first.mean(axis=0), first.std(axis=0)
+            # Nearer to 0 no digits are lost, and blocks need not be copied.
+            far = (np.abs(shift) < 1e150) & (np.abs(shift) > _NEAR_ZERO * spread)
+        shift = np.where(far, shift, 0.0)
         # Rows that cannot be in the sample stay where they are.
         limit = np.uint64(share_of(SAMPLE_ROWS, parts.n_rows or 0) * float(_LAST_KEY) * _BELOW_ONE)
         census = parts.reduce_parts(_Taker(family, names, shift, limit), _Census.joined)
