@@ -101,8 +101,20 @@ def test_nearly_collinear_columns_keep_their_digits():
     half = np.sqrt(p * (1 - p))[:, None] * np.column_stack([np.ones(400), X])
     inverse = np.linalg.inv(np.linalg.qr(half, mode="r"))
     np.testing.assert_allclose(model.standard_errors_, np.sqrt((inverse**2).sum(axis=1)), rtol=1e-9)
-    score = np.column_stack([np.ones(400), X]).T @ (y - p)
-    np.testing.assert_allclose(score, 0.0, atol=1e-6)
+    rows = np.column_stack([np.ones(400), X])
+    np.testing.assert_allclose(rows.T @ (y - p), 0.0, atol=1e-6)
+    orthogonal = half @ inverse
+    leverage = model.influence().leverage
+    np.testing.assert_allclose(leverage, np.square(orthogonal).sum(axis=1), rtol=1e-7)
+    scores = (rows @ inverse) * (y - p)[:, None]
+    pairs = np.arange(400) // 2
+    for kind, groups, one in (
+        ("HC0", None, scores),
+        ("cluster", pairs, np.sqrt(200 / 199 * 399 / 397) * (scores[::2] + scores[1::2])),
+    ):
+        wanted = np.sqrt(np.square(one @ inverse.T).sum(axis=0))
+        found = np.sqrt(np.diagonal(model.robust_covariance(kind, groups)))
+        np.testing.assert_allclose(found, wanted, rtol=1e-7)
 
 
 def test_swapping_the_labels():

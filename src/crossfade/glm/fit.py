@@ -58,8 +58,9 @@ class Fit:
     """A fitted likelihood, with everything that inference needs.
 
     `whole`, `problem`, `rows`: Over all rows; over those, numbered, that no infinite estimate fits.
-    `theta`, `spread`, `value`: Finite part of the estimate in standardised coordinates
-        (n_parameters,), its covariance within what can be estimated, the objective there.
+    `theta`, `root`, `value`: Finite part of the estimate in standardised coordinates
+        (n_parameters,), R (n_parameters, rank) with R Rᵀ its covariance within what can be
+        estimated, the objective there.
     `beta`: The same in the columns' own units; 0 for aliased columns.
     `estimates`, `covariance`: Infinite along separated columns, NaN where a sign is open or a
         column is aliased.
@@ -72,7 +73,7 @@ class Fit:
     problem: Likelihood
     rows: NDArray[np.int64] | None
     theta: Floats
-    spread: Floats
+    root: Floats
     value: float
     beta: Floats
     estimates: Floats
@@ -261,7 +262,7 @@ def _finite(problem: Likelihood, solved: Solved, curvature: Floats | None = None
         problem=problem,
         rows=None,
         theta=theta,
-        spread=root @ root.T,
+        root=root,
         value=solved.solution.value,
         beta=beta,
         estimates=beta,
@@ -287,7 +288,7 @@ def _limit(
     """Fit the limiting conditional model: what the separated rows leave to be estimated."""
     basis = determined_basis(rows)
     size = len(direction)
-    theta, spread, value = np.zeros(size), np.zeros((size, size)), 0.0
+    theta, root, value = np.zeros(size), np.zeros((size, 0)), 0.0
     converged, message, history = True, "all rows are fitted exactly in the limit", ()
     if basis.shape[1]:
         restricted = Restricted(problem, np.zeros(size), basis)
@@ -299,7 +300,7 @@ def _limit(
         )
         solution = solved.solution
         theta, value = restricted.expand(solution.theta), solution.value
-        spread = basis @ invert(restricted.curvature(solution.theta)) @ basis.T
+        root = basis @ root_of_inverse(restricted.curvature(solution.theta))
         converged, message = solution.converged, solution.message
         history = solved.history  # type: ignore[assignment]
     transform = problem.matrix()
@@ -311,7 +312,8 @@ def _limit(
     estimates = beta.copy()
     with np.errstate(invalid="ignore"):
         estimates[separated] = np.sign(push[separated]) * np.inf
-    covariance = transform @ spread @ transform.T
+    own = transform @ root
+    covariance = own @ own.T
     for absent in (separated, aliased):
         covariance[absent] = np.nan
         covariance[:, absent] = np.nan
@@ -321,7 +323,7 @@ def _limit(
         problem=problem,
         rows=left,
         theta=theta,
-        spread=spread,
+        root=root,
         value=value,
         beta=beta,
         estimates=estimates,

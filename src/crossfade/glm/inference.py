@@ -83,7 +83,8 @@ def sandwich(
         part = problem.over(data)
 
         def outer(rows: slice) -> Floats:
-            scores = part.score_rows(rows, theta)
+            # Of nearly collinear columns the scores' own products would lose all digits.
+            scores = part.score_rows(rows, theta) @ fit.root
             if data.weights is not None:
                 scores = scores * np.sqrt(data.weights[rows])[:, None]
             return scores.T @ scores
@@ -93,11 +94,11 @@ def sandwich(
     factor = 1.0
     if kind == "cluster":
         assert groups is not None
-        total = np.zeros((int(groups.max()) + 1, len(theta)))
+        total = np.zeros((int(groups.max()) + 1, fit.root.shape[1]))
         inside = groups if fit.rows is None else groups[fit.rows]
         for start in range(0, n_rows, 4096):
             rows = slice(start, min(start + 4096, n_rows))
-            scores = problem.score_rows(rows, theta)
+            scores = problem.score_rows(rows, theta) @ fit.root
             if weights is not None:
                 scores = scores * weights[rows][:, None]
             np.add.at(total, inside[rows], scores)
@@ -108,7 +109,7 @@ def sandwich(
         meat = problem.data.total(of_part)
         if kind == "HC1":
             factor = n_observations / (n_observations - fit.rank)
-    half = fit.transform @ fit.spread
+    half = fit.transform @ fit.root
     covariance = factor * (half @ meat @ half.T)
     # What cannot be estimated has no covariance in any version.
     return np.where(np.isfinite(fit.covariance), covariance, fit.covariance)
@@ -218,7 +219,7 @@ def profile_interval(fit: Fit, index: int, level: float) -> tuple[float, float]:
         error = float(np.sqrt(fit.covariance[index, index]))
     finite = np.isfinite(error)
     # Moving one coefficient, the others follow first along the estimate's own covariance.
-    follow = fit.spread @ direction / error**2 if finite else direction / length
+    follow = fit.root @ (fit.root.T @ direction) / error**2 if finite else direction / length
     middle = float(fit.beta[index]) if finite else 0.0
     unit = error if finite else 1.0 / np.sqrt(length)
     warm = fit.theta if finite else fit.theta - direction * float(direction @ fit.theta) / length

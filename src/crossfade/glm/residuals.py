@@ -105,26 +105,14 @@ def leverage(fit: Fit) -> Floats:
     """Return the leverage of one observation of each row in the limiting model."""
     problem, eta = _rowwise(fit.problem, fit.theta)
     values = np.empty(len(eta))
-    half = scipy.linalg.cholesky(fit.spread, lower=True) if _definite(fit.spread) else None
 
     def work(rows: slice) -> None:
         Z = problem.design.standard(rows)
         W = problem.family.information(eta[rows], problem.data.size[rows])
-        if half is None:
-            values[rows] = W * np.einsum("ij,jk,ik->i", Z, fit.spread, Z)
-        else:
-            values[rows] = W * np.square(Z @ half).sum(axis=1)
+        values[rows] = W * np.square(Z @ fit.root).sum(axis=1)
 
     for_each_block(work, len(eta))
     return values
-
-
-def _definite(matrix: Floats) -> bool:
-    try:
-        scipy.linalg.cholesky(matrix, lower=True)
-    except scipy.linalg.LinAlgError:
-        return False
-    return True
 
 
 def residuals(fit: Fit, kind: str, dispersion: float = 1.0) -> Floats:
