@@ -279,6 +279,25 @@ def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):
     assert "expected no shares beside --adapt" in capsys.readouterr().err
 
 
+def test_predict_decides_by_what_decisions_cost(model, table, tmp_path, capsys):
+    out = tmp_path / "p.csv"
+    for given, least in (("1,5", 1 / 6), ("5,1", 5 / 6), ("1,3;4,1", 2 / 5), ("0,2;1,0", 2 / 3)):
+        assert run("predict", model, table, "--cost", given, "-o", out) == 0
+        written = pl.read_csv(out)
+        # Of two classes the second is decided for from a probability of FP/(FP + FN) on.
+        wanted = np.where(written["P(yes)"] > least, "yes", "no")
+        assert written["prediction"].to_list() == wanted.tolist()
+        assert set(wanted) == {"no", "yes"}
+    capsys.readouterr()
+    for given, message in (
+        ("1,5,3", "cost: expected the costs of a false positive and a false negative, or a matrix"),
+        ("1,-5", "cost: expected that a wrong decision costs more than the right one"),
+        ("x", "--cost: expected numbers such as 1,5"),
+    ):
+        assert run("predict", model, table, "--cost", given) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_predict_tells_strangers_and_rejects_them(model, table, tmp_path, capsys):
     out, new = tmp_path / "p.csv", tmp_path / "new.csv"
     rows = pl.read_csv(table)[:40]
