@@ -147,6 +147,7 @@ def test_cost_is_no_criterion_where_there_is_none():
 
 def test_on_the_command_line(tmp_path, capsys):
     X, y = table(120)
+    X[:, 2] = np.exp(2.0 * X[:, 2])
     lines = [
         ",".join([*map(str, row), "no" if label == 0 else "yes"])
         for row, label in zip(X, y, strict=True)
@@ -155,9 +156,25 @@ def test_on_the_command_line(tmp_path, capsys):
     out = tmp_path / "t.json"
     command = ("compare", tmp_path / "t.csv", "--models", "nb")
     assert run(*command, "--splits", 3, "--cost", "1,5", "--json", out) == 0
-    assert "expected cost" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "expected cost" in said
     written = json.loads(out.read_text())
+    assert f"Threshold: {written['best']} decides for yes from a probability of 16.7 % on" in said
+    found = written["details"]["thresholds"][written["best"]]
+    cost, least = found["cost"], found["least"]
+    assert f"which costs {cost['mean']:.3f} ± {cost['standard_error']:.3f}; on these" in said
+    assert f"rows {100 * least:.0f} % would have cost least." in said
+    fits = written["details"]["densities"]
+    n_wrong = sum(one["p_value"] <= 0.05 for one in fits)
+    first = max(fits, key=lambda one: one["statistic"])
+    assert first["column"] == "c"
+    assert n_wrong >= 2
+    assert f"Densities: rows contradict {n_wrong} of the generative end's {len(fits)}" in said
+    told = f"most of all c in class {first['label']} ({first['complaint']}); c in class"
+    assert told in said
     assert written["criterion"] == "cost"
     assert written["costs"] == [[0.0, 1.0], [5.0, 0.0]]
+    assert run(*command, "--splits", 2, "--json", out) == 0
+    assert "Threshold:" not in capsys.readouterr().out  # nothing was said of costs
     assert run(*command, "--cost", "1;x") == 2
     assert "--cost: expected numbers" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crossfade import DataError, NaiveBayes, PooledClassifier
 from crossfade.io import load_model, save_model
-from crossfade.pools.jackknife import _groups
+from crossfade.pools.jackknife import Jackknife, _groups
 from crossfade.pools.weights import POOLINGS, Evidence, weigh, weights_covariance
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -163,6 +163,12 @@ def test_files_keep_intervals_that_were_asked_for(tmp_path, monkeypatch):
         assert one._jackknife._fits is None  # no rows
     monkeypatch.setattr("crossfade.pools.jackknife._MOST_BYTES", 1_000)
     assert pickle.loads(pickle.dumps(pool))._jackknife is None
+
+
+def test_what_the_default_pool_of_1000_rows_takes_is_kept():
+    jackknife = Jackknife(None)
+    jackknife._replicas = [np.zeros(30_000_000 // 8)]  # ten pools without a group: 29 MB
+    assert jackknife.without_rows() is jackknife
 
 
 def test_a_weight_of_zero_has_no_error():

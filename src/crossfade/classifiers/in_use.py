@@ -110,7 +110,7 @@ class InUse(PriorInUse):
             If there are no standard errors for `interval`; see :meth:`summary`. Of a pool, if the
             rows of fit were too many to be kept (2 million cells), or it came from a file that has
             none: files and pickles keep what was fitted for intervals, if one was asked for
-            before, up to 16 MB.
+            before, up to 128 MB in memory.
         """
         model = self._used_with(class_prior)
         return model._probabilities(X) if interval is None else model._with_interval(X, interval)

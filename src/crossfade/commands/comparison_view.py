@@ -24,6 +24,7 @@ from crossfade.commands.stopping import working
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
 from crossfade.evidence.comparison import ModelResult
+from crossfade.evidence.numbers import figure
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -57,7 +58,44 @@ def print_result(result: ComparisonResult, table: OpenTable, out: Console | None
     out.print(Text("Verdict", style="bold"))
     for number, sentence in enumerate(result.verdict_sentences, start=1):
         out.print(list_item(str(number), plain(sentence)))
+    if found := [*_thresholds(result), *_wrong_densities(result)]:
+        out.print()
+        out.print(Text("Evidence", style="bold"))
+        for sentence in found:
+            out.print(list_item("·", plain(sentence)))
     out.print()
+
+
+def _thresholds(result: ComparisonResult) -> Iterator[str]:
+    """Yield from which probability on the best model decides for the second class, and the cost."""
+    found = result.details.thresholds.get(result.best) if result.details else None
+    if found is None or result.costs is None:
+        return
+    cost = found.cost
+    mean, error = (figure(v, cost.standard_error) for v in (cost.mean, cost.standard_error))
+    yield (
+        f"Threshold: {result.best} decides for {shortened(result.data.classes[1], 30)} from a "
+        f"probability of {100 * found.right:.3g} % on, which costs {mean} ± {error}; on these rows "
+        f"{100 * found.least:.0f} % would have cost least."
+    )
+
+
+def _wrong_densities(result: ComparisonResult) -> Iterator[str]:
+    """Yield which columns differ most from the densities of the generative end."""
+    found = result.details.densities if result.details else ()
+    wrong = sorted((one for one in found if one.is_wrong), key=lambda one: -one.statistic)
+    if wrong:
+        worst = "; ".join(
+            f"{shortened(one.column, 30)} in class {shortened(one.label, 20)} ({one.complaint})"
+            for one in wrong[:3]
+        )
+        most = ", most of all" if len(wrong) > 1 else ":"
+        yield (
+            f"Densities: rows contradict {len(wrong)} of the generative end's {len(found)} (one "
+            f"for each column of numbers and class){most} {worst}."
+        )
+    elif found:
+        yield f"Densities: rows contradict none of the generative end's {len(found)}."
 
 
 def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:

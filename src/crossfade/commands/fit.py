@@ -176,7 +176,7 @@ def fit(
             # A pool fits them when they are first asked for.
             estimator.predict_proba(_safe_indexing(table.X, [0]), interval=0.95)
             if estimator.__getstate__()["_jackknife"] is None:
-                lines.append("The file keeps no intervals: they would take more than 16 MB.")
+                lines.append("The file keeps no intervals: they would take more than 128 MB.")
     elif intervals:
         lines += _keep_errors(estimator, table)
     terminal = console()

@@ -35,7 +35,7 @@ _MOST_CELLS: Final = 2_097_152
 
 
 #: What pools without a group of rows may take in a file.
-_MOST_BYTES: Final = 16_777_216
+_MOST_BYTES: Final = 134_217_728
 
 
 @dataclass(frozen=True)

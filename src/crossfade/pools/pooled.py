@@ -388,7 +388,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
             raise DataError(
                 "interval: expected a pool with its rows of fit, at most 2 million cells, got one "
                 "without them; fit it in this process, to a sample of the rows if they are many. "
-                "Files keep intervals of up to 16 MB if one was asked for before (`crossfade fit "
+                "Files keep intervals of up to 128 MB if one was asked for before (`crossfade fit "
                 "--intervals`)"
             )
         return self._jackknife.limits(self, X, interval)
