@@ -394,7 +394,7 @@ def test_models_from_files_have_the_same_errors(tradeoff, tmp_path):
 def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
     X, y = drawn(60)
     expected = gaussian(0.5).fit(X, y).summary()
-    monkeypatch.setattr("crossfade.tradeoff.influence._MOST_WORK", 10)
+    monkeypatch.setattr("crossfade.tradeoff.influence._MOST_ASKED_FOR", 12)
     model = gaussian(0.5).fit(X, y)
     assert model._fitted.evidence.rows.n_samples == 0
     with pytest.raises(DataError, match=r"got 60 rows and 13 parameters.*summary\(X, y\)"):
@@ -408,6 +408,21 @@ def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
     assert_allclose(
         balanced.summary().covariance, balanced.summary(X, y, weights).covariance, rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("limit", ["_MOST_PARAMETERS", "_MOST_WORK"])
+@pytest.mark.parametrize("tradeoff", [0.5, "auto"])
+def test_what_takes_long_has_errors_when_asked_and_files_have_them_from_then_on(
+    limit, tradeoff, monkeypatch
+):
+    X, y = drawn(60)
+    expected = gaussian(tradeoff).fit(X, y).summary()
+    monkeypatch.setattr(f"crossfade.tradeoff.influence.{limit}", 12)
+    model = gaussian(tradeoff).fit(X, y)
+    with pytest.raises(DataError, match=r"got one from a file without .*--intervals"):
+        pickle.loads(pickle.dumps(model)).summary()
+    assert str(model.summary()) == str(expected)
+    assert str(pickle.loads(pickle.dumps(model)).summary()) == str(expected)
 
 
 def test_other_rows_than_those_of_fit_are_refused_and_change_nothing():

@@ -272,8 +272,13 @@ class Fitted:
         return found
 
     def without_search(self) -> Fitted:
-        """Return the same with its densities found; the search and its warnings are left out."""
-        told = replace(self, warnings=(), evidence=None, found_errors=self.errors)
+        """Return the same with its densities found; the search and its warnings are left out.
+
+        Standard errors are kept if they were asked for, or take little.
+        """
+        known = "errors" in self.__dict__ or (self.evidence is not None and self.evidence.is_quick)
+        errors = self.errors if known else self.found_errors
+        told = replace(self, warnings=(), evidence=None, found_errors=errors)
         if self.open is None:
             return told
         settled = replace(self.whole, warnings=(), evidence=None, found_errors=None)

@@ -23,10 +23,13 @@ from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
 
-#: Parameters up to which standard errors are kept with a model (.7 MB in a file), and rows times
-#: squared parameters up to which they are computed unasked: a second or so.
+#: Parameters up to which standard errors go into a file unasked (.7 MB), and rows times squared
+#: parameters up to which they are computed for it: a second or so.
 _MOST_PARAMETERS = 300
 _MOST_WORK = 4_000_000_000
+
+#: Parameters whose covariance is computed when it is asked for: 72 MB.
+_MOST_ASKED_FOR = 3_000
 
 #: Cells that are copied for them: 16 MB.
 _MOST_CELLS = 2_097_152
@@ -81,6 +84,13 @@ class StackedFits:
         """What a posterior follows from: parameters, offsets, scale and log-shares."""
         passes = self.members[0].objective.passes
         return passes.n_classes * (passes.tied.size + 2) + 1
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the covariance is small, and computed in a second or so."""
+        q = self.n_influences
+        work = self.rows.n_samples * q**2 * len(self.members)
+        return q <= _MOST_PARAMETERS and work <= _MOST_WORK
 
     def over(self, rows: LabelledRows, groups: Integers | None = None) -> StackedFits:
         """Return the same fits with other rows; the weights of a pool are then given ones."""
@@ -227,9 +237,7 @@ def stacked_fits(
     cells = rows.n_samples * rows.X.shape[1]
     if weighing is not None:
         cells += weighing.loss.scores.size
-    work = rows.n_samples * found.n_influences**2 * len(members)
-    few = found.n_influences <= _MOST_PARAMETERS and work <= _MOST_WORK
-    if not rows.is_part and cells <= _MOST_CELLS and few:
+    if not rows.is_part and cells <= _MOST_CELLS and found.n_influences <= _MOST_ASKED_FOR:
         # The user may write into what fit was given. Statistics are formed anew when asked for:
         # here they would only take memory.
         weights = None if rows.weights is None else rows.weights.copy()
