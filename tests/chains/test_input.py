@@ -67,6 +67,9 @@ def test_hidden_labels():
     assert labels.classes.tolist() == ["x", "y"]
     assert labels.codes.tolist() == [0, -1, 1]
     assert not labels.complete
+    for whole in ([None, ["y"]], [[None, None], ["y"]]):
+        assert read_labels(whole, layout, hidden=True).codes.tolist() == [-1, -1, 0]
+    assert read_labels([np.array([4, 5]), None], layout, hidden=True).codes.tolist() == [0, 1, -1]
     assert read_labels(np.array([5, -1, 7]), layout, hidden=True).codes.tolist() == [0, -1, 1]
     assert read_labels([5, 6, 7], layout, np.array([5, 7])).codes.tolist() == [0, 2, 1]
 

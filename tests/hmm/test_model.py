@@ -303,6 +303,13 @@ def test_partly_labelled_sequences():
     supervised = HiddenMarkovModel(emission="gaussian").fit(alone[0], labels[0])
     helped = HiddenMarkovModel(emission="gaussian").fit(X, few)
     assert helped.score(X, y) > supervised.score(X, y)
+    whole = [y[0], None, y[2], *[None] * 5]
+    marked = [np.full(len(x), -1) if s is None else s for x, s in zip(X, whole, strict=True)]
+    both = [HiddenMarkovModel(emission="gaussian").fit(X, labels) for labels in (whole, marked)]
+    np.testing.assert_array_equal(both[0].means_, both[1].means_)
+    np.testing.assert_allclose(both[0].means_, MEANS, atol=0.3)
+    with pytest.raises(DataError, match=r"y: expected a label at every step, got None at step 120"):
+        both[0].score(X, whole)
 
 
 def test_hiding_no_label_or_all_of_a_sequence():

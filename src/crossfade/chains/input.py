@@ -303,7 +303,7 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
     if isinstance(y, np.ndarray) and y.dtype != object:
         listed = y.ndim == 2 and y.shape[1] != 1
     else:
-        first = next(iter(y), None)
+        first = next((part for part in y if part is not None), None)
         listed = layout.listed if not len(y) else _is_sequence(first)
     if not listed:
         labels = np.asarray(y).ravel().tolist() if isinstance(y, np.ndarray) else list(y)
@@ -318,6 +318,9 @@ def _flat_labels(y: Any, layout: Layout) -> list[Any]:
         )
     labels = []
     for number, (part, length) in enumerate(zip(y, np.diff(layout.offsets), strict=True)):
+        if part is None:  # a sequence without labels
+            labels.extend([None] * length)
+            continue
         if not _is_sequence(part) or len(part) != length:
             raise DataError(
                 f"y: expected {length} labels in sequence {number}, as many as X has steps there, "

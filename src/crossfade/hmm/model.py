@@ -176,7 +176,7 @@ default="categorical"
         X : list of sequences, or one array of all steps
             Arrays of shape (n_steps,) or (n_steps, n_features), or lists of symbols.
         y : list of sequences of labels, or one array, optional
-            A hidden label is None, NaN, or -1 among integers.
+            A hidden label is None, NaN, or -1 among integers; None for a sequence hides all of its.
         lengths : array-like of shape (n_sequences,), int, optional
             Where X is one array: the number of steps of each sequence.
         start : HiddenMarkovModel, optional
