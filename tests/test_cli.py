@@ -132,7 +132,9 @@ def test_columns_are_left_out_and_rows_without_target_counted(table, capsys):
     assert run("compare", table, "-t", "default", *QUICK, "--drop", "town") == 0
     out = capsys.readouterr().out
     assert "59 rows, 2 columns" in out
-    assert "1 row has no default and was left out." in out
+    assert "1 row has no default and was left out; crossfade fit --unlabelled" in " ".join(
+        out.split()
+    )
     assert "Left out as asked: town." in out
 
 

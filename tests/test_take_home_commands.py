@@ -159,7 +159,7 @@ def test_rows_with_an_empty_target_are_learnt_from_when_asked(table, tmp_path, c
     few.write_csv(path)
     options = ("-t", "default", "-m", "naive-bayes", "--tradeoff", 1, "-o", out)
     assert run("fit", path, *options) == 0
-    told = "150 rows have no default and were left out; crossfade fit --unlabelled learns from them"
+    told = "150 rows have no default and were left out; crossfade fit --unlabelled learns from such"
     assert told in capsys.readouterr().out
     assert run("fit", path, *options, "--unlabelled") == 0
     told = capsys.readouterr().out

@@ -90,7 +90,7 @@ def open_table(
     X, names = _without(data.X, data.feature_names, drop or (), label)
     notes = list(data.notes)
     for note in left_out(data.n_dropped, label):
-        notes.append(f"{note[:-1]}; crossfade fit --unlabelled learns from them, too.")
+        notes.append(f"{note[:-1]}; crossfade fit --unlabelled learns from such, too.")
     if drop:
         notes.append(f"Left out as asked: {', '.join(drop)}.")
     return OpenTable(name, label, data.n_dropped, tuple(notes), X, data.y, names)
