@@ -29,6 +29,22 @@ def test_examples_do_what_is_written(page: Path):
     assert not said, said
 
 
+def test_every_page_can_be_reached_from_the_first():
+    docs = ROOT / "docs"
+    reached, left = set(), [docs / "index.md"]
+    while left:
+        page = left.pop()
+        if page not in reached:
+            reached.add(page)
+            links = re.findall(r"\]\(([\w/.-]+\.md)", page.read_text(encoding="utf-8"))
+            left += [(page.parent / link).resolve() for link in links]
+    assert {page for page in reached if page.is_relative_to(docs)} == set(docs.rglob("*.md"))
+    first = (docs / "index.md").read_text(encoding="utf-8")
+    named = re.findall(r"^  - ([\w-]+)\.md$", (ROOT / "mkdocs.yml").read_text(), flags=re.M)
+    missing = [name for name in named if f"({name}.md)" not in first and name != "index"]
+    assert missing == ["auto_cells"]  # an appendix of auto
+
+
 def test_a_changed_example_is_seen(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("```python\na = 2\n```\nthen\n```pycon\n>>> a + 1\n4\n```\n", encoding="utf-8")
