@@ -165,6 +165,16 @@ def test_the_strongest_shift_is_told_and_leaves_about_a_row_unsure(tradeoff):
     assert found.interval[0, 0] < 0.97 < found.interval[1, 0]
 
 
+def test_shares_are_shown_in_columns_whatever_the_names():
+    posterior, classes = np.array([[0.2, 0.5, 0.3]]), np.array(["a", "metastases", "7"])
+    heading, *rows, last = str(
+        estimate_shares(np.log(posterior), classes, np.full(3, 1 / 3))
+    ).split("\n")
+    assert len({len(row) for row in rows}) == 1
+    assert {row.index("0.333") + 5 for row in rows} == {heading.index("fitted") + 6}
+    assert last.startswith("1 row, 95 % intervals; p = ")
+
+
 @pytest.mark.parametrize("tradeoff", [1.0, "auto"])
 def test_rows_that_say_nothing_leave_the_shares_as_they_were(tradeoff):
     X, _ = three_classes()

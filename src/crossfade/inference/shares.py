@@ -62,11 +62,13 @@ class ClassShares:
     calibrated: bool
 
     def __str__(self) -> str:
-        lines = ["class  fitted  new rows"]
-        rows = zip(self.classes.tolist(), self.fitted, self.shares, *self.interval, strict=True)
-        lines += [f"{c!s:5}  {f:6.3f}  {s:8.3f} ({a:.3f} to {b:.3f})" for c, f, s, a, b in rows]
+        names = [str(label) for label in self.classes.tolist()]
+        width = max(5, *map(len, names))
+        lines = [f"{'class':{width}}  fitted  new rows"]
+        rows = zip(names, self.fitted, self.shares, *self.interval, strict=True)
+        lines += [f"{c:{width}}  {f:6.3f}  {s:8.3f} ({a:.3f} to {b:.3f})" for c, f, s, a, b in rows]
         lines.append(
-            f"{self.n_rows:,} rows, {100 * self.coverage:g} % intervals; "
+            f"{self.n_rows:,} row{'s' if self.n_rows != 1 else ''}, {100 * self.coverage:g} % intervals; "
             f"p = {self.p_value:.2g} that nothing shifted"
         )
         return "\n".join(lines)
