@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from crossfade import DataError, GaussianDiscriminant, NaiveBayes
+from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.errors import SeparationWarning
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
@@ -508,14 +508,20 @@ def test_a_column_without_any_cell_in_fit_changes_no_interval(tradeoff, gone):
     [
         (lambda: GaussianDiscriminant(components=2, tradeoff=1), "components: expected 1"),
         (lambda: NaiveBayes("multinomial", tradeoff=1), "got words"),
+        (lambda: GaussianDiscriminant(tradeoff=1), "got cells that were filled in"),
     ],
 )
-def test_models_without_coefficients_refuse(make, message):
+def test_models_without_coefficients_refuse_and_a_pool_of_one_has_intervals(make, message):
     X, y = drawn(60)
     X = np.abs(X).round()
+    if "filled" in message:
+        X[:5, 1] = np.nan
     model = make().fit(X, y)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=rf"{message}.* a pool of this one model has intervals"):
         model.summary()
+    pool = PooledClassifier([("name", make())]).fit(X, y)
+    posterior, low, high = pool.predict_proba(X, interval=0.95)
+    assert ((low < posterior) & (posterior < high)).all()
 
 
 def test_wrong_arguments_are_refused():

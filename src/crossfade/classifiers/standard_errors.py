@@ -34,6 +34,12 @@ from crossfade.table.part_by_part import part_by_part
 from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
+#: What has no standard errors has intervals of probabilities all the same.
+_BY_REFITS = (
+    'a pool of this one model has intervals by refits: PooledClassifier([("name", model)]), '
+    "crossfade fit --model pool:nb --intervals"
+)
+
 #: Doubles of the gradients of a block of rows: 8 MB.
 _BLOCK_DOUBLES = 1 << 20
 
@@ -141,13 +147,13 @@ class StandardErrors(ABC):
         if fitted.n_components > 1:
             return (
                 f"components: expected 1 for standard errors, got {fitted.n_components}; the "
-                "classes of mixtures have no coefficients: bootstrap the fit"
+                f"classes of mixtures have no coefficients; {_BY_REFITS}"
             )
         if self.density_.reads_words or getattr(self.density_, "filled", False):
             what = "words" if self.density_.reads_words else "cells that were filled in"
             return (
-                f"X: expected numbers and categories for standard errors, got {what}; bootstrap "
-                "the fit, or leave these columns out"
+                f"X: expected numbers and categories for standard errors, got {what}; leave these "
+                f"columns out, or {_BY_REFITS}"
             )
         if fitted.unlabelled_weight > 0.0:
             return (

@@ -193,8 +193,8 @@ def fit(
     terminal.print(
         plain(
             f"{label}, {how}, fitted to {n_rows:,} rows{beside} of "
-            f"{len(about['columns']):,} columns, {len(about['classes'])} classes"
-            f"{_passes(estimator)}; written to {out} "
+            f"{len(about['columns']):,} column{'s' * (len(about['columns']) != 1)}, "
+            f"{len(about['classes'])} classes{_passes(estimator)}; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
         ),
         soft_wrap=True,

@@ -68,7 +68,7 @@ class ClassShares:
         rows = zip(names, self.fitted, self.shares, *self.interval, strict=True)
         lines += [f"{c:{width}}  {f:6.3f}  {s:8.3f} ({a:.3f} to {b:.3f})" for c, f, s, a, b in rows]
         lines.append(
-            f"{self.n_rows:,} row{'s' if self.n_rows != 1 else ''}, {100 * self.coverage:g} % intervals; "
+            f"{self.n_rows:,} row{'s' * (self.n_rows != 1)}, {100 * self.coverage:g} % intervals; "
             f"p = {self.p_value:.2g} that nothing shifted"
         )
         return "\n".join(lines)
