@@ -50,7 +50,7 @@ def test_their_block_is_near_the_hessian(tradeoff, n_classes, missing, monkeypat
     theta = minimise(objective, cold_start(objective)).theta
     spread = {}
     for few in (10**6, 600):
-        monkeypatch.setattr(module, "_SAMPLE", few)
+        monkeypatch.setattr(module, "SAMPLE", few)
         found = eigenvalues(objective, theta)
         spread[few] = found.max() / found.min()
     assert spread[600] < 12.0
@@ -66,7 +66,7 @@ def test_fits_take_a_third_of_the_products_and_end_where_they_did(monkeypatch):
     )
     model = NaiveBayes(tradeoff=0).fit(S, y)
     taken = len(products)
-    monkeypatch.setattr(module, "_SAMPLE", 10**6)
+    monkeypatch.setattr(module, "SAMPLE", 10**6)
     NaiveBayes(tradeoff=0).fit(S, y)
     assert taken < (len(products) - taken) / 2.5
     rival = LogisticRegression(solver="newton-cg", tol=1e-10).fit(S, y)

@@ -14,9 +14,10 @@ from crossfade.blocks import single_threaded_blas
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.newton import ConjugateGradient, Dense, Sampled
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
+from crossfade.tradeoff.class_blocks import LARGEST_CLASS, has_class_blocks, is_short
 from crossfade.tradeoff.grid import LAST_WITH_MISSING, is_dense
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.preconditioner import LARGEST_CLASS, preconditioner
+from crossfade.tradeoff.preconditioner import preconditioner
 
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
 _IN_ONE_PASS = 200
@@ -137,7 +138,7 @@ def minimise(
         if np.isfinite(solution.value):
             return solution
         cold = False
-    sparse = objective.density.reads_words
+    sparse, short = objective.density.reads_words, is_short(objective)
     newton_tol = tol or (1e-8 if objective.has_missing or sparse else 1e-10)
     if cold and objective.has_gaps and 0.0 < objective.tradeoff < LAST_WITH_MISSING:
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
@@ -145,18 +146,20 @@ def minimise(
         start = minimise(above, start, tol=1e-3).theta
     # Far from the optimum, missing cells bend the function down.
     bends = objective.has_missing and objective.tradeoff > 0.0
-    productless = not is_dense(objective) and bends and not sparse
+    dense_enough = is_dense(objective) and not short
+    productless = not dense_enough and bends and not sparse
     few = objective.rows.n_samples < _MANY_ROWS
     if productless or (few and not sparse and _has_many_classes(objective)):
         solution = _by_classes(objective, start, newton_tol)
         if solution.converged or productless:
             return solution
         start = solution.theta
-    if not is_dense(objective):
+    if not dense_enough:
         with single_threaded_blas():  # its threads and those of the blocks would wait in turns
             loosest = 0.5 if sparse else 0.1
-            # Words' preconditioner takes some products itself, and at λ = 0 hardly changes.
-            renewed = 20 if sparse and objective.tradeoff == 0.0 else 1
+            # Words' preconditioner takes some products itself, and at λ = 0 hardly changes. That of
+            # few rows takes some, too.
+            renewed = 20 if sparse and objective.tradeoff == 0.0 else 6 if short else 1
             invert = partial(preconditioner, objective)
             inner = ConjugateGradient(invert, loosest, _ENOUGH, renewed)
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
@@ -253,7 +256,7 @@ def _has_many_classes(objective: TradeoffObjective) -> bool:
     # What classes share is no block of one class: it does not count here.
     own = objective.n_parameters - objective.passes.n_tied
     many = own > max(LARGEST_CLASS, 5 * objective.passes.n_free)
-    return many and objective.passes.n_free <= LARGEST_CLASS
+    return many and has_class_blocks(objective)
 
 
 def _by_classes(objective: TradeoffObjective, start: Floats, tol: float) -> Solution:

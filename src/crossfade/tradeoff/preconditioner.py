@@ -1,44 +1,44 @@
 """What stands for the Hessian's inverse where the Hessian is too large to form.
 
-Each class's own block where these are small; else the densities' own curvature, whose inverse they
-know in closed form, or, at λ = 0, where they have no part, one dense block for all classes, from a
-sample of the rows, or a diagonal where that would not fit in memory.
+Each class's own block where these are small, or inverted among few rows; else the densities' own
+curvature, whose inverse they know in closed form, or, at λ = 0, where they have no part, one dense
+block for all classes, from a sample of the rows, or a diagonal where that would not fit in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats, Integers
 from crossfade.optim.newton import factorise
+from crossfade.tradeoff.class_blocks import (
+    SAMPLE,
+    InRowSpace,
+    Inverted,
+    has_class_blocks,
+    is_short,
+    some_rows,
+)
 from crossfade.tradeoff.labelled_rows import log_normalise
 from crossfade.tradeoff.objective import TradeoffObjective
-from crossfade.tradeoff.passes import RowPasses
 
 #: Largest block that is factorised: 2,500² doubles are 50 MB.
 _LARGEST_BLOCK = 2_500
-
-#: Largest block of each class's own.
-LARGEST_CLASS = 500
 
 #: Statistics in the block of those that weigh most where there are words, and the doubles that such
 #: blocks of all classes hold at most: 32 MB.
 _HEAVY = 200
 _CLASS_BLOCKS = 4_000_000
 
-#: Rows whose curvature stands for all rows' in the preconditioner.
-_SAMPLE = 4_096
-
 
 def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
     if objective.density.reads_words:
         solve = _with_words(objective, theta)
-    elif objective.density.forms_statistics and objective.passes.n_free <= LARGEST_CLASS:
+    elif has_class_blocks(objective):
         solve = _tied_blocks(objective, theta)
     elif objective.tradeoff > 0.0 and not objective.passes.n_tied:
         solve = _density_curvature(objective, theta)
@@ -123,7 +123,7 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
     rest = rest[:, free] * (lam > 0.0)
     rest += (1.0 - lam) * objective.penalty * density.penalty_profile[free]
     own = rest
-    few = objective.rows.n_samples < _SAMPLE
+    few = objective.rows.n_samples < SAMPLE
     flat = density.word_factors[density.factors][free] & (few and lam == 0.0 < objective.l2)
     if lam < 1.0 and not flat.all():
         squares = (1.0 - lam) * passes.row_curvature(theta).squares()
@@ -169,15 +169,15 @@ def _heavy_block(
 
     Shapes: heavy (p,); → (p + 1, p + 1) and (n_classes,).
     """
-    passes, density, some = objective.passes, objective.density, _some(objective)
+    passes, density, some = objective.passes, objective.density, some_rows(objective)
     eta, offset, absent = passes.row_coefficients(theta)
     index = np.flatnonzero(passes.free)[heavy]
     factors = passes.factors[index]
     slope = None if absent is None else passes.absent(theta)[1][:, index].mean(axis=0)
     block, seen = np.zeros((heavy.size + 1, heavy.size + 1)), 0.0
     by_class = np.full(passes.n_classes, 1e-300)
-    for first in range(0, some.rows.n_samples, _SAMPLE):
-        rows = slice(first, min(first + _SAMPLE, some.rows.n_samples))
+    for first in range(0, some.rows.n_samples, SAMPLE):
+        rows = slice(first, min(first + SAMPLE, some.rows.n_samples))
         _, missing, scores = some.block_scores(rows, eta, offset, absent)
         posterior, weights = log_normalise(scores)[1], some.rows.block_weights(rows)
         v = posterior * (1.0 - posterior)
@@ -198,7 +198,7 @@ def _heavy_block(
 def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert the classes' mean curvature in (W_k, c_k) at λ = 0, from a sample of the rows."""
     k, p = objective.passes.n_classes, objective.passes.n_free
-    total, some = objective.n_rows, _some(objective)
+    total, some = objective.n_rows, some_rows(objective)
     seen = 0.0
     eta, offset, absent = objective.passes.row_coefficients(theta)
     block = np.zeros((p + 1, p + 1))
@@ -228,12 +228,11 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
 
 def _tied_blocks(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
     """Invert the classes' own blocks, and what ties them by block elimination."""
-    inverses = np.linalg.inv(_class_blocks(objective, theta))
+    blocks = (InRowSpace if is_short(objective) else Inverted)(objective, theta)
     coupled = _Tied(objective, theta) if objective.passes.n_tied else None
 
     def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
-        right = np.column_stack([weights, offsets])[:, :, None]
-        solved = (inverses @ right)[:, :, 0]
+        solved = blocks.solve(np.column_stack([weights, offsets]))
         return solved[:, :-1], solved[:, -1]
 
     def solve(v: Floats) -> Floats:
@@ -288,56 +287,3 @@ class _Tied:
         inverse = self.objective.density.inverse_hessian_product(self.eta[:1], full * self.scale)
         solved = inverse * self.scale / np.maximum(self.weight.sum(axis=0), 1e-300)
         return solved[0, self.objective.passes.tied]
-
-
-def _some(objective: TradeoffObjective) -> RowPasses:
-    """Return passes over the rows whose curvature stands for all rows'."""
-    rows = objective.rows.sampled(min(1.0, _SAMPLE / objective.rows.n_samples))
-    return objective.passes.over(replace(rows, is_part=True))
-
-
-def _class_blocks(objective: TradeoffObjective, theta: Floats) -> Floats:
-    """Return the Hessian's diagonal blocks (W_k, c_k), from a sample of the rows, K × (p+1)²."""
-    k, p, lam = objective.passes.n_classes, objective.passes.n_free, objective.tradeoff
-    density, total, free = objective.density, objective.n_rows, objective.passes.free
-    some, seen = _some(objective), 0.0
-    eta, offset, absent = objective.passes.row_coefficients(theta)
-    blocks = np.zeros((k, p + 1, p + 1))
-    natural = objective.passes.natural(theta)
-    scale, mean = objective.bound.statistic_scale, objective.bound.statistic_mean
-    slope = ((density.mean(natural) - mean) / scale)[:, free] if lam > 0.0 else np.zeros((k, p))
-    size = objective.passes.block_rows
-    for first in range(0, some.rows.n_samples if lam < 1.0 else 0, size):
-        Z, posterior, weights = some.design(slice(first, first + size), eta, offset, absent)
-        seen += Z.shape[0] if weights is None else float(weights.sum())
-        if absent is None:
-            own, missing = Z, None
-        else:
-            # A missing factor's term is A_f(η_k): its slope is the class's mean.
-            own = np.ascontiguousarray(np.delete(Z, np.s_[p:-1], axis=1))
-            missing = Z[:, p:-1][:, density.factors[free]]
-        for c in range(k):
-            v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
-            root = np.sqrt(v if weights is None else v * weights)[:, None]
-            if missing is None:
-                scaled = own * root
-            else:
-                scaled = own.copy()
-                scaled[:, :p] += missing * slope[c]
-                scaled *= root
-            blocks[c] += scaled.T @ scaled
-    if lam < 1.0:
-        blocks *= total / seen
-    blocks[:, np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
-    if lam > 0.0:
-        inner = density.free_hessian(natural)
-        share = objective.passes.class_weights / total
-        weight = objective.partition_weight(theta)[:, density.factors[free]]
-        for c in range(k):
-            column = np.append(slope[c], 1.0)
-            blocks[c] += lam * total * share[c] * (1.0 - share[c]) * np.outer(column, column)
-            root = np.sqrt(weight[c]) / scale[free]
-            blocks[c, :p, :p] += inner[c] * root * root[:, None]
-    floor = 1e-8 * np.maximum(np.trace(blocks, axis1=1, axis2=2) / (p + 1), 1e-300)
-    blocks[:, np.arange(p + 1), np.arange(p + 1)] += floor[:, None]
-    return blocks

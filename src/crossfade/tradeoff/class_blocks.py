@@ -1,0 +1,219 @@
+"""Each class's own block of the Hessian, inverted: whole, or among the rows where these are few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.passes import RowPasses
+
+#: Largest block of each class's own.
+LARGEST_CLASS = 500
+
+#: Rows whose curvature stands for all rows' in the preconditioner.
+SAMPLE = 4_096
+
+#: Statistics of a factor, and doubles in the weighted rows of all classes (64 MB), at most, where
+#: blocks are inverted among the rows.
+_LARGEST_FACTOR, _ROW_SPACE = 32, 8_000_000
+
+
+def has_class_blocks(objective: TradeoffObjective) -> bool:
+    """Return whether each class's own block of the Hessian can be inverted."""
+    small = objective.passes.n_free <= LARGEST_CLASS
+    return objective.density.forms_statistics and (small or is_short(objective))
+
+
+def is_short(objective: TradeoffObjective) -> bool:
+    """Return whether rows are so few that blocks are inverted among them."""
+    passes, few = objective.passes, min(objective.rows.n_samples, SAMPLE)
+    if 2 * few > passes.n_free or passes.n_classes * few * passes.n_free > _ROW_SPACE:
+        return False
+    largest = int(np.bincount(passes.free_factors).max(initial=0))
+    return objective.density.forms_statistics and largest <= _LARGEST_FACTOR
+
+
+def some_rows(objective: TradeoffObjective) -> RowPasses:
+    """Return passes over the rows whose curvature stands for all rows'."""
+    rows = objective.rows.sampled(min(1.0, SAMPLE / objective.rows.n_samples))
+    return objective.passes.over(replace(rows, is_part=True))
+
+
+def _slopes(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the slopes of A in the free weights, 0 where densities have no part, (K, p)."""
+    passes, bound = objective.passes, objective.bound
+    if objective.tradeoff == 0.0:
+        return np.zeros((passes.n_classes, passes.n_free))
+    mean = objective.density.mean(passes.natural(theta))
+    slopes: Floats = ((mean - bound.statistic_mean) / bound.statistic_scale)[:, passes.free]
+    return slopes
+
+
+def _weighted_rows(
+    objective: TradeoffObjective, theta: Floats, slope: Floats
+) -> Iterator[tuple[int, Floats, float]]:
+    """Yield a class and √(w τ(1-τ)(1-λ)) times its (T̃, 1) of a sample's rows, block by block.
+
+    With what the rows weigh, told once for all classes.
+    """
+    p, lam = objective.passes.n_free, objective.tradeoff
+    some = some_rows(objective)
+    eta, offset, absent = objective.passes.row_coefficients(theta)
+    size = objective.passes.block_rows
+    for first in range(0, some.rows.n_samples if lam < 1.0 else 0, size):
+        Z, posterior, weights = some.design(slice(first, first + size), eta, offset, absent)
+        seen = float(Z.shape[0] if weights is None else weights.sum())
+        if absent is None:
+            own, missing = Z, None
+        else:
+            # A missing factor's term is A_f(η_k): its slope is the class's mean.
+            own = np.ascontiguousarray(np.delete(Z, np.s_[p:-1], axis=1))
+            missing = Z[:, p:-1][:, objective.passes.free_factors]
+        for c in range(objective.passes.n_classes):
+            v = posterior[:, c] * (1.0 - posterior[:, c]) * (1.0 - lam)
+            root = np.sqrt(v if weights is None else v * weights)[:, None]
+            if missing is None:
+                scaled = own * root
+            else:
+                scaled = own.copy()
+                scaled[:, :p] += missing * slope[c]
+                scaled *= root
+            yield c, scaled, 0.0 if c else seen
+
+
+class Inverted:
+    """The inverses of the classes' own blocks (W_k, c_k), the rows' part from a sample of them."""
+
+    def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
+        k, p, lam = objective.passes.n_classes, objective.passes.n_free, objective.tradeoff
+        density, total = objective.density, objective.n_rows
+        slope, seen = _slopes(objective, theta), 0.0
+        blocks = np.zeros((k, p + 1, p + 1))
+        for c, scaled, weight in _weighted_rows(objective, theta, slope):
+            blocks[c] += scaled.T @ scaled
+            seen += weight
+        if lam < 1.0:
+            blocks *= total / seen
+        blocks[:, np.arange(p), np.arange(p)] += (1.0 - lam) * objective.l2
+        if lam > 0.0:
+            inner = density.free_hessian(objective.passes.natural(theta))
+            weight_of = objective.partition_weight(theta)[:, objective.passes.free_factors]
+            columns = _columns_of_log_z(objective, slope)
+            for c in range(k):
+                blocks[c] += np.outer(columns[c], columns[c])
+                root = np.sqrt(weight_of[c]) / objective.passes.scale[objective.passes.free]
+                blocks[c, :p, :p] += inner[c] * root * root[:, None]
+        floor = 1e-8 * np.maximum(np.trace(blocks, axis1=1, axis2=2) / (p + 1), 1e-300)
+        blocks[:, np.arange(p + 1), np.arange(p + 1)] += floor[:, None]
+        self._inverses = np.linalg.inv(blocks)
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solutions of the classes' systems, (K, p + 1)."""
+        solved: Floats = (self._inverses @ right[:, :, None])[:, :, 0]
+        return solved
+
+
+def _columns_of_log_z(objective: TradeoffObjective, slope: Floats) -> Floats:
+    """Return what a class's own block has of log Z, as a root, (K, p + 1)."""
+    share = objective.passes.class_weights / objective.n_rows
+    root = np.sqrt(objective.tradeoff * objective.n_rows * share * (1.0 - share))
+    columns: Floats = np.column_stack([slope, np.ones(len(slope))]) * root[:, None]
+    return columns
+
+
+class InRowSpace:
+    """The same inverses where rows are few: of D + U'U by that of I + U D⁻¹ U' (Woodbury 1950).
+
+    D is what the densities and the penalty add, a block for each factor.
+    """
+
+    def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
+        k, p, lam = objective.passes.n_classes, objective.passes.n_free, objective.tradeoff
+        n_rows = min(objective.rows.n_samples, SAMPLE) if lam < 1.0 else 0
+        slope, seen, ends = _slopes(objective, theta), 0.0, np.zeros(k, dtype=np.int64)
+        U = np.zeros((k, n_rows + 1, p + 1))
+        for c, scaled, weight in _weighted_rows(objective, theta, slope):
+            U[c, ends[c] : ends[c] + len(scaled)] = scaled
+            ends[c] += len(scaled)
+            seen += weight
+        if seen < objective.n_rows and lam < 1.0:
+            U *= np.sqrt(objective.n_rows / seen)
+        U[:, -1] = _columns_of_log_z(objective, slope)
+        curvature = np.einsum("krp,krp->kp", U, U)
+        self._places = _by_factor(objective.passes.free_factors)
+        own = self._own_blocks(objective, theta)
+        floor = 1e-8 * (np.einsum("kfaa->k", own) + curvature.sum(axis=1)) / (p + 1)
+        floor = np.maximum(floor, 1e-300)
+        each = np.arange(own.shape[-1])
+        own[..., each, each] += floor[:, None, None]
+        self._inverses = np.linalg.inv(own)
+        if own.shape[-1] == 1:  # by statistic
+            self._inverses = self._inverses[:, np.argsort(self._places[:, 0]), 0, 0]
+        # Nearly nothing of an offset's curvature, which comes from the rows, but no zero.
+        self._last = 1e-6 * curvature[:, -1] + floor
+        self._U, self._solved = U, self._apart(U)
+        core = self._solved @ U.transpose(0, 2, 1)
+        each = np.arange(n_rows + 1)
+        core[:, each, each] += 1.0
+        self._core = np.linalg.inv(core)
+
+    def _own_blocks(self, objective: TradeoffObjective, theta: Floats) -> Floats:
+        """Return D but for offsets, (K, n_factors, r, r), the identity where a factor has fewer."""
+        passes, lam, places = objective.passes, objective.tradeoff, self._places
+        k, (m, r) = passes.n_classes, places.shape
+        own = np.zeros((k, m, r, r))
+        there = places < passes.n_free
+        if lam > 0.0:
+            natural = passes.natural(theta)
+            index, scale = np.flatnonzero(passes.free), passes.scale[passes.free]
+            weight = objective.partition_weight(theta)[:, passes.free_factors] / scale
+            for a in range(r):
+                # One statistic of each factor at a time: factors have nothing to do with others.
+                chosen = places[there[:, a], a]
+                direction = np.zeros(natural.shape)
+                direction[:, index[chosen]] = 1.0 / scale[chosen]
+                column = weight * objective.density.hessian_product(natural, direction)[:, index]
+                padded = np.append(column, np.zeros((k, 1)), axis=1)
+                own[..., a] = np.where(there[:, [a]], padded[:, places], 0.0)
+        diagonal = np.arange(r)
+        own[..., diagonal, diagonal] += np.where(there, (1.0 - lam) * objective.l2, 1.0)
+        return own
+
+    def _apart(self, right: Floats) -> Floats:
+        """Return D⁻¹ times each row of what is given, (K, n, p + 1)."""
+        found, places = np.empty_like(right), self._places
+        found[:, :, -1] = right[:, :, -1] / self._last[:, None]
+        if places.shape[1] == 1:
+            np.multiply(right[:, :, :-1], self._inverses[:, None], out=found[:, :, :-1])
+            return found
+        padded = right.copy()
+        padded[:, :, -1] = 0.0  # in the place of what factors lack
+        by_factor = padded[:, :, places].transpose(0, 2, 1, 3)  # K, factors, n, r
+        solved = (by_factor @ self._inverses).transpose(0, 2, 1, 3)
+        there = places < right.shape[2] - 1
+        found[:, :, places[there]] = solved[:, :, there]
+        return found
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solutions of the classes' systems, (K, p + 1)."""
+        first = self._apart(right[:, None, :])[:, 0]
+        inner = self._core @ (self._U @ first[:, :, None])
+        found: Floats = first - (inner.transpose(0, 2, 1) @ self._solved)[:, 0]
+        return found
+
+
+def _by_factor(factors: Integers) -> Integers:
+    """Return the places of each factor's statistics, as many places as there are where it has none.
+
+    Shapes: factors (p,); → (n_factors with any, most of one).
+    """
+    order = np.argsort(factors, kind="stable")
+    _, first, counts = np.unique(factors[order], return_index=True, return_counts=True)
+    within = np.arange(order.size) - np.repeat(first, counts)
+    places = np.full((counts.size, int(counts.max(initial=0))), order.size, dtype=np.int64)
+    places[np.repeat(np.arange(counts.size), counts), within] = order
+    return places
