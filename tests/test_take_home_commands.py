@@ -901,6 +901,41 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys, mon
     assert "--tradeoff: expected none with --model pool" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("batches", [False, True])
+def test_rows_that_belong_together_are_taken_so_and_their_column_is_no_feature(
+    table, tmp_path, capsys, batches
+):
+    frame = pl.read_csv(table)
+    who = [f"p{i % 40}" for i in range(frame.height)]
+    path, out = tmp_path / "visits.csv", tmp_path / "m.skops"
+    frame.with_columns(pl.Series("patient", who)).write_csv(path)
+    fit = ("fit", path, "-t", "default", "--groups", "patient", "-o", out)
+    read = ["--batches"] if batches else []
+    assert run(*fit, "-m", "naive-bayes", *read) == 0
+    saved = load_model(out)
+    assert "patient" not in saved.schema.names
+    assert saved.about["training"]["groups"] == "patient"
+    X = frame.select(saved.schema.names)
+    given = frame["default"].to_list()
+    model = NaiveBayes().fit(X, given, groups=who)
+    np.testing.assert_allclose(saved.estimator.predict_proba(X), model.predict_proba(X), atol=1e-4)
+    alone = NaiveBayes().fit(X, given)
+    assert not np.allclose(alone.predict_proba(X), model.predict_proba(X), atol=1e-3)
+    if not batches:
+        capsys.readouterr()
+        assert run("explain", out) == 0
+        assert capsys.readouterr().out == f"{model.summary()}\n"
+        assert "40\n" in str(model.summary())
+    capsys.readouterr()
+    for more, message in (
+        (("--groups", "patien", "-m", "nb:auto"), "did you mean 'patient'?"),
+        (("--groups", "default", "-m", "nb:auto"), "--groups: expected columns besides the target"),
+        ((), "--groups: expected a named model, got --model best"),
+    ):
+        assert run(*fit, *more) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_intervals_that_a_file_does_not_keep_are_told(table, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(MEMBERS, "nb", lambda seed: NaiveBayes(tradeoff=1))
     monkeypatch.setattr("crossfade.pools.jackknife._MOST_BYTES", 10)

@@ -68,6 +68,14 @@ def fit(
             help="Learn from rows whose target is empty, too: as much as held-out labels say.",
         ),
     ] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COL",
+            help="Column that tells which rows belong together, such as patient; no feature. They "
+            "are held out together, and standard errors sum over them.",
+        ),
+    ] = None,
     intervals: Annotated[
         bool,
         typer.Option(
@@ -113,7 +121,17 @@ def fit(
         sampled=model == "best",
         unlabelled=unlabelled,
     ).named()
-    training: dict[str, Any] = table.to_dict()
+    beside: dict[str, Any] = {}
+    if groups is not None:
+        if model == "best":
+            raise DataError(
+                "--groups: expected a named model, got --model best, which is compared on rows one "
+                "by one; name a model, for example --model naive-bayes"
+            )
+        beside["groups"] = groups
+        if table.source is None:
+            table, beside["groups"] = table.grouped(groups)
+    training: dict[str, Any] = table.to_dict() | ({} if groups is None else {"groups": groups})
     lines = list(table.notes)
     if model == "best":
         _refuse_tradeoff(tradeoff, "best")
@@ -145,22 +163,22 @@ def fit(
             task = read_problem(table.X, table.y)
             # Those that a comparison leaves out are learnt from here.
             lines += task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
-            estimator.fit(table.X, table.y)
+            estimator.fit(table.X, table.y, **beside)
             n_rows = len(table.y)
             if unlabelled and (empty := task.data.n_dropped - estimator.n_unlabelled_):
                 has = "row has" if empty == 1 else "rows have"
                 lines.append(f"{empty:,} {has} neither label nor cells and no part in the fit.")
                 n_rows -= empty
         else:
-            _fit_in_passes(estimator, table, cluster)
+            _fit_in_passes(estimator, table, cluster, **beside)
             lines += [note for note in table.source.notes if note not in lines]
             n_rows = int(estimator.class_count_.sum())
     training["rows"] = n_rows
-    beside = ""
+    others = ""
     if getattr(estimator, "n_unlabelled_", 0):
         n_others, weight = estimator.n_unlabelled_, estimator.unlabelled_weight_
         training |= {"unlabelled_rows": n_others, "unlabelled_weight": weight}
-        beside = f", {n_others:,} of them without a label (which count {weight:.2g} each)"
+        others = f", {n_others:,} of them without a label (which count {weight:.2g} each)"
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}
@@ -178,7 +196,7 @@ def fit(
             if estimator.__getstate__()["_jackknife"] is None:
                 lines.append("The file keeps no intervals: they would take more than 128 MB.")
     elif intervals:
-        lines += _keep_errors(estimator, table)
+        lines += _keep_errors(estimator, table, **beside)
     terminal = console()
     for line in lines:
         terminal.print(plain(line), soft_wrap=True)
@@ -192,7 +210,7 @@ def fit(
     )
     terminal.print(
         plain(
-            f"{label}, {how}, fitted to {n_rows:,} rows{beside} of "
+            f"{label}, {how}, fitted to {n_rows:,} rows{others} of "
             f"{len(about['columns']):,} column{'s' * (len(about['columns']) != 1)}, "
             f"{len(about['classes'])} classes{_passes(estimator)}; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
@@ -201,7 +219,7 @@ def fit(
     )
 
 
-def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None) -> None:
+def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None, **beside: Any) -> None:
     """Fit to rows that are read some at a time, here or on the workers of a cluster."""
     from crossfade.classifiers.base import TradeoffClassifier
     from crossfade.commands.output import live_progress
@@ -216,22 +234,22 @@ def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None) -> Non
         )
     if cluster is not None:
         with joined_cluster(cluster):
-            estimator.fit(table.source.on_cluster())
+            estimator.fit(table.source.on_cluster(), **beside)
         return
     with live_progress(table.name) as progress:
         table.source.progress = progress
-        estimator.fit(table.source)
+        estimator.fit(table.source, **beside)
 
 
-def _keep_errors(estimator: Any, table: OpenTable) -> list[str]:
+def _keep_errors(estimator: Any, table: OpenTable, **beside: Any) -> list[str]:
     """Compute standard errors, also those that no fit keeps unasked; return what is to be said."""
     from crossfade.errors import DataError
 
     if table.source is not None:
         return ["The file keeps no intervals: they need a table in memory."]
-    for rows in ((), (table.X, table.y)):
+    for rows in ({}, {"X": table.X, "y": table.y} | beside):
         try:
-            estimator.summary(*rows)
+            estimator.summary(**rows)
         except DataError as error:
             said = [f"The file keeps no intervals: {error}."]
         else:

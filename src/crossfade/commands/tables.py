@@ -44,6 +44,12 @@ class OpenTable(TableOrigin):
 
         return replace(self, X=pl.DataFrame(self.X, schema=list(self.names)))
 
+    def grouped(self, column: str) -> tuple[OpenTable, Any]:
+        """Return the table, which is in memory, without a column of groups, and that column."""
+        X, names = _without(self.X, self.names, [column], self.target, "--groups")
+        groups = nw.from_native(self.X, eager_only=True)[column].to_numpy()
+        return replace(self, X=X, names=names), groups
+
 
 def open_table(
     name: str,
@@ -122,18 +128,18 @@ def _open_large(name: str, target: str, source: FileSource, *, sampled: bool) ->
 
 
 def _without(
-    X: Any, names: tuple[str, ...], drop: Sequence[str], target: str
+    X: Any, names: tuple[str, ...], drop: Sequence[str], target: str, option: str = "--drop"
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the table and its names without some columns."""
     for column in drop:
         if column == target:
-            raise DataError(f"--drop: expected columns besides the target, got {column!r}")
+            raise DataError(f"{option}: expected columns besides the target, got {column!r}")
         if column not in names:
             hint = did_you_mean(column, names, f"the columns are {listed(names)}")
-            raise DataError(f"--drop: expected a column of the table, got {column!r}; {hint}")
+            raise DataError(f"{option}: expected a column of the table, got {column!r}; {hint}")
     kept = tuple(name for name in names if name not in drop)
     if not kept:
-        raise DataError("--drop: expected to leave at least one column, got all of them")
+        raise DataError(f"{option}: expected to leave at least one column, got all of them")
     if not drop:
         return X, kept
     if isinstance(X, np.ndarray):
