@@ -245,6 +245,13 @@ def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path,
     rows = frame.select(saved.schema.names)
     np.testing.assert_allclose(written[:, 1:3].to_numpy(), adapted.predict_proba(rows), rtol=1e-12)
     assert written[:, 3:].to_numpy().tolist() == adapted.predict_set(rows, 0.8).tolist()
+    capsys.readouterr()
+    assert run("predict", path, new, "--by-class", "--coverage", 0.8) == 0
+    by_class = pl.read_csv(capsys.readouterr().out.encode())[:, 3:].to_numpy()
+    assert by_class.tolist() == saved.estimator.predict_set(rows, 0.8, by_class=True).tolist()
+    assert by_class.tolist() != saved.estimator.predict_set(rows, 0.8).tolist()
+    assert run("predict", path, new, "--by-class") == 2
+    assert "--by-class: expected --coverage beside it" in capsys.readouterr().err
 
 
 def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):

@@ -292,6 +292,10 @@ def test_a_rate_that_no_identity_link_fits():
             "kind: expected 'wald' or 'profile', got 'exact'",
         ),
         (
+            lambda m: m.summary(covariance="robust"),
+            "covariance: expected one of 'model', 'HC0', 'HC1', 'cluster', got 'robust'",
+        ),
+        (
             lambda m: m.robust_covariance("HC9"),
             "kind: expected 'HC0', 'HC1' or 'cluster', got 'HC9'",
         ),

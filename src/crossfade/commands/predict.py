@@ -46,6 +46,12 @@ def predict(
             help="Add a column per class: is it in a set that holds the true one so often?",
         ),
     ] = None,
+    by_class: Annotated[
+        bool,
+        typer.Option(
+            "--by-class", help="Hold --coverage for the rows of every class, not for all together."
+        ),
+    ] = False,
     outliers: Annotated[
         bool,
         typer.Option(
@@ -112,6 +118,8 @@ def predict(
             f"--class-prior: expected no shares beside --adapt, which estimates them, got "
             f"{class_prior!r}; leave one of the two out"
         )
+    if by_class and coverage is None:
+        raise DataError("--by-class: expected --coverage beside it, got none; 0.9 is usual")
     saved = load_model(model)
     estimator = saved.estimator
     labels = _Labels(estimator.classes_, spreadsheet_safe)
@@ -152,7 +160,8 @@ def predict(
             decided = estimator.classes_[decisions(probabilities, selection)]
             more: dict[str, Any] = {}
             if coverage is not None:
-                more |= labels.by_class("in_set", estimator.predict_set(table, coverage))
+                sets = estimator.predict_set(table, coverage, by_class=by_class)
+                more |= labels.by_class("in_set", sets)
             if interval is not None:
                 more |= labels.by_class("low", limits[0]) | labels.by_class("high", limits[1])
             if outliers:

@@ -158,6 +158,7 @@ class Results(BaseEstimator):
 
     def _covariance(self, covariance: Any, groups: ArrayLike | None = None) -> Floats:
         if isinstance(covariance, str):
+            check_choice("covariance", covariance, ("model", "HC0", "HC1", "cluster"))
             if covariance == "model":
                 return self.covariance_
             return self.robust_covariance(cast(Any, covariance), groups)
