@@ -156,9 +156,20 @@ def test_a_tradeoff_that_has_no_fit_with_missing_cells_is_named(given, used):
     assert [one.category for one in caught] == [TradeoffWarning] * (given != used)
     if caught:
         assert "expected at least 0.0001 where cells are missing, got " in str(caught[0].message)
+        assert ("or give 0" in str(caught[0].message)) is (given > 0)
         np.testing.assert_array_equal(
             model.predict_proba(X), NaiveBayes(tradeoff=used).fit(X, y).predict_proba(X)
         )
+
+
+def test_zero_is_no_remedy_where_zero_was_given():
+    X, y = continuous(n=60)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(d=["x", "y", None] * 20)
+    table.loc[0, "a"] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GaussianDiscriminant(tradeoff=0).fit(table, y)
+    assert [str(one.message).endswith("for a smaller tradeoff") for one in caught] == [True]
 
 
 def nothing(kind, n):

@@ -561,6 +561,7 @@ def test_frame_without_polars_says_what_to_install(result, monkeypatch):
         (lambda i: f"{1 + i % 28}.{1 + i % 12}.2021", True),
         (lambda i: f"1{i % 9}/0{1 + i % 9}/21 08:{i:02d}", True),
         (lambda i: f"1-{i % 9}", False),
+        (lambda i: f"{40 + i % 9}-{10 + i % 9}-21", False),
         (lambda i: f"192.168.0.{i % 9}", False),
         (lambda i: "2021-03-04" if i % 9 else "unknown", False),
     ],

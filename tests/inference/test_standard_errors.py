@@ -590,7 +590,7 @@ def test_a_summary_is_shown_as_text_as_a_frame_and_in_notebooks():
     text = str(found)
     assert text.startswith("NaiveBayes: log-odds of yes against <i>no</i>")
     assert "\nintercept " in text
-    assert "\nhas no effect " in text
+    assert "\ntest: no effect " in text
     assert "<i>" not in found._repr_html_()
     assert "&lt;i&gt;no" in found._repr_html_()
     assert found.frame().columns[:3] == ["class", "term", "estimate"]

@@ -43,7 +43,6 @@ SURE = {
 NOT_SURE = {
     "two currencies": ["$1", "€2"],
     "percent and none": ["5%", "x5", "7%"],
-    "dates": ["01.02.2020", "03.04.2021"],
     "odd groups": ["12 34", "5 6789"],
     "two separators": ["1 234", "1'234"],
     "phone numbers": ["044 123 456", "079 123 456"],

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.io import reading, text
-from crossfade.io.reading import read_table, split_target
+from crossfade.io.reading import read_file, read_table, split_target
 from tests.table.tables import HOSTILE
 
 
@@ -211,7 +211,7 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
         ),
         ("age\n31\n25\nabc\n41\nabc\n", "t.csv: column 'age': expected numbers or text, got both: "
          "31 and 'abc' (2 of 5 cells are text); correct the cells, or name 'abc' in "
-         "missing_values (--missing), or the column in text (--text)"),
+         "missing_values (--missing CELL, once for each), or the column in text (--text)"),
         ("a;b\n1,500;2\n2;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1"),
         ('a\n"1,5"\n"2,000.5"\n', "t.csv: column 'a': expected numbers with a decimal point, got"),
     ],
@@ -230,6 +230,20 @@ def test_a_column_of_many_numbers_and_some_text(write: Any) -> None:
         read_table(name)
     assert read_table(name, text=["n"])["n"].dtype == pl.String
     assert read_table(name, missing_values=["unknown"])["n"].null_count() == 40
+
+
+def test_all_text_among_numbers_is_named_with_the_commonest_first(write: Any) -> None:
+    name = write("n\n" + "\n".join([*map(str, range(60)), *["<5"] * 2, "n/a", *["lost"] * 3]))
+    with pytest.raises(
+        DataError, match=r"and 'lost' \(6 of 66 cells.* or name 'lost', '<5' in mis"
+    ):
+        read_table(name)
+    assert read_table(name, missing_values=["lost", "<5"])["n"].null_count() == 6
+
+
+def test_dates_are_not_said_to_be_perhaps_numbers(write: Any) -> None:
+    assert read_file(write("day\n04.03.2021\n05.03.2021\n")).notes == ()
+    assert "may be numbers" in read_file(write("code\n044 123 456\n079 123 456\n")).notes[0]
 
 
 def test_no_such_file(write: Any, tmp_path: Path) -> None:

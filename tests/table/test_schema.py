@@ -19,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from crossfade import NaiveBayes
 from crossfade.errors import CellTypeError, DataError
 from crossfade.table import Schema
+from crossfade.table.source import MemorySource
 from tests.table.tables import CELLS, HOSTILE, every_library, objects
 
 NAN = np.nan
@@ -530,6 +532,22 @@ def test_very_many_categories() -> None:
     assert len(schema.categories[0]) == 300_000
     one = schema.encode(pl.DataFrame({"id": ["0", "10", "nobody"]}))
     assert_array_equal(one, [[0], [2], [NAN]])
+
+
+@pytest.mark.parametrize(
+    ("write", "n", "kind"),
+    [
+        (lambda i: f"2021-03-{i + 1:02d}", 20, "categorical"),
+        (lambda i: f"2021-03-{i + 1:02d}", 21, "identifier"),
+        (lambda i: f"{i + 1}.3.21 08:15", 21, "identifier"),
+        (lambda i: f"{40 + i}-34-56", 21, "categorical"),  # no day has this number
+    ],
+)
+def test_columns_of_more_than_20_dates_are_left_out(write, n, kind) -> None:
+    frame = pl.DataFrame({"day": [write(i % n) for i in range(8 * n)], "x": np.arange(8.0 * n)})
+    assert Schema.learn(frame).kinds == (kind, "continuous")
+    parts = NaiveBayes(tradeoff=1).fit(MemorySource(frame, np.arange(8 * n) % 2, size=50))
+    assert parts.schema_.kinds == (kind, "continuous")
 
 
 def test_wide_and_long_tables_are_encoded_alike() -> None:

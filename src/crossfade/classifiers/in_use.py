@@ -177,7 +177,7 @@ class InUse(PriorInUse):
         class  fitted  new rows
         0       0.500     0.797 (0.757 to 0.842)
         1       0.500     0.203 (0.158 to 0.243)
-        600 rows, 95 % intervals; p = 5.1e-34 that nothing shifted
+        600 rows, 95 % intervals; test that nothing shifted: p = 5.1e-34
         """
         return self.adapt_to_posteriors(np.asarray(self.predict_log_proba(X)), coverage=coverage)
 

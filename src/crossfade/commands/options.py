@@ -52,7 +52,7 @@ Batches = Annotated[
 
 Separator = Annotated[
     str | None,
-    typer.Option(metavar="CHAR", help="Character between cells, if it is neither comma nor tab."),
+    typer.Option(metavar="CHAR", help="Character between cells; found in the file if not given."),
 ]
 
 # -- splits and models ---------------------------------------------------------------------------

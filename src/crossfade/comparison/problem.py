@@ -134,6 +134,6 @@ def _dates(table: LabelledTable) -> list[str]:
     if not found:
         return []
     return [
-        f"{', '.join(found)}: dates are read as text, where none is earlier than another; to use "
-        "their order, give numbers, for example days since a start."
+        f"{', '.join(found)}: dates are read as text, where none is earlier than another, and left "
+        "out where more than 20 differ; to use them, give numbers, for example days since a start."
     ]

@@ -69,7 +69,7 @@ class ClassShares:
         lines += [f"{c:{width}}  {f:6.3f}  {s:8.3f} ({a:.3f} to {b:.3f})" for c, f, s, a, b in rows]
         lines.append(
             f"{self.n_rows:,} row{'s' * (self.n_rows != 1)}, {100 * self.coverage:g} % intervals; "
-            f"p = {self.p_value:.2g} that nothing shifted"
+            f"test that nothing shifted: p = {self.p_value:.2g}"
         )
         return "\n".join(lines)
 

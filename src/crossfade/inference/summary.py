@@ -194,7 +194,7 @@ class CoefficientSummary(Summary):
         tables = super()._tables()
         if all(one.df <= 1 for one in self.tests):
             return tables  # the same as P>|z|
-        head = ["has no effect", "χ²", "df", "P"]
+        head = ["test: no effect", "χ²", "df", "P"]
         rows = [
             [one.column, _number(one.statistic), str(one.df), _p_value(one.p_value)]
             for one in self.tests

@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 import io
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from crossfade.errors import DataError
 from crossfade.files import refuse_device
 from crossfade.io.numerals import Written, looks_numeric
 from crossfade.io.text import Delimited, check_text
-from crossfade.table.text import is_text
+from crossfade.table.text import are_dates, is_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -340,7 +341,7 @@ def _text(
         _refuse_mixed(numbers, other, where, counts)
     else:
         _refuse_commas(other, where)
-    if looks_numeric(other):
+    if looks_numeric(other) and not are_dates(other.unique().to_list()):
         notes.append(
             f"{show(series.name)}: cells such as {show(other[0])} may be numbers, but are not sure "
             "to be; the column is kept as text"
@@ -397,11 +398,13 @@ def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str, counts: Cell
     n_numbers, distinct, n_others = counts.numbers, len(counts.different), counts.others
     if n_numbers < max(2, n_others) or (distinct <= 20 and 2 * distinct <= n_numbers):
         return
-    example = show(other[0])
+    words = other.filter(~other.is_in(list(NOT_AVAILABLE)))
+    found = Counter(words.to_list()).most_common()
     raise DataError(
-        f"{where}: expected numbers or text, got both: {numbers.drop_nulls()[0]:g} and {example} "
-        f"({n_others} of {n_numbers + n_others} cells are text); correct the cells, or name "
-        f"{example} in missing_values (--missing), or the column in text (--text)"
+        f"{where}: expected numbers or text, got both: {numbers.drop_nulls()[0]:g} and "
+        f"{show(found[0][0])} ({n_others} of {n_numbers + n_others} cells are text); correct the "
+        f"cells, or name {listed([cell for cell, _ in found])} in missing_values (--missing "
+        "CELL, once for each), or the column in text (--text)"
     )
 
 

@@ -166,7 +166,7 @@ def _decoded(data: bytes, path: str) -> bytes:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(
             f"{path}: expected text encoded as UTF-8, got UTF-16; save it again as UTF-8 (iconv -f "
-            "UTF-16 -t UTF-8)"
+            "UTF-16 -t UTF-8; in a spreadsheet: CSV UTF-8)"
         )
     if data.startswith(b"PK\x03\x04"):
         raise DataError(
@@ -196,7 +196,7 @@ def _check_encoding(data: bytes, path: str, line: int = 1) -> None:
         raise DataError(
             f"{path}: expected text encoded as UTF-8, got byte 0x{data[error.start]:02x} in line "
             f"{line}, which is probably Windows-1252 (Latin-1); save it again as UTF-8 (iconv -f "
-            "WINDOWS-1252 -t UTF-8)"
+            "WINDOWS-1252 -t UTF-8; in a spreadsheet: CSV UTF-8)"
         ) from None
 
 

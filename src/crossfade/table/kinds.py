@@ -9,7 +9,8 @@ booleans                                     boolean
 text of 3 or more words per cell on average,   text: its words
 at least half of 5 or more cells different
 text of fewer words, nearly all (95 %) of    identifier: left out
-20 or more cells different
+20 or more cells different, and text that is
+more than 20 different dates
 other text, categorical types                categorical, the categories that occur in ascending
                                              order
 floats, decimals                             continuous; always, in a NumPy array of floats

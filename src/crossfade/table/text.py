@@ -22,10 +22,17 @@ _DIFFERENT = 0.5
 _FEWEST_TEXTS, _FEWEST_IDENTIFIERS = 5, 20
 
 #: 2021-03-04, 4.3.2021, 03/04/21, each with or without a time behind it.
-_DATE = re.compile(r"\s*\d{1,4}([-./])\d{1,2}\1\d{1,4}([ T]\d{1,2}:\d{2}\S*)?\s*")
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_DATE = re.compile(
+    rf"\s*(?:\d{{4}}([-./]){_DAY}\1{_DAY}|{_DAY}([-./]){_DAY}\2(?:\d{{2}}){{1,2}})"
+    r"([ T]\d{1,2}:\d{2}\S*)?\s*"
+)
 
 #: Share of the cells of identifiers that differ.
 _IDENTIFIERS_DIFFER = 0.95
+
+#: Different dates that are categories at most: more are a time scale, not levels that come again.
+_MOST_DATES = 20
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,9 @@ def is_text(values: Sequence[Any], n_cells: float) -> bool:
 
 
 def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
-    """Return whether nearly every cell has a value of its own that is no text."""
+    """Return whether nearly every cell has a value of its own that is no text, or is a date."""
+    if len(values) > _MOST_DATES and are_dates(values):
+        return True
     fewest = max(_FEWEST_IDENTIFIERS, _IDENTIFIERS_DIFFER * n_cells)
     if len(values) < fewest or not _all_text(values):
         return False
