@@ -172,7 +172,7 @@ def test_shares_are_shown_in_columns_whatever_the_names():
     ).split("\n")
     assert len({len(row) for row in rows}) == 1
     assert {row.index("0.333") + 5 for row in rows} == {heading.index("fitted") + 6}
-    assert last.startswith("1 row, 95 % intervals; p = ")
+    assert last.startswith("1 row, 95 % intervals; test that nothing shifted: p = ")
 
 
 @pytest.mark.parametrize("tradeoff", [1.0, "auto"])
