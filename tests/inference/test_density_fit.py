@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -163,6 +164,11 @@ def test_the_page_names_the_columns_and_shows_where_their_numbers_lie():
     ]
     page = result.to_html()
     assert "The Gaussian of <b>income</b> is wrong in class <b>yes</b>: heavy right tail" in page
+    assert ">and " not in page.partition('id="densities"')[2].partition("</ul>")[0]
+    many = replace(result, details=replace(result.details, densities=tuple(wrong * 13)))
+    listed = many.to_html().partition('id="densities"')[2].partition("</ul>")[0]
+    assert listed.count("<li>The Gaussian of") == 10
+    assert "<li>and 3 more.</li>" in listed
     chart = result.plot("densities").to_dict()
     (drawn,) = chart["datasets"].values()
     shares = [row["share"] for row in json.loads(drawn)]

@@ -139,7 +139,8 @@ def sections(
         "crossing": result.ends and result.ends.crossing[result.criterion],
         "models": model_table(result),
         "moves": _moves(result),
-        "wrong_densities": _wrong_densities(result),
+        "wrong_densities": (wrong := _wrong_densities(result))[:_MOST_WRONG],
+        "more_wrong": len(wrong[_MOST_WRONG:]),
         "words": _words(result),
         # The evidence on a table of many rows is that of a sample.
         "sample": details.n_rows if details and details.n_rows < data.n_rows else None,
@@ -318,7 +319,7 @@ def _wrong_densities(result: Comparison) -> list[tuple[str, str, str, str, Numbe
             one.complaint,
             _rounded(one.p_value, ".2g"),
         )
-        for one in wrong[:_MOST_WRONG]
+        for one in wrong
     ]
 
 
