@@ -102,6 +102,14 @@ def test_a_bundled_data_set_is_opened_by_name(capsys):
 
 
 @pytest.mark.slow
+def test_columns_that_are_left_out_are_said_to_be(tmp_path, capsys):
+    rows = [f"C-{i},{1 + i % 28}.3.2021,{i * 7 % 11}.5,{'yn'[i % 2]}" for i in range(60)]
+    path = _write(tmp_path, "t.csv", "\n".join(["id,day,x,target", *rows]))
+    assert run("compare", path, "--models", "majority", "--splits", 2) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "columns: 2 left out as identifier or date (id, day), 1 continuous (x)" in out
+
+
 def test_the_default_line_up_runs(table, capsys):
     assert run("compare", table, "-t", "default", "--splits", "2") == 0
     out = capsys.readouterr().out

@@ -745,6 +745,17 @@ def test_what_cannot_be_explained_is_told_in_one_line(model, table, capsys, opti
 # -- export ----------------------------------------------------------------------------------------
 
 
+def test_an_export_of_one_column_says_column(tmp_path, capsys):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["x,target", *(f"{i * 7 % 11}.5,{'yn'[i % 2]}" for i in range(40))]))
+    saved, numbers = tmp_path / "m.skops", tmp_path / "m.json"
+    assert run("fit", path, "--model", "naive-bayes", "--tradeoff", 1, "--out", saved) == 0
+    assert run("export", saved, "--onnx", tmp_path / "m.onnx", "--json", numbers) == 0
+    told = capsys.readouterr().err
+    assert "ONNX, 1 input, outputs" in told
+    assert "coefficients of 1 column\n" in told
+
+
 def test_exports_predict_as_the_model(model, table, tmp_path, capsys):
     graph, numbers = tmp_path / "model.onnx", tmp_path / "model.json"
     assert run("export", model, "--onnx", graph, "--json", numbers) == 0

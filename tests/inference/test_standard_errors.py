@@ -591,6 +591,9 @@ def test_a_summary_is_shown_as_text_as_a_frame_and_in_notebooks():
     assert text.startswith("NaiveBayes: log-odds of yes against <i>no</i>")
     assert "\nintercept " in text
     assert "\ntest: no effect " in text
+    tested = text.partition("\ntest: no effect ")[2]
+    assert "\nb  " in tested
+    assert "\nk  " not in tested  # constant: without a coefficient there is nothing to test
     assert "<i>" not in found._repr_html_()
     assert "&lt;i&gt;no" in found._repr_html_()
     assert found.frame().columns[:3] == ["class", "term", "estimate"]

@@ -137,6 +137,7 @@ def _classes(labels: Sequence[str], counts: Sequence[int], at_most: int = 6) -> 
 def _kinds(names: Sequence[str], kinds: Sequence[str], at_most: int = 4) -> str:
     """Return how many columns of each kind there are, and which, where that is short to say."""
     parts = []
+    kinds = ["left out as identifier or date" if kind == "identifier" else kind for kind in kinds]
     for kind in dict.fromkeys(kinds):
         members = [n for n, k in zip(names, kinds, strict=True) if k == kind]
         part = f"{len(members):,} {kind}"

@@ -39,11 +39,12 @@ def export(
     numbers = None if json is None else coefficients(saved.estimator)
     if onnx is not None and graph is not None:
         write_whole(onnx, graph.SerializeToString())
+        n = len(graph.graph.input)
         say(
-            f"{onnx}: ONNX, {len(graph.graph.input)} inputs, outputs label and probabilities",
-            stderr=True,
+            f"{onnx}: ONNX, {n} input{'s' * (n != 1)}, outputs label and probabilities", stderr=True
         )
     if json is not None and numbers is not None:
         about = {key: saved.about[key] for key in ("model", "target", "crossfade")}
         write_json(json, about | numbers)
-        say(f"{json}: coefficients of {len(numbers['columns'])} columns", stderr=True)
+        n = len(numbers["columns"])
+        say(f"{json}: coefficients of {n} column{'s' * (n != 1)}", stderr=True)

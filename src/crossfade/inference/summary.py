@@ -198,6 +198,7 @@ class CoefficientSummary(Summary):
         rows = [
             [one.column, _number(one.statistic), str(one.df), _p_value(one.p_value)]
             for one in self.tests
+            if one.df  # a column left out has no coefficient to test
         ]
         return [*tables, [head, *rows]]
 
