@@ -47,6 +47,7 @@ from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, su
 from crossfade.tradeoff.choosing import ByFold, choose_tradeoff
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import FitOptions, Fitted, fit_tradeoff
+from crossfade.tradeoff.folds import drawn_one_by_one
 from crossfade.tradeoff.grid import Points
 from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
@@ -201,7 +202,8 @@ class TradeoffClassifier(FittedViews, ABC):
         self._check_parameters()
         source = as_source(X, y, sample_weight=sample_weight, groups=groups)
         if source is None:
-            return self._fit_rows(*self._read(X, y, sample_weight, groups), fold)
+            one_by_one = fold is None and groups is None
+            return self._fit_rows(*self._read(X, y, sample_weight, groups, one_by_one), fold)
         components = getattr(self, "components", 1)
         if components > 1:
             raise DataError(
@@ -339,7 +341,12 @@ class TradeoffClassifier(FittedViews, ABC):
         return Specification(schema, density, float(self.tradeoff), self._fit_options(classes))
 
     def _read(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None = None,
+        one_by_one: bool = False,
     ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
         n = count_rows(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
@@ -353,7 +360,7 @@ class TradeoffClassifier(FittedViews, ABC):
         matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
         self._table_library = table_library(X)
         order, n_labelled = labelled_first(y, self.unlabelled, matrix.shape[0])
-        others = None
+        others, with_unlabelled = None, y
         if order is not None:
             kept, rest = order[:n_labelled], order[n_labelled:]
             # A row without a cell says nothing, whatever would be filled in.
@@ -374,6 +381,15 @@ class TradeoffClassifier(FittedViews, ABC):
             class_factors=factors,
             unlabelled=others,
         )
+        drawn = drawn_one_by_one(plain) if one_by_one else None
+        if drawn is not None and given is not None:
+            index, share = drawn
+            every = np.arange(n_labelled) if order is None else order
+            places = np.concatenate([every[:n_labelled][index], every[n_labelled:]])
+            parts = given[places] * np.append(share, np.ones(places.size - share.size))
+            return self._read(
+                _safe_indexing(indexable(X), places), _safe_indexing(with_unlabelled, places), parts
+            )
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
         self._set_choices(choices[: schema.n_features])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from crossfade.table.columns import count_rows
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.tradeoff.choice import paired_gain
-from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.folds import drawn_one_by_one, folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 if TYPE_CHECKING:
@@ -222,6 +222,13 @@ def fit_with_interactions(
     classes, codes = encode_labels(y, n_samples=matrix.shape[0])
     rows = LabelledRows(matrix, codes, weights, classes.size)
     given = fold is not None
+    drawn = drawn_one_by_one(rows) if fold is None and groups is None else None
+    if drawn is not None and weights is not None:
+        index, share = drawn
+        X, y = _safe_indexing(indexable(X), index), _safe_indexing(y, index)
+        weights = weights[index] * share
+        rows = replace(rows.take(index), weights=weights)
+        codes = rows.codes
     if fold is None:
         fold = folds(rows, _FOLDS, groups)
     held = plain.fit_out_of_fold(X, y, weights, groups, fold)

@@ -251,8 +251,9 @@ def screened(
         return found
     if together:
         discrete = [j for j, kind in kinds if kind in ("categorical", "boolean")]
-        found += _products(matrix, prepared, numeric[:_MOST_COLUMNS], evidence)
-        found += _pairs(matrix, prepared, discrete, evidence)
+        numbers = numeric[:_MOST_COLUMNS]
+        found += _products(matrix, prepared, numbers, evidence)
+        found += _pairs(matrix, prepared, discrete, numbers, evidence)
     for j in numeric if alone else ():
         if schema.kinds[j] != "boolean":
             of_column = 2 if squares and schema.kinds[j] == "continuous" else 1
@@ -432,14 +433,18 @@ def _given_others(U: Floats, V: Floats, beside: Floats, known: Sequence[int]) ->
 
 
 def _pairs(
-    matrix: Floats, prepared: DerivedColumns, discrete: list[int], evidence: _Evidence
+    matrix: Floats,
+    prepared: DerivedColumns,
+    discrete: list[int],
+    numbers: list[int],
+    evidence: _Evidence,
 ) -> list[Screened]:
     found = []
     for a, first in enumerate(discrete):
         for second in discrete[a + 1 :]:
             n_cells = prepared.levels[first] * prepared.levels[second]
-            both_boolean = prepared.levels[first] == prepared.levels[second] == 2
-            if not 0 < n_cells <= _MOST_CELLS or both_boolean:
+            is_product = first in numbers and second in numbers
+            if not 0 < n_cells <= _MOST_CELLS or is_product:
                 continue
             code = matrix[:, first] * prepared.levels[second] + matrix[:, second]
             present = np.flatnonzero(~np.isnan(code))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.table.scored import ScoredClassifier
+from crossfade.tradeoff.folds import drawn_one_by_one
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 
 
@@ -251,6 +253,11 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         rows = LabelledRows(matrix, codes, given, self.classes_.size)
         self._row_shares = self.class_prior_ = rows.class_weights / rows.class_weights.sum()
         splits = None if parts is None else splits_of(parts, n, kept)
+        drawn = drawn_one_by_one(rows) if numbers is None and splits is None else None
+        if drawn is not None and given is not None:
+            index, share = drawn
+            X, codes, rows = _safe_indexing(indexable(X), index), codes[index], rows.take(index)
+            rows = replace(rows, weights=given[index] * share)
         return PoolRows(X, self.classes_[codes], rows, numbers, splits)
 
     def _members(self, data: PoolRows) -> list[tuple[str, Any]]:

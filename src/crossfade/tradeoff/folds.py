@@ -27,49 +27,101 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 
 _BELOW = np.uint64(1 << 61)
 
+#: Even parts of a weight above it (a multiple of usual numbers of folds), and parts of all rows.
+_PIECES, _MOST_PIECES = 10, 50_000
+
 
 def folds(rows: LabelledRows, n_folds: int, groups: Integers | None = None) -> Integers:
     """Return each row's fold, -1 for rows that are never held out.
 
-    Equal rows share a fold, so that a weight of three and three equal rows are the same thing and
-    no row is predicted by its own copy. A class with one distinct row (or in one group) always
-    stays in the training part.
+    Equal rows of a class share a fold, so that no row is predicted by its own copy, unless they are
+    draws of few values (see :func:`are_draws`), which are dealt one by one. A class with one such
+    row (or in one group) always stays in the training part.
 
     Shapes: groups (n_samples,); → (n_samples,).
     """
-    # Derived columns say no more of a row, but would by the order of the columns they come from.
-    cells = np.asarray(rows.X, dtype=np.float64)[:, : rows.n_own]
-    # A column that is the same in all rows, or has no cell, tells none of them apart.
-    varies = (cells != cells[:1]) & ~(np.isnan(cells) & np.isnan(cells[:1]))
-    cells = cells[:, varies.any(axis=0)]
+    cells = _own_cells(rows)
     first, which = distinct(cells, rows.codes)
     codes = rows.codes[first]
     keys = _row_keys(cells[first])
+    if np.unique(keys ^ mixed(codes)).size < keys.size:
+        keys = _row_keys(cells[first], np.bincount(which, rows.often).astype(np.float64))
     if groups is not None:
         return _group_folds(rows, n_folds, groups, keys, which)
-    sizes = np.bincount(codes, minlength=rows.n_classes)
+    copies, place = np.ones(codes.size, np.int64), np.zeros(which.size, np.int64)
+    if are_draws(rows, cells):
+        copies = np.bincount(which)
+        order = np.lexsort((-rows.often, which))
+        place[order] = np.arange(which.size) - np.repeat(np.cumsum(copies) - copies, copies)
+    sizes = np.bincount(codes, copies, minlength=rows.n_classes)
     contents = np.zeros(rows.n_classes, dtype=np.uint64)
     np.add.at(contents, codes, keys)
-    fold = np.empty(codes.size, dtype=np.int64)
+    begin = np.empty(codes.size, dtype=np.int64)
     start = 0
     for c in np.lexsort((contents, sizes)):
         own = np.flatnonzero(codes == c)
         own = own[np.argsort(keys[own], kind="stable")]
-        fold[own] = (np.arange(own.size) + start) % n_folds if own.size > 1 else -1
-        start += own.size
-    return fold[which]
+        begin[own] = np.cumsum(copies[own]) - copies[own] + start
+        start += int(sizes[c])
+    fold = (begin[which] + place) % n_folds
+    return np.where(sizes[rows.codes] > 1, fold, -1)
 
 
-def _row_keys(X: Floats) -> Hashes:
-    """Return a hash of each row's contents that no change of layout alters, shape (n_rows,)."""
+def _own_cells(rows: LabelledRows) -> Floats:
+    """Return the cells that tell rows apart."""
+    # Derived columns say no more of a row, but would by the order of the columns they come from.
+    cells = np.asarray(rows.X, dtype=np.float64)[:, : rows.n_own]
+    # A column that is the same in all rows, or has no cell, tells none of them apart.
+    varies = (cells != cells[:1]) & ~(np.isnan(cells) & np.isnan(cells[:1]))
+    return cells[:, varies.any(axis=0)]
+
+
+def are_draws(rows: LabelledRows, cells: Floats | None = None) -> bool:
+    """Return whether equal rows are draws of few values: rows with the same cells differ in class.
+
+    A tenth of the rows that have an equal lie where that is so. Copies of one row, as of a table
+    that was joined or drawn from with replacement, have its class.
+    """
+    cells = _own_cells(rows) if cells is None else cells
+    first, which = distinct(cells, np.zeros_like(rows.codes))
+    often = np.bincount(which, rows.often)
+    differ = np.zeros(first.size, dtype=bool)
+    differ[which[rows.codes != rows.codes[first][which]]] = True
+    return bool(differ.any() and 10.0 * often[differ].sum() >= often[often >= 2.0].sum())
+
+
+def drawn_one_by_one(rows: LabelledRows) -> tuple[Integers, Floats] | None:
+    """Return places of rows, and shares of their weights, so that draws lie in folds one by one.
+
+    A weight of seven then is dealt as seven equal rows are. None where rows can stay as they are.
+    """
+    units = np.maximum(np.floor(rows.often + 1e-9), 1.0)
+    each, rest = np.divmod(units, _PIECES)
+    pieces = (np.where(each > 0.0, _PIECES, 0) + rest).astype(np.int64)
+    if not pieces.size < pieces.sum() <= _MOST_PIECES or not are_draws(rows):
+        return None
+    index = np.repeat(np.arange(pieces.size), pieces)
+    number = np.arange(index.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    held = np.where((number < _PIECES) & (each[index] > 0.0), each[index], 1.0)
+    return index, held / units[index]
+
+
+def _row_keys(X: Floats, often: Floats | None = None) -> Hashes:
+    """Return a hash of each row's contents that no change of layout alters, shape (n_rows,).
+
+    `often` tells rows and columns apart that are alike but for how often they occur.
+    """
     z = in_range(X, *ranges(X))
     cells = steps(X, z)
-    keys = hashed_rows(cells)
+    told = np.empty((len(X), 0 if often is None else 1), dtype=np.uint64)
+    told[:] = 0.0 if often is None else np.round(1024.0 * often)[:, None]
+    keys = hashed_rows(np.hstack([cells, told]))
     # A column's orientation: the side on which rows of large hashes lie. None if it has no side.
     height = keys / 2.0**63 - 1.0
     lean, size = height @ z, np.abs(height) @ np.abs(z)
     side = np.where(np.abs(lean) > 1e-9 * size, np.sign(lean), 0.0)
-    return hashed_rows(np.where(z * side < -0.5 / STEPS, cells | _BELOW, cells))
+    cells = np.where(z * side < -0.5 / STEPS, cells | _BELOW, cells)
+    return hashed_rows(np.hstack([cells, told]))
 
 
 def _group_folds(

@@ -76,6 +76,14 @@ class LabelledRows:
         factors = self.class_factors
         return self.class_weights if factors is None else self.class_weights / factors
 
+    @property
+    def often(self) -> Floats:
+        """Return how often each row occurs, whatever its class is to count, shape (n_samples,)."""
+        weights, factors = self.weights, self.class_factors
+        if weights is None:
+            return np.ones(self.n_samples)
+        return weights if factors is None else weights / factors[self.codes]
+
     def sample_by_class(self, share: float, fewest: int) -> list[Integers]:
         """Return an evenly drawn part of each class, in order, of `fewest` rows if it has them."""
         # Of small integers the sort takes no longer than a look at the rows for two classes.
