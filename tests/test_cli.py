@@ -110,6 +110,19 @@ def test_columns_that_are_left_out_are_said_to_be(tmp_path, capsys):
     assert "columns: 2 left out as identifier or date (id, day), 1 continuous (x)" in out
 
 
+@pytest.mark.parametrize("batches", [[], ["--batches"]])
+def test_a_dropped_column_may_hold_anything(tmp_path, capsys, batches):
+    rows = [f"{'?!' if i % 9 else i},{i * 7 % 11}.5,{'yn'[i % 2]}" for i in range(60)]
+    rows += [f"{i}.25,1.5,y" for i in range(200)]
+    path = _write(tmp_path, "t.csv", "\n".join(["odd,x,target", *rows]))
+    options = ["--models", "majority", "--splits", 2, *batches]
+    assert run("compare", path, *options) == 2
+    assert "got both" in capsys.readouterr().err
+    assert run("compare", path, *options, "--drop", "odd") == 0
+    assert run("compare", path, *options, "--drop", "od") == 2
+    assert "'odd'" in capsys.readouterr().err
+
+
 def test_the_default_line_up_runs(table, capsys):
     assert run("compare", table, "-t", "default", "--splits", "2") == 0
     out = capsys.readouterr().out

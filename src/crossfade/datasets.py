@@ -6,13 +6,16 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sklearn.datasets
 
 from crossfade._checks import did_you_mean, listed, show
 from crossfade.errors import DataError
+
+if TYPE_CHECKING:
+    from crossfade.io.reading import TableFile
 
 __all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
 
@@ -74,6 +77,7 @@ def load(
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
     separator: str | None = None,
+    drop: Collection[str] = (),
     unlabelled: bool = False,
 ) -> Dataset:
     """Load a data set by name or from a file.
@@ -86,7 +90,7 @@ def load(
         :func:`data_directory`, folder and suffix optional ("pima", "statlog/vehicle").
     target : str, optional
         The column of classes in a file; by default the one called "target". Not for bundled data.
-    missing_values, text, separator
+    missing_values, text, separator, drop
         As for :func:`~crossfade.io.reading.read_file`.
     unlabelled : bool, default=False
         Whether rows without a target stay; else they are left out.
@@ -110,7 +114,12 @@ def load(
     if key in _BUNDLED and not Path(name).is_file():
         return _bundled(key, target)
     path = find(name)
-    return _from_file(path, target, missing_values, text, separator, unlabelled)
+    from crossfade.io.reading import read_file
+
+    table = read_file(
+        path, missing_values=missing_values, text=text, separator=separator, drop=drop
+    )
+    return _from_file(path, target, table, unlabelled)
 
 
 def _bundled(key: str, target: str | None) -> Dataset:
@@ -163,15 +172,13 @@ def find(name: str) -> Path:
 def _from_file(
     path: Path,
     target: str | None,
-    missing_values: Collection[str],
-    text: Collection[str],
-    separator: str | None,
+    table: TableFile,
     unlabelled: bool,
 ) -> Dataset:
-    from crossfade.io.reading import read_file, split_target
+    from crossfade.io.reading import split_target
     from crossfade.table.labels import encode_labels
 
-    frame, notes = read_file(path, missing_values=missing_values, text=text, separator=separator)
+    frame, notes = table
     if target is None:
         if "target" not in frame.columns:
             raise DataError(

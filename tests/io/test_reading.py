@@ -211,7 +211,8 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
         ),
         ("age\n31\n25\nabc\n41\nabc\n", "t.csv: column 'age': expected numbers or text, got both: "
          "31 and 'abc' (2 of 5 cells are text); correct the cells, or name 'abc' in "
-         "missing_values (--missing CELL, once for each), or the column in text (--text)"),
+         "missing_values (--missing CELL, once for each), or the column in text (--text), "
+         "or leave it out"),
         ("a;b\n1,500;2\n2;3\n", "t.csv: column 'a': expected numbers with a decimal point, got '1"),
         ('a\n"1,5"\n"2,000.5"\n', "t.csv: column 'a': expected numbers with a decimal point, got"),
     ],

@@ -90,6 +90,7 @@ def open_table(
         missing_values=missing or (),
         text=text or (),
         separator=separator,
+        drop=drop or (),
         unlabelled=unlabelled,
     )
     label = target or "target"

@@ -102,7 +102,8 @@ def scan(
     (array([4., 4.]), 1)
     """
     files = table_files(path)
-    reader = reader_of(files, frozenset(missing_values), frozenset(text), separator)
+    as_they_stand = frozenset(text) | (frozenset(drop) - {target})
+    reader = reader_of(files, frozenset(missing_values), as_they_stand, separator)
     return FileSource(reader, target, columns, frozenset(drop))
 
 

@@ -82,8 +82,9 @@ def read_file(
     separator: str | None = None,
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
+    drop: Collection[str] = (),
 ) -> TableFile:
-    """Read a table from a file."""
+    """Read a table from a file; columns of `drop` stay in it, but what they hold is not judged."""
     place = Path(path)
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
@@ -100,7 +101,7 @@ def read_file(
     else:
         frame = parse_text(check_text(raw, str(place), separator), str(place))
         _check_columns(text, frame.columns, "text")
-    return _typed(frame, str(place), frozenset(missing_values), frozenset(text))
+    return _typed(frame, str(place), frozenset(missing_values), frozenset([*text, *drop]))
 
 
 def is_parquet(place: Path) -> bool:
@@ -404,7 +405,7 @@ def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str, counts: Cell
         f"{where}: expected numbers or text, got both: {numbers.drop_nulls()[0]:g} and "
         f"{show(found[0][0])} ({n_others} of {n_numbers + n_others} cells are text); correct the "
         f"cells, or name {listed([cell for cell, _ in found])} in missing_values (--missing "
-        "CELL, once for each), or the column in text (--text)"
+        "CELL, once for each), or the column in text (--text), or leave it out"
     )
 
 
