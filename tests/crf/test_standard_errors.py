@@ -159,6 +159,20 @@ def test_each_sequence_twice_halves_the_covariance():
     assert_allclose(twice.covariance, once.covariance / 2.0, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["neighbours", "intercept", "after L1", "first step"])
+def test_attributes_may_be_called_as_what_a_chain_adds(name):
+    X, y = words()
+    tests, terms = [], []
+    for one in ("size", name):
+        tokens = [[{one: token["size"]} for token in sequence] for sequence in X]
+        found = ConditionalRandomField(**EXACT).fit(tokens, y).summary(tokens, y)
+        terms.append(found.terms)
+        tests.append({test.column: (test.df, test.p_value) for test in found.tests})
+    assert len(set(terms[1])) == len(set(terms[0]))
+    assert tests[1].pop(name) == tests[0].pop("size")
+    assert list(tests[1].values()) == list(tests[0].values())
+
+
 def test_what_has_no_errors_is_refused():
     X, y = words()
     model = ConditionalRandomField().fit(X, y)
@@ -187,6 +201,9 @@ def test_what_has_no_errors_is_refused():
         model.summary(X, y, reference="L7")
     with pytest.raises(DataError, match=r"^level: "):
         model.summary(X, y, level=1.0)
+    one = ConditionalRandomField(**EXACT).fit(X[:1], y[:1])
+    with pytest.raises(DataError, match=r"^summary: expected at least two sequences, .* got 1;"):
+        one.summary(X[:1], y[:1])
     many = [[str(i), str(i + 1)] for i in range(600)], [["a", "b"]] * 600
     with pytest.raises(DataError, match=r"^summary: expected at most 500 weights, got 12\d\d,"):
         ConditionalRandomField().fit(*many).summary(*many)

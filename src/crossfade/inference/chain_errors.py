@@ -12,7 +12,7 @@ what is shown are the coefficients of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -72,6 +72,11 @@ class ChainErrors:
         `gradients` (n_sequences, n_weights): Of single sequences, without the penalty.
         `shifts` (n_weights, n_weights): The projection on what no posterior notices.
         """
+        if len(gradients) < 2:
+            raise DataError(
+                "summary: expected at least two sequences, whose differences give the errors, got "
+                f"{len(gradients)}; cut a long sequence into some"
+            )
         H = _hessian(gradient, vector, (gradients**2).mean(axis=0))
         if shifts is not None:
             H += np.diagonal(H).mean() * shifts
@@ -153,24 +158,30 @@ def summarise_chain(
     notes = ["Standard errors: sandwich, sequences being the units."]
     if unknown.any():
         notes.append("What the sequences of fit leave open has no error.")
-    neighbours = [f"after {label}" for code, label in enumerate(labels) if code != against]
-    first = 3 + len(neighbours)
-    columns = {"neighbours": list(range(3, first))}
-    for column, used in terms.columns.items():
-        columns.setdefault(column, []).extend(first + term for term in used)
+    after = [f"after {label}" for code, label in enumerate(labels) if code != against]
+    own = [_apart(one, terms.features) for one in ("intercept", "first step", "last step", *after)]
+    columns = {_apart("neighbours", terms.columns): list(range(3, len(own)))}
+    columns |= {name: [len(own) + term for term in used] for name, used in terms.columns.items()}
     return of_coefficients(
         name=name,
         facts=(("sequences", f"{errors.n_sequences:g}"), *facts),
         notes=tuple(notes),
         labels=labels,
         against=against,
-        terms=["intercept", "first step", "last step", *neighbours, *terms.features],
+        terms=[*own, *terms.features],
         columns=columns,
         values=contrasts @ errors.vector,
         covariance=flat @ errors.covariance @ flat.T,
         level=level,
         unknown=unknown,
     )
+
+
+def _apart(name: str, taken: Collection[str]) -> str:
+    """Return a name of the chain's own that none of the features has."""
+    while name in taken:
+        name += " (chain)"
+    return name
 
 
 def _contrasts(

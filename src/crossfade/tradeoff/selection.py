@@ -118,7 +118,8 @@ def _choose(
     scored, scores = found.rows, found.scores
     if not scored.n_samples:
         nothing = dict.fromkeys((*LOSSES, "cost"), np.nan)
-        first = unscored(points, "no class has two different rows")
+        alike = "has two different rows" if groups is None else "lies in two groups"
+        first = unscored(points, f"no class {alike}")
         return Selection(**vars(first), members=members, losses=(nothing,) * len(members))
     weights = scored.weights
     log_prior = np.log(np.maximum(rows.class_weights / rows.class_weights.sum(), 1e-300))
