@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,10 @@ _MOST_DOUBLES = 2_000_000
 
 #: Ridge on correlations: columns that repeat each other tell no more than one of them.
 RIDGE = 1e-8
+
+
+#: What the last few tables gave: the variants of a density that are tried ask for the same.
+_recent: deque[tuple[Any, tuple[Floats, Floats]]] = deque(maxlen=4)
 
 
 def missing_patterns(X: Floats) -> Iterator[tuple[NDArray[np.bool_], Integers]]:
@@ -41,36 +47,90 @@ def _patterns(X: Floats) -> tuple[NDArray[np.bool_], Integers, Integers]:
     return absent[some[first]], which.ravel(), some
 
 
-def _regressions(C: Floats, gone: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return coefficients of present columns for missing ones, and what covariance these leave.
+class _Group(NamedTuple):
+    """Patterns with as many missing cells: which these are, and the rows of each.
 
-    Shapes: C (d, d); gone (n_patterns, d); → (n_patterns, d, d), zero elsewhere, both.
+    Shapes: absent (n_patterns, m); rows (n_rows,), and `which` pattern of these each has.
     """
-    here = (~gone).astype(np.float64)
-    absent = 1.0 - here
-    ridge = RIDGE * np.maximum(np.diagonal(C), 1e-300)
-    within = C * here[:, :, None] * here[:, None, :]
-    diagonal = np.arange(C.shape[0])
-    within[:, diagonal, diagonal] += ridge * here + absent
-    across = C * here[:, :, None] * absent[:, None, :]
-    slopes: Any = np.linalg.solve(within, across)
-    rest = C * absent[:, :, None] * absent[:, None, :] - slopes.swapaxes(1, 2) @ across
-    return slopes, rest
+
+    absent: Integers
+    rows: Integers
+    which: Integers
 
 
-def _fill(filled: Floats, rows: Integers, which: Integers, slopes: Floats, mean: Floats) -> None:
-    """Put the means of missing cells given the others into some rows, each of its own pattern."""
-    some = filled[rows]
-    absent = np.isnan(some)
-    known = np.where(absent, 0.0, some - mean)
-    told = np.matmul(known[:, None, :], slopes[which])[:, 0, :] + mean
-    filled[rows] = np.where(absent, told, some)
+def _groups(X: Floats) -> Iterator[_Group]:
+    """Yield all incomplete rows, so many at a time that their regressions fit in memory."""
+    gone, which, some = _patterns(X)
+    counts = gone.sum(axis=1)
+    order = np.argsort(which, kind="stable")
+    starts = np.searchsorted(which[order], np.arange(len(gone) + 1))
+    for m in np.unique(counts).tolist():
+        same = np.flatnonzero(counts == m)
+        size = max(1, _MOST_DOUBLES // (m * X.shape[1]))
+        for first in range(0, same.size, size):
+            own = same[first : first + size]
+            lengths = starts[own + 1] - starts[own]
+            rows = np.concatenate([order[starts[at] : starts[at + 1]] for at in own])
+            absent = np.nonzero(gone[own])[1].reshape(own.size, m)
+            yield _Group(absent, some[rows], np.repeat(np.arange(own.size), lengths))
 
 
-def _chunks(n_patterns: int, d: int) -> Iterator[slice]:
-    size = max(1, _MOST_DOUBLES // max(d * d, 1))
-    for first in range(0, n_patterns, size):
-        yield slice(first, first + size)
+class _Regressions:
+    """Missing cells given the others, under a covariance of all columns.
+
+    Of few missing cells by the precision matrix Q = C⁻¹: -Q_mm⁻¹ Q_mo, and Q_mm⁻¹ is left over; of
+    many from the present ones: C_mo C_oo⁻¹.
+    """
+
+    def __init__(self, C: Floats) -> None:
+        self.C = C
+        self.ridge = RIDGE * np.maximum(np.diagonal(C), 1e-300)
+        self.ridged = C + np.diag(self.ridge)
+        self._precision: Floats | None = None
+
+    def of(self, absent: Integers) -> tuple[Floats, Floats]:
+        """Return coefficients by missing cell, and what covariance these leave.
+
+        Shapes: absent (n_patterns, m); → (n_patterns, m, d), zero for the missing cells themselves
+        or whatever they are multiplied with is, and (n_patterns, m, m).
+        """
+        (number, m), d = absent.shape, len(self.C)
+        rows, columns = absent[:, :, None], absent[:, None, :]
+        if 2 * m <= d:
+            if self._precision is None:
+                self._precision = np.linalg.inv(self.ridged)
+            left = np.linalg.inv(self._precision[rows, columns])
+            slopes = -(left @ self._precision[absent])
+            each = np.arange(m)
+            left[:, each, each] -= self.ridge[absent]
+            return slopes, left
+        there = np.ones((number, d), dtype=bool)
+        np.put_along_axis(there, absent, False, axis=1)
+        present = np.nonzero(there)[1].reshape(number, d - m)
+        within = self.ridged[present[:, :, None], present[:, None, :]]
+        across = self.C[present[:, :, None], columns]
+        solved = np.linalg.solve(within, across)
+        slopes = np.zeros((number, m, d))
+        np.put_along_axis(slopes, present[:, None, :], solved.swapaxes(1, 2), axis=2)
+        return slopes, self.C[rows, columns] - across.swapaxes(1, 2) @ solved
+
+
+def _fill(filled: Floats, X: Floats, mean: Floats, group: _Group, slopes: Floats) -> None:
+    """Put the means of missing cells given the others into the rows of a group."""
+    absent, size = group.absent[group.which], max(1, _MOST_DOUBLES // slopes[0].size)
+    for first in range(0, group.rows.size, size):
+        at = slice(first, first + size)
+        known = X[group.rows[at]] - mean
+        known[np.isnan(known)] = 0.0
+        told = (slopes[group.which[at]] @ known[:, :, None])[:, :, 0]
+        filled[group.rows[at, None], absent[at]] = told + mean[absent[at]]
+
+
+def _scattered(absent: Integers, left: Floats, mass: Floats, d: int) -> Floats:
+    """Return the sum of what patterns leave, each by its mass, (d, d)."""
+    places = absent[:, :, None] * d + absent[:, None, :]
+    weighed = left * mass[:, None, None]
+    return np.bincount(places.ravel(), weighed.ravel(), minlength=d * d).reshape(d, d)
 
 
 def conditional_means(X: Floats, mean: Floats, C: Floats) -> Floats:
@@ -78,15 +138,9 @@ def conditional_means(X: Floats, mean: Floats, C: Floats) -> Floats:
 
     Shapes: X (n_rows, d); mean (d,); C (d, d).
     """
-    filled = X.copy()
-    gone, which, some = _patterns(X)
-    order = np.argsort(which, kind="stable")
-    for chunk in _chunks(len(gone), X.shape[1]):
-        slopes, _ = _regressions(C, gone[chunk])
-        own = order[slice(*np.searchsorted(which[order], (chunk.start, chunk.stop)))]
-        for rows in _chunks(own.size, X.shape[1]):
-            at = own[rows]
-            _fill(filled, some[at], which[at] - chunk.start, slopes, mean)
+    filled, regressions = X.copy(), _Regressions(C)
+    for group in _groups(X):
+        _fill(filled, X, mean, group, regressions.of(group.absent)[0])
     return filled
 
 
@@ -95,12 +149,12 @@ def left_over(X: Floats, C: Floats, weights: Floats) -> Floats:
 
     Shapes: X (n_rows, d); C (d, d); weights (n_rows, n_classes).
     """
-    total = np.zeros((weights.shape[1], *C.shape))
-    gone, which, some = _patterns(X)
-    mass = np.zeros((len(gone), weights.shape[1]))
-    np.add.at(mass, which, weights[some])
-    for chunk in _chunks(len(gone), X.shape[1]):
-        total += np.tensordot(mass[chunk].T, _regressions(C, gone[chunk])[1], axes=1)
+    total, regressions = np.zeros((weights.shape[1], *C.shape)), _Regressions(C)
+    for group in _groups(X):
+        left = regressions.of(group.absent)[1]
+        for k in range(len(total)):
+            mass = np.bincount(group.which, weights[group.rows, k], minlength=len(left))
+            total[k] += _scattered(group.absent, left, mass, len(C))
     return total
 
 
@@ -115,7 +169,16 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
         index = drawn_by_contents(X, _MOST_ROWS)
         first, which = distinct(X[index].astype(np.float64), np.zeros(len(index), np.int64))
         X, w = X[index[first]], np.bincount(which, w[index]).astype(np.float64)
-    X = np.asarray(X, dtype=np.float64)
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    key = (X.shape, hashlib.blake2b(X).digest(), hashlib.blake2b(np.ascontiguousarray(w)).digest())
+    known = next((found for other, found in list(_recent) if other == key), None)
+    if known is None:
+        known = _by_em(X, w)
+        _recent.append((key, known))
+    return known
+
+
+def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
     present = ~np.isnan(X)
     seen = np.maximum(w @ present, 1e-300)
     centre = w @ np.where(present, X, 0.0) / seen
@@ -124,16 +187,14 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
     Z = (X - centre) / spread
     mean, C = np.zeros(X.shape[1]), np.eye(X.shape[1])
     share = w / max(w.sum(), 1e-300)
-    gone, which, some = _patterns(Z)
-    mass = np.bincount(which, share[some], minlength=len(gone))
-    chunks = list(_chunks(len(gone), X.shape[1]))
+    groups = list(_groups(Z))
     for _ in range(_STEPS):
-        filled, rest = Z.copy(), np.zeros_like(C)
-        for chunk in chunks:
-            slopes, own = _regressions(C, gone[chunk])
-            rows = np.flatnonzero((which >= chunk.start) & (which < chunk.stop))
-            _fill(filled, some[rows], which[rows] - chunk.start, slopes, mean)
-            rest += np.tensordot(mass[chunk], own, axes=1)
+        filled, rest, regressions = Z.copy(), np.zeros_like(C), _Regressions(C)
+        for group in groups:
+            slopes, left = regressions.of(group.absent)
+            _fill(filled, Z, mean, group, slopes)
+            mass = np.bincount(group.which, share[group.rows], minlength=len(left))
+            rest += _scattered(group.absent, left, mass, len(C))
         before, mean = (mean, C), share @ filled
         moved = filled - mean
         C = (moved * share[:, None]).T @ moved + rest
