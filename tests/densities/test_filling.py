@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crossfade.densities.filling import class_free_moments
+from crossfade.densities.filling import class_free_moments, conditional_means, left_over
 from crossfade.table.contents import drawn_by_contents
 
 
@@ -49,3 +49,38 @@ def test_some_rows_stand_for_all(rows):
     np.testing.assert_allclose(
         C / np.outer(spread, spread), np.cov(complete.T) / np.outer(spread, spread), atol=0.12
     )
+
+
+@pytest.mark.parametrize("missing", range(1, 8))
+def test_regressions_are_those_of_the_present_columns_however_many_are_missing(missing):
+    rng = np.random.default_rng(missing)
+    d, mean = 7, rng.normal(size=7)
+    root = rng.normal(size=(d, d))
+    C = root @ root.T + np.eye(d)
+    X = rng.normal(size=(30, d))
+    weights = rng.integers(0, 3, size=(30, 2)).astype(float)
+    expected, left = X.copy(), np.zeros((2, d, d))
+    for i in range(30):
+        gone = rng.permutation(d)[:missing]
+        here = np.setdiff1d(np.arange(d), gone)
+        X[i, gone] = np.nan
+        slopes = np.linalg.solve(C[np.ix_(here, here)], C[np.ix_(here, gone)])
+        expected[i, gone] = mean[gone] + (X[i, here] - mean[here]) @ slopes
+        rest = C[np.ix_(gone, gone)] - C[np.ix_(gone, here)] @ slopes
+        for k in range(2):
+            left[k][np.ix_(gone, gone)] += weights[i, k] * rest
+    np.testing.assert_allclose(conditional_means(X, mean, C), expected, atol=1e-6)
+    np.testing.assert_allclose(left_over(X, C, weights), left, atol=1e-6 * np.abs(left).max())
+
+
+def test_variants_share_one_em_and_other_rows_or_weights_do_not():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40, 3))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    first = class_free_moments(X, None)
+    assert class_free_moments(X.copy(), None)[1] is first[1]
+    doubled = class_free_moments(X, 1.0 + np.arange(40.0))
+    assert not np.allclose(doubled[1], first[1])
+    moved = X.copy()
+    moved[~np.isnan(moved)] += 1.0
+    assert not np.allclose(class_free_moments(moved, None)[0], first[0])
