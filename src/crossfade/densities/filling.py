@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +87,10 @@ class _Regressions:
         self.C = C
         self.ridge = RIDGE * np.maximum(np.diagonal(C), 1e-300)
         self.ridged = C + np.diag(self.ridge)
-        self._precision: Floats | None = None
+
+    @cached_property
+    def _precision(self) -> Floats:
+        return np.asarray(np.linalg.inv(self.ridged), dtype=np.float64)
 
     def of(self, absent: Integers) -> tuple[Floats, Floats]:
         """Return coefficients by missing cell, and what covariance these leave.
@@ -97,8 +101,6 @@ class _Regressions:
         (number, m), d = absent.shape, len(self.C)
         rows, columns = absent[:, :, None], absent[:, None, :]
         if 2 * m <= d:
-            if self._precision is None:
-                self._precision = np.linalg.inv(self.ridged)
             left = np.linalg.inv(self._precision[rows, columns])
             slopes = -(left @ self._precision[absent])
             each = np.arange(m)
@@ -126,11 +128,18 @@ def _fill(filled: Floats, X: Floats, mean: Floats, group: _Group, slopes: Floats
         filled[group.rows[at, None], absent[at]] = told + mean[absent[at]]
 
 
+def _mass(group: _Group, weights: Floats) -> Floats:
+    """Return what the rows of each pattern weigh."""
+    found: Any = np.bincount(group.which, weights[group.rows], minlength=len(group.absent))
+    return np.asarray(found, dtype=np.float64)
+
+
 def _scattered(absent: Integers, left: Floats, mass: Floats, d: int) -> Floats:
     """Return the sum of what patterns leave, each by its mass, (d, d)."""
     places = absent[:, :, None] * d + absent[:, None, :]
     weighed = left * mass[:, None, None]
-    return np.bincount(places.ravel(), weighed.ravel(), minlength=d * d).reshape(d, d)
+    total: Any = np.bincount(places.ravel(), weighed.ravel(), minlength=d * d)
+    return np.asarray(total, dtype=np.float64).reshape(d, d)
 
 
 def conditional_means(X: Floats, mean: Floats, C: Floats) -> Floats:
@@ -153,8 +162,7 @@ def left_over(X: Floats, C: Floats, weights: Floats) -> Floats:
     for group in _groups(X):
         left = regressions.of(group.absent)[1]
         for k in range(len(total)):
-            mass = np.bincount(group.which, weights[group.rows, k], minlength=len(left))
-            total[k] += _scattered(group.absent, left, mass, len(C))
+            total[k] += _scattered(group.absent, left, _mass(group, weights[:, k]), len(C))
     return total
 
 
@@ -170,7 +178,7 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
         first, which = distinct(X[index].astype(np.float64), np.zeros(len(index), np.int64))
         X, w = X[index[first]], np.bincount(which, w[index]).astype(np.float64)
     X = np.ascontiguousarray(X, dtype=np.float64)
-    key = (X.shape, hashlib.blake2b(X).digest(), hashlib.blake2b(np.ascontiguousarray(w)).digest())
+    key = X.shape, hashlib.blake2b(X.tobytes()).digest(), hashlib.blake2b(w.tobytes()).digest()
     known = next((found for other, found in list(_recent) if other == key), None)
     if known is None:
         known = _by_em(X, w)
@@ -193,8 +201,7 @@ def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
         for group in groups:
             slopes, left = regressions.of(group.absent)
             _fill(filled, Z, mean, group, slopes)
-            mass = np.bincount(group.which, share[group.rows], minlength=len(left))
-            rest += _scattered(group.absent, left, mass, len(C))
+            rest += _scattered(group.absent, left, _mass(group, share), len(C))
         before, mean = (mean, C), share @ filled
         moved = filled - mean
         C = (moved * share[:, None]).T @ moved + rest
