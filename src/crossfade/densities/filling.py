@@ -101,7 +101,7 @@ class _Regressions:
         (number, m), d = absent.shape, len(self.C)
         rows, columns = absent[:, :, None], absent[:, None, :]
         if 2 * m <= d:
-            left = np.linalg.inv(self._precision[rows, columns])
+            left: Any = np.linalg.inv(self._precision[rows, columns])
             slopes = -(left @ self._precision[absent])
             each = np.arange(m)
             left[:, each, each] -= self.ridge[absent]
