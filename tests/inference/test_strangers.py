@@ -203,6 +203,53 @@ def test_what_only_one_row_has_is_as_new_to_its_fold_as_it_is_in_fresh_rows():
         assert abs(np.mean(shares) - 0.1) < 0.035, columns
 
 
+def test_a_row_without_any_known_cell_is_no_stranger():
+    rng = np.random.default_rng(20)
+    y = rng.integers(2, size=300)
+    level = [f"l{i}" for i in np.where(rng.random(300) < 0.4, rng.integers(2_000, size=300), y)]
+    number = 1e4 * rng.normal(size=300) + y
+    empty = pd.DataFrame({"level": ["new", None], "x": [np.nan, np.nan]})
+    for columns in (["level"], ["x"], ["level", "x"]):
+        table = pd.DataFrame({"level": level, "x": number})[columns]
+        model = NaiveBayes(tradeoff=1).fit(table, y)
+        assert_array_equal(model.outlier_p_value(empty[columns]), 1.0)
+
+
+@pytest.mark.usefixtures("whole_choice")
+@pytest.mark.parametrize("column", ["t", "level"])
+@pytest.mark.parametrize("others", ["unlabelled", "not described"])
+def test_what_only_rows_have_that_are_not_described_makes_no_row_strange(
+    column, others, tmp_path, monkeypatch
+):
+    rng = np.random.default_rng(19)
+
+    def rows(n):
+        y = rng.integers(2, size=n)
+        rare = rng.integers(2_000, size=(n, 5))
+        text = [" ".join(["common", f"of{k}", *(f"w{i}" for i in own)])
+                for k, own in zip(y, rare, strict=True)]  # fmt: skip
+        level = np.where(rng.random(n) < 0.4, rare[:, 0], y)
+        return pd.DataFrame({"t": text, "level": [f"l{i}" for i in level]})[[column]].assign(
+            x=rng.normal(size=n) + y
+        ), y
+
+    (X, y), new = rows(2_000), rows(1_000)[0]
+    densities = {"x": "gaussian"}
+    if others == "unlabelled":
+        few = [label if i < 300 else None for i, label in enumerate(y)]
+        model = NaiveBayes(densities, tradeoff=1, unlabelled="missing", unlabelled_weight=0)
+        model.fit(X, few)
+    else:
+        monkeypatch.setattr("crossfade.tradeoff.joint._MOST_ROWS", 300)
+        model = NaiveBayes(densities, tradeoff=1).fit(X, y)
+    found = model.outlier_p_value(new)
+    # With the words of the other 1,700 all were below .05, with their categories one in seven.
+    assert np.mean(found <= 0.05) == pytest.approx(0.05, abs=0.035)
+    assert np.mean(found) == pytest.approx(0.5, abs=0.12)
+    save_model(model, tmp_path / "m.skops")
+    assert_array_equal(load_model(tmp_path / "m.skops").estimator.outlier_p_value(new), found)
+
+
 def test_for_other_class_shares_the_rows_of_fit_count_by_their_class():
     rng = np.random.default_rng(8)
 

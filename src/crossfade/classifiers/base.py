@@ -325,9 +325,9 @@ class TradeoffClassifier(FittedViews, ABC):
         densities = [generative._density(self.schema_, choices)]
         if isinstance(self.tradeoff, str) and not densities[0].reads_words:
             densities = generative._densities(self.schema_, choices)
-        learnt, kinds = ("categorical", "identifier", "text"), self.schema_.kinds
-        columns = [] if self.schema_.sparse else [j for j, k in enumerate(kinds) if k in learnt]
-        return JointRows.of(rows, densities, options, columns, groups)
+        known = () if self.schema_.sparse else self.schema_.categories
+        learnt = {j: len(one) for j, one in enumerate(known) if one is not None}
+        return JointRows.of(rows, densities, options, learnt, groups)
 
     def specify(self, columns: Columns, schema: Schema, classes: NDArray[Any]) -> Specification:
         """Return what is fitted to a table, for who fits it to parts of it; λ must be a number.

@@ -106,6 +106,7 @@ class Usual:
             rows = some[order[start:end]]
             without = own[self.some] - self.pieces[:, gone[rows[0]]].sum(axis=1, dtype=np.float64)
             found[rows] = _shares_above(without, weights[self.some], score[rows])
+        found[gone.all(axis=1)] = 1.0  # nothing of such a row is strange
         return found
 
 

@@ -7,11 +7,13 @@ are the fits of folds, by which each row's own part is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
@@ -33,15 +35,21 @@ _MOST_KEPT = 1_000
 _N_FOLDS, _N_FOLDS_WORDS, _N_FOLDS_SLOW = 10, 20, 5
 
 
+#: Places of the words, or the categories, that rows have, by column.
+Known = tuple[tuple[int, NDArray[np.generic]], ...]
+
+
 @dataclass(frozen=True)
 class JointDensity:
     """Densities of the classes, and how surprising rows usually are to them.
 
     `usual`: None where no row was held out.
+    `known`: Of columns of which these rows have not all that the model has learnt from more rows.
     """
 
     fitted: Fitted
     usual: Usual | None
+    known: Known = ()
 
     def scores(self, X: Floats, shares: Floats) -> Floats:
         """Return -log Σ_k p_k f_k(x), shape (n_rows,)."""
@@ -49,7 +57,7 @@ class JointDensity:
         density, natural = self.fitted.density, self.fitted.parameters.natural
 
         def block(rows: slice) -> None:
-            surprise = -density.log_density(block_of(X, rows), natural)
+            surprise = -density.log_density(_only_known(block_of(X, rows), self.known), natural)
             found[rows] = total_surprise(_by_class(self.fitted, surprise), shares)
 
         with np.errstate(invalid="ignore", over="ignore"):
@@ -60,13 +68,13 @@ class JointDensity:
         """Return the share of usual rows that are no less surprising, (n_rows,)."""
         assert self.usual is not None
         usual = self.usual
-        if not usual.of_words.any() and not has_missing_cells(X):
+        if not (usual.of_words.any() or self.known or has_missing_cells(X)):
             return usual.p_values(self.scores(X, shares), None, shares, ratio)
         found = np.empty(X.shape[0])
         gone = np.empty((X.shape[0], usual.length.size), dtype=bool)
 
         def block(rows: slice) -> None:
-            part = block_of(X, rows)
+            part = _only_known(block_of(X, rows), self.known)
             surprise, pieces, amounts = _pieces(self.fitted, part)
             found[rows] = total_surprise(surprise, shares) + usual.evened(pieces, amounts)
             gone[rows] = (amounts == 0.0) & ~usual.of_words
@@ -81,13 +89,14 @@ class JointRows:
     """Rows whose joint density is found when it is first asked for.
 
     `densities`: What it is chosen among, by the density of rows out of fold.
-    `learnt`: Columns whose categories, or words, were learnt from the rows.
+    `learnt`: Columns whose categories, or words, were learnt from the rows and maybe from others,
+        and how many of these there are.
     """
 
     rows: LabelledRows
     densities: Sequence[Density]
     options: FitOptions
-    learnt: Sequence[int] = ()
+    learnt: Mapping[int, int]
     groups: Integers | None = None
 
     @classmethod
@@ -96,7 +105,7 @@ class JointRows:
         rows: LabelledRows,
         densities: Sequence[Density],
         options: FitOptions,
-        learnt: Sequence[int] = (),
+        learnt: Mapping[int, int],
         groups: Integers | None = None,
     ) -> JointRows:
         """Return a copy of the rows; of many an evenly drawn part, by class."""
@@ -139,10 +148,14 @@ class JointRows:
     @cached_property
     def described(self) -> JointDensity:
         """The joint density of these rows."""
-        fitted = self._fit(self.density, self.rows)
+        found = _known(self.rows, self.learnt)
+        known = tuple((j, some) for j, some in found if some.size < self.learnt[j])
+        rows = replace(self.rows, X=_only_known(self.rows.X, known))
+        fitted = self._fit(self.density, rows)
         if not self._held.size:
-            return JointDensity(fitted, None)
-        return JointDensity(fitted, self._usual(self.density, fitted, self._folds, self._held))
+            return JointDensity(fitted, None, known)
+        usual = self._usual(self.density, fitted, self._folds, self._held)
+        return JointDensity(fitted, usual, known)
 
     def _fit(self, density: Density, rows: LabelledRows) -> Fitted:
         if self.options.n_components == 1:
@@ -156,7 +169,8 @@ class JointRows:
     ) -> tuple[Fitted, LabelledRows]:
         """Return a fit without the fold of some rows, and these rows as they are new to it."""
         train = self.rows.take(np.flatnonzero(fold != fold[held[0]]))
-        train, test = _learnt_from(train, self.rows.take(held), self.learnt)
+        test, known = self.rows.take(held), _known(train, self.learnt)
+        train, test = (replace(one, X=_only_known(one.X, known)) for one in (train, test))
         return self._fit(density, train), test
 
     def _surprise_of(self, density: Density, fold: Integers, held: Integers) -> float:
@@ -185,31 +199,36 @@ class JointRows:
         return Usual.of(surprise, pieces, amounts, of_words, rows.codes, weights)
 
 
-def _learnt_from(
-    train: LabelledRows, test: LabelledRows, learnt: Sequence[int]
-) -> tuple[LabelledRows, LabelledRows]:
-    """Return both without the words, and without the categories, that training rows do not have.
+def _known(rows: LabelledRows, learnt: Mapping[int, int]) -> Known:
+    """Return the words and the categories that rows have."""
+    mixed = isinstance(rows.X, MixedRows)
+    words, numbers = (rows.X.words, rows.X.numbers) if mixed else ({}, rows.X)
 
-    A model does not know them, and rows that come later are read without them.
+    def of(column: int) -> NDArray[np.generic]:
+        if column in words:
+            return np.flatnonzero(words[column].sum(axis=0))
+        found: NDArray[np.generic] = np.unique(numbers[:, column])
+        return found[~np.isnan(found)]
+
+    return tuple((column, of(column)) for column in learnt)
+
+
+def _only_known(X: Any, known: Known) -> Any:
+    """Return rows without other words, and with other categories missing.
+
+    A density does not know those that its rows do not have; rows that come later, and rows out of
+    fold, are read without them.
     """
-    if not learnt:
-        return train, test
-    words = [dict(rows.X.words) if isinstance(rows.X, MixedRows) else {} for rows in (train, test)]
-    numbers = np.array(test.X.numbers if isinstance(test.X, MixedRows) else test.X, dtype=float)
-    seen = train.X.numbers if isinstance(train.X, MixedRows) else train.X
-    for column in learnt:
-        if column in words[0]:
-            used = np.flatnonzero(words[0][column].sum(axis=0))
-            for each in words:
-                each[column] = each[column][:, used]
+    if not known:
+        return X
+    mixed = isinstance(X, MixedRows)
+    words, numbers = dict(X.words) if mixed else {}, np.array(X.numbers if mixed else X, float)
+    for column, some in known:
+        if column in words:
+            words[column] = words[column][:, some]
         else:
-            numbers[~np.isin(numbers[:, column], seen[:, column]), column] = np.nan
-    if not words[0]:
-        return train, replace(test, X=numbers)
-    return (
-        replace(train, X=MixedRows(train.X.numbers, words[0])),
-        replace(test, X=MixedRows(numbers, words[1])),
-    )
+            numbers[~np.isin(numbers[:, column], some), column] = np.nan
+    return MixedRows(numbers, words) if mixed else numbers
 
 
 def _pieces(fitted: Fitted, part: Floats) -> tuple[Floats, Floats, Floats]:
