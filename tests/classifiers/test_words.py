@@ -261,6 +261,17 @@ def test_weights_are_repeated_rows(tradeoff):
     assert_allclose(one.predict_proba(S), other.predict_proba(S), atol=1e-7)
 
 
+def test_neither_the_order_of_rows_nor_that_of_words_matters():
+    X, y = counts()
+    rng = np.random.default_rng(0)
+    rows, words = rng.permutation(len(y)), rng.permutation(X.shape[1])
+    rows = np.append(rows, rows[:9])  # some twice
+    one = NaiveBayes().fit(scipy.sparse.csr_array(X[rows]), y[rows])
+    for some in (rows, np.sort(rows)):
+        other = NaiveBayes().fit(scipy.sparse.csr_array(X[some][:, words]), y[some])
+        assert_allclose(other.predict_proba(X[:, words]), one.predict_proba(X), atol=1e-6)
+
+
 def test_batches_give_what_one_fit_gives():
     X, y = counts()
     S = scipy.sparse.csr_array(X)

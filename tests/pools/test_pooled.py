@@ -239,6 +239,15 @@ def test_weights_are_repetitions():
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-4)
 
 
+def test_rows_without_weight_are_rows_left_out_to_a_forest_too():
+    X, y = load_iris(return_X_y=True)
+    weights = np.tile([1, 1, 0], 50)
+    members = [("forest", RandomForestClassifier(10, random_state=0))]
+    one = PooledClassifier(members).fit(X, y, sample_weight=weights)
+    other = PooledClassifier(members).fit(X[weights > 0], y[weights > 0])
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
 def test_neither_the_order_of_rows_nor_names_of_labels_matter():
     X, y = load_iris(return_X_y=True)
     order = np.random.default_rng(0).permutation(150)

@@ -243,7 +243,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         kept = np.arange(n)
         if given is not None and not given.all():
             kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
+            X, y = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept)
+            given = check_weights(given[kept], kept.size)  # None where all are one
             numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
         matrix, schema = read_features(self, X, reset=True, sample_weight=given)
         check_finite(matrix, schema.names)

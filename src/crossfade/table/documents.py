@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.table.contents import Hashes, mixed
 
 
 class MixedRows:
@@ -26,16 +27,25 @@ class MixedRows:
     """
 
     def __init__(
-        self, numbers: Floats, words: Mapping[int, Any], *, told_apart: bool = False
+        self,
+        numbers: Floats,
+        words: Mapping[int, Any],
+        *,
+        told_apart: bool = False,
+        in_order: bool = True,
     ) -> None:
         self.numbers, self.words, self._told_apart = numbers, dict(words), told_apart
+        self._in_order = in_order
 
     @classmethod
-    def of(cls, numbers: Floats, words: Mapping[int, Any]) -> MixedRows:
-        """Return rows with these counts; their contents as numbers are found when asked for."""
+    def of(cls, numbers: Floats, words: Mapping[int, Any], *, in_order: bool = True) -> MixedRows:
+        """Return rows with these counts; their contents as numbers are found when asked for.
+
+        `in_order`: Whether words are where they are by what they are, not as a table has them.
+        """
         numbers = np.array(numbers, dtype=np.float64)
         numbers[:, list(words)] = 0.0
-        return cls(numbers, words)
+        return cls(numbers, words, in_order=in_order)
 
     @property
     def contents(self) -> Floats:
@@ -43,7 +53,8 @@ class MixedRows:
         if not self._told_apart:
             numbers = self.numbers.copy()
             for column, counts in self.words.items():
-                numbers[:, column] = content(counts)
+                own = None if self._in_order else _hashed_columns(counts)
+                numbers[:, column] = content(counts, own)
             self.numbers, self._told_apart = numbers, True
         return self.numbers
 
@@ -74,7 +85,8 @@ class MixedRows:
         if isinstance(key, slice) and key.indices(len(self)) == (0, len(self), 1):
             return self
         words = {j: _rows_of(counts, key) for j, counts in self.words.items()}
-        return MixedRows(self.numbers[key], words, told_apart=self._told_apart)
+        told = {"told_apart": self._told_apart, "in_order": self._in_order}
+        return MixedRows(self.numbers[key], words, **told)
 
 
 def _rows_of(counts: Any, key: Any) -> Any:
@@ -191,15 +203,33 @@ def check_cells_sparse(counts: Any, names: Any = None) -> None:
     )
 
 
-def content(counts: Any) -> Floats:
-    """Return a number from 0 to 1 that tells rows of counts apart, 0 where empty, (n_rows,)."""
+def content(counts: Any, columns: Hashes | None = None) -> Floats:
+    """Return a number from 0 to 1 that tells rows of counts apart, 0 where empty, (n_rows,).
+
+    `columns` (n_words,): What tells words apart, their places if None.
+    """
+    return (_hashed_rows(counts, columns) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _hashed_rows(counts: Any, columns: Hashes | None) -> Hashes:
     with np.errstate(over="ignore"):
-        key = counts.data.view(np.uint64) ^ (
-            counts.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        )
+        told = counts.indices.astype(np.uint64) if columns is None else columns[counts.indices]
+        key = counts.data.view(np.uint64) ^ (told * np.uint64(0x9E3779B97F4A7C15))
         key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         # Sums wrap around.
         sums = np.append(np.uint64(0), np.cumsum(key ^ (key >> np.uint64(31)), dtype=np.uint64))
-        rows = sums[counts.indptr[1:]] - sums[counts.indptr[:-1]]
-    return (rows >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        found: Hashes = sums[counts.indptr[1:]] - sums[counts.indptr[:-1]]
+    return found
+
+
+def _hashed_columns(counts: Any) -> Hashes:
+    """Return a hash of each column, whatever the order of rows and columns and equal rows."""
+    some = counts[np.unique(_hashed_rows(counts, None), return_index=True)[1]]
+    row = np.repeat(np.arange(some.shape[0]), np.diff(some.indptr))
+    columns = np.zeros(some.shape[1], dtype=np.uint64)
+    for _ in range(2):
+        keys = mixed(some.data.view(np.uint64) ^ _hashed_rows(some, columns)[row])
+        columns = np.zeros_like(columns)
+        np.add.at(columns, some.indices, keys)
+    return columns

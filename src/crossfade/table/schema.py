@@ -220,7 +220,7 @@ class Schema:
     def _counts(self, columns: Columns) -> MixedRows:
         counts = columns.counted().words
         check_cells_sparse(counts, self.names)
-        return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts})
+        return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts}, in_order=False)
 
     def encode_columns(self, columns: Columns) -> Any:
         """Return the same, its columns apart where they are so and nothing in them is changed."""
