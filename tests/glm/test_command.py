@@ -156,4 +156,65 @@ def test_how_cells_were_read_is_told(capsys, tmp_path):
     assert out.splitlines()[-1] == f"note: {note}"
     fit = PoissonRegression().fit(np.array([[1], [2], [4], [3], [5]]), range(5))
     assert f"{fit.coef_[0]:.4f}" in out
-    assert "missing in column 'x'" in run(capsys, path, *options[:4], "--missing", "$1")[2]
+    assert "in 'x' (1) and was left out" in run(capsys, path, *options[:4], "--missing", "$1")[1]
+
+
+TABLE = "y,x,junk\n1,1,1\n,2,2\n4,2,3\n2,,4\n3,5,5\n6,4,6\n,,7\n7,7,hello\n"
+
+
+def test_rows_with_a_missing_cell_in_a_used_column_are_left_out(capsys, tmp_path):
+    path, written = tmp_path / "rows.csv", tmp_path / "fit.json"
+    path.write_text(TABLE, "utf-8")
+    options = ("--family", "poisson", "--formula", "y ~ x", "--json", written)
+    code, out, err = run(capsys, path, *options)
+    assert (code, err) == (0, "")
+    note = "3 rows have a missing cell in 'y' (2), 'x' (2) and were left out."
+    assert out.splitlines()[-1] == f"note: {note}"
+    found = json.loads(written.read_text(encoding="utf-8"))
+    assert found["opening_notes"] == [note]
+    fit = PoissonRegression().fit(np.array([[1], [2], [5], [4], [7]]), [1, 4, 3, 6, 7])
+    estimates = [row["estimate"] for row in found["coefficients"]]
+    np.testing.assert_allclose(estimates, [fit.intercept_, *fit.coef_], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "refused"),
+    [
+        ("y ~ x", (), False),
+        ("log(y + 1) ~ C(x)", (), False),
+        ("y ~ junk", (), True),
+        ("y ~ x:`junk`", (), True),
+        ("y ~ x + offset(log(junk))", (), True),
+        ("y ~ x", ("--weights", "junk"), True),
+        ("y ~ x", ("--exposure", "junk"), True),
+    ],
+)
+def test_only_columns_that_are_used_are_judged(capsys, tmp_path, formula, options, refused):
+    path = tmp_path / "rows.csv"
+    path.write_text(TABLE, "utf-8")
+    _, _, err = run(capsys, path, "--family", "poisson", "--formula", formula, *options)
+    assert ("column 'junk': expected numbers or text" in err) == refused
+
+
+def test_rows_are_counted_from_1_below_the_header(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(TABLE.replace("3,5,5", "-3,5,5"), "utf-8")
+    _, _, err = run(capsys, path, "--family", "poisson", "--formula", "y ~ x")
+    assert err == "error: y: expected counts of at least 0, got -3 in row 5; correct the rows\n"
+    path.write_text("y,x\n1,\n,2\n", "utf-8")
+    _, _, err = run(capsys, path, "--family", "poisson", "--formula", "y ~ x")
+    assert "got 2 with a missing cell in 'y' (1), 'x' (1)" in err
+
+
+def test_overdispersion_is_told(capsys, shared_data, beetles):
+    """Agresti (2013), section 4.3: the horseshoe crabs' dispersion is 3.18."""
+    crabs = shared_data / "glm" / "horseshoe_crabs.csv"
+    options = ("--family", "poisson", "--formula", "target ~ width")
+    code, out, _ = run(capsys, crabs, *options)
+    assert code == 0
+    assert "Overdispersed: Pearson's X² is 3.18 for each degree of freedom" in out
+    assert "give --errors quasi, or --errors HC1" in out
+    for errors in ("quasi", "HC1"):
+        assert "Overdispersed" not in run(capsys, crabs, *options, "--errors", errors)[1]
+    of_beetles = run(capsys, beetles, "--family", "binomial", "--formula", FORMULA)
+    assert "Overdispersed" not in of_beetles[1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,22 +77,29 @@ def glm(
     separator: Separator = None,
     json: Json = None,
 ) -> None:
-    """Fit a generalised linear model with standard errors, tests and intervals."""
+    """Fit a generalised linear model with standard errors, tests and intervals.
+
+    Rows with a missing cell in a column that is used are left out; other columns are not read.
+    """
     from crossfade.commands.output import check_writable, say, write_json
+    from crossfade.errors import DataError
+    from crossfade.glm.formulas import columns_of
     from crossfade.io.reading import read_file
 
     if json is not None:
         check_writable(json, "--json", data)
-    table = read_file(data, missing_values=missing or (), text=text or (), separator=separator)
-    model = _fit(
-        table.frame,
-        formula,
-        family,
-        link,
-        {"exposure": exposure, "trials": trials, "sample_weight": weights},
-        method,
-        l2,
+    columns = {"exposure": exposure, "trials": trials, "sample_weight": weights}
+    used = columns_of(formula).union(filter(None, columns.values()))
+    table = read_file(
+        data, missing_values=missing or (), text=text or (), separator=separator, only=used
     )
+    frame, rows, left_out = _complete(table.frame, used)
+    notes = (*table.notes, *left_out)
+    try:
+        model = _fit(frame, formula, family, link, columns, method, l2)
+    except DataError as error:  # whose rows are those of the frame
+        said = re.sub(r"\brow (\d+)\b", lambda found: f"row {rows[int(found[1])]}", str(error))
+        raise DataError(said) from None
     quasi = errors is ErrorsName.quasi
     summary = model.summary(
         level,
@@ -98,11 +107,60 @@ def glm(
         dispersion="pearson" if quasi else 1.0,
         intervals="profile" if profile else "wald",
     )
+    if errors is ErrorsName.model:
+        summary = replace(summary, notes=(*summary.notes, *_overdispersion(model)))
     say(str(summary))
-    for note in table.notes:
+    for note in notes:
         say(f"note: {note}")
     if json is not None:
-        write_json(json, _results(model, summary, formula, table.notes))
+        write_json(json, _results(model, summary, formula, notes))
+
+
+def _complete(table: Any, used: set[str]) -> tuple[Any, list[int], tuple[str, ...]]:
+    """Return the rows without a missing cell in used columns, their numbers, and what to say."""
+    import polars as pl
+
+    from crossfade._checks import show
+    from crossfade.errors import DataError
+
+    cells = [
+        each.fill_nan(None) if each.dtype.is_float() else each
+        for each in table.iter_columns()
+        if each.name in used
+    ]
+    counts = {each.name: each.null_count() for each in cells if each.null_count()}
+    if not counts:
+        return table, list(range(1, table.height + 1)), ()
+    kept = pl.DataFrame(cells).with_row_index("", 1).drop_nulls()[""]
+    n_left = table.height - len(kept)
+    columns = ", ".join(f"{show(name)} ({number:,})" for name, number in counts.items())
+    if not len(kept):
+        raise DataError(
+            f"formula: expected rows with a value in every column used, got {table.height:,} with "
+            f"a missing cell in {columns}; leave out such a column"
+        )
+    have = "row has" if n_left == 1 else "rows have"
+    were = "was" if n_left == 1 else "were"
+    note = f"{n_left:,} {have} a missing cell in {columns} and {were} left out."
+    return table[(kept - 1).to_list()], kept.to_list(), (note,)
+
+
+def _overdispersion(model: Any) -> tuple[str, ...]:
+    """Return a note where counts vary clearly more than the family allows."""
+    from crossfade.errors import DataError
+
+    if not hasattr(model, "dispersion_test") or model.separated_:
+        return ()
+    try:
+        found = model.dispersion_test()
+    except DataError:  # single trials, or no degrees of freedom
+        return ()
+    if not (found.dispersion > 1.5 and found.p_value < 0.001):
+        return ()
+    return (
+        f"Overdispersed: Pearson's X² is {found.dispersion:.2f} for each degree of freedom, not 1, "
+        "so that these errors are too small; give --errors quasi, or --errors HC1 (robust).",
+    )
 
 
 def _fit(

@@ -120,19 +120,40 @@ class Model:
     terms: Terms
 
 
-def read_formula(formula: str, table: Any) -> Model:
-    """Return the response and columns that a formula makes of a table."""
-    sides = formula.split("~")
-    if len(sides) != 2 or not all(side.strip() for side in sides):
+def columns_of(formula: str) -> set[str]:
+    """Return the names of columns that a formula uses, whether a table has them or not."""
+    response, terms = _sides(formula)
+    factors = [factor for term in _parsed(terms) for factor in term.factors]
+    found = {each.expr for each in factors if each.eval_method.value == "lookup"}
+    for text in [response, *(each.expr for each in factors if each.eval_method.value == "python")]:
+        tree, names = _parse(text)
+        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        found |= {
+            names.get(node.id, node.id)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and id(node) not in called
+        }
+    return found
+
+
+def _sides(formula: str) -> list[str]:
+    sides = [side.strip() for side in formula.split("~")]
+    if len(sides) != 2 or not all(sides):
         raise DataError(
             f"formula: expected 'response ~ terms', got {formula!r}; for instance "
             "'cbind(dead, n - dead) ~ dose'"
         )
+    return sides
+
+
+def read_formula(formula: str, table: Any) -> Model:
+    """Return the response and columns that a formula makes of a table."""
+    sides = _sides(formula)
     table = as_pandas(table)
     if _COLUMN in table.columns:
         sides = [re.sub(_INTERCEPT, f"`{_COLUMN}`", side) for side in sides]
-    response, trials = _response(sides[0].strip(), table)
-    terms = _terms(sides[1].strip(), table)
+    response, trials = _response(sides[0], table)
+    terms = _terms(sides[1], table)
     matrix, intercept = terms.matrix(table), bool(terms.constants)
     if not intercept and not matrix.shape[1]:
         raise DataError(f"formula: expected a term after '~', got {formula!r}; 1 is the constant")
@@ -194,7 +215,7 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if whole else values
 
 
-def _terms(text: str, table: Any) -> Terms:
+def _parsed(text: str) -> list[Any]:
     formulaic = import_optional("formulaic", "formulas")
     try:
         parsed = list(formulaic.Formula(text))
@@ -209,9 +230,14 @@ def _terms(text: str, table: Any) -> Terms:
             f"formula: expected one list of terms, got several in {text!r}; leave '|' out, or "
             "write an interaction as a:b"
         )
+    return parsed
+
+
+def _terms(text: str, table: Any) -> Terms:
+    formulaic = import_optional("formulaic", "formulas")
     kept, offsets = [], []
     columns: dict[str, set[str]] = {}
-    for term in parsed:
+    for term in _parsed(text):
         shift = _offset_of(term)
         if shift is not None:
             offsets.append((*shift, str(term)))

@@ -83,8 +83,12 @@ def read_file(
     missing_values: Collection[str] = (),
     text: Collection[str] = (),
     drop: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> TableFile:
-    """Read a table from a file; columns of `drop` stay in it, but what they hold is not judged."""
+    """Read a table from a file.
+
+    Columns of `drop`, and all but those of `only`, stay in it, but what they hold is not judged.
+    """
     place = Path(path)
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1):
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
@@ -101,7 +105,8 @@ def read_file(
     else:
         frame = parse_text(check_text(raw, str(place), separator), str(place))
         _check_columns(text, frame.columns, "text")
-    return _typed(frame, str(place), frozenset(missing_values), frozenset([*text, *drop]))
+    unjudged = {*drop, *(set() if only is None else set(frame.columns).difference(only))}
+    return _typed(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)
 
 
 def is_parquet(place: Path) -> bool:
@@ -211,6 +216,7 @@ def _typed(
     place: str,
     missing: frozenset[str],
     text: frozenset[str],
+    unjudged: set[str],
 ) -> TableFile:
     """Return a table whose columns of text are numbers or booleans where all their cells are."""
     pl = import_optional("polars", "tables from files")
@@ -236,7 +242,7 @@ def _typed(
         for k, name in enumerate(block):
             rows = k * height, height
             series = cells.slice(*rows)
-            if name not in text:
+            if name not in text and name not in unjudged:
                 if n_odd[k] > n_empty[k] or n_empty[k] == height:
                     where = f"{place}: column {show(name)}"
                     one = series.alias(name), stripped.slice(*rows)
@@ -245,7 +251,7 @@ def _typed(
                     broken = n_broken[k] > n_odd[k]
                     series = (floats if broken else whole).slice(*rows)
             columns[name] = series.alias(name)
-    notes += filter(None, (_alike(columns[name]) for name in words))
+    notes += filter(None, (_alike(columns[name]) for name in words if name not in unjudged))
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
 
 
