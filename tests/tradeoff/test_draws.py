@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
+from crossfade.table.source import MemorySource
 from crossfade.tradeoff.folds import drawn_one_by_one, folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -90,6 +92,17 @@ def test_what_a_column_says_is_not_lost(make):
     each = np.repeat(np.arange(len(y)), weights)
     again = make().fit(X[each], y[each]).predict_proba([[0.0], [1.0]])[:, 1]
     np.testing.assert_allclose(fitted, again, atol=0.02 if "Pool" in str(make()) else 1e-6)
+
+
+def test_weights_in_a_source_are_those_of_the_table():
+    X, y = few_values(120)
+    weights = np.random.default_rng(0).integers(1, 6, size=len(y))
+    table = pl.DataFrame({"a": X[:, 0] > 0, "b": X[:, 1] > 0, "y": y, "often": weights})
+    source = MemorySource(table, size=50)
+    fitted = NaiveBayes(tradeoff="best").fit(source, "y", sample_weight="often")
+    own = table.select("a", "b")
+    whole = NaiveBayes(tradeoff="best").fit(own, y, sample_weight=weights)
+    np.testing.assert_allclose(fitted.predict_proba(own), whole.predict_proba(own), atol=1e-6)
 
 
 @pytest.mark.parametrize("kinds", ["text text", "text bool", "bool bool"])

@@ -10,6 +10,8 @@ counts once the column's orientation has been found from the rows' own hashes.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from crossfade._typing import Floats, Integers
@@ -104,6 +106,15 @@ def drawn_one_by_one(rows: LabelledRows) -> tuple[Integers, Floats] | None:
     number = np.arange(index.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     held = np.where((number < _PIECES) & (each[index] > 0.0), each[index], 1.0)
     return index, held / units[index]
+
+
+def one_by_one(rows: LabelledRows) -> LabelledRows:
+    """Return rows whose draws lie in folds one by one."""
+    drawn = drawn_one_by_one(rows)
+    if drawn is None or rows.weights is None:
+        return rows
+    index, share = drawn
+    return replace(rows.take(index), weights=rows.weights[index] * share)
 
 
 def _row_keys(X: Floats, often: Floats | None = None) -> Hashes:

@@ -20,6 +20,7 @@ from crossfade.table.survey import (
     Survey,
     drawn_rows,
 )
+from crossfade.tradeoff.folds import one_by_one
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 Sums = TypeVar("Sums")
@@ -109,7 +110,8 @@ class _Passes:
         if drawn is not None:
             part = drawn_rows(drawn, SAMPLE_ROWS)
             if rows_of(part.table) >= min(SAMPLE_ROWS, self._known.n_rows):
-                self._sample = replace(view(part), is_part=False)
+                sample = replace(view(part), is_part=False)
+                self._sample = sample if "groups" in part.beside else one_by_one(sample)
                 self.beside = part.beside
         return tuple(sums)
 
