@@ -96,6 +96,7 @@ def run(
     sizes: Sequence[int],
     say: Callable[[str], None],
     first_seed: int = _FIRST_SEED,
+    tradeoff: str | float = "auto",
 ) -> None:
     """Do the splits that the store lacks."""
     store = Store(path)
@@ -117,7 +118,7 @@ def run(
                 for model in models:
                     key = (name, size, model, seed)
                     if key not in store:
-                        store.add(key, _scores(model, X, y, split, name in _TEXT))
+                        store.add(key, _scores(model, X, y, split, name in _TEXT, tradeoff))
                         new = True
             if new:
                 for line in _cells(store, name, size):
@@ -220,7 +221,9 @@ def _split(y: Any, size: int, seed: int) -> _Split:
     return _Split(labelled, others[n_more : n_more + _MOST_UNLABELLED], test)
 
 
-def _scores(model: str, X: Any, y: Any, split: _Split, is_text: bool) -> list[float]:
+def _scores(
+    model: str, X: Any, y: Any, split: _Split, is_text: bool, tradeoff: str | float
+) -> list[float]:
     """Return log-losses: of a model (with others and what each counts), or of both rivals."""
     if model == _RIVALS:
         return _rivals(X, y, split, is_text)
@@ -231,7 +234,8 @@ def _scores(model: str, X: Any, y: Any, split: _Split, is_text: bool) -> list[fl
         labels = [*labels.tolist(), *[None] * len(split.unlabelled)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted = of(unlabelled="missing" if others else None).fit(X[rows], labels)
+        marked = "missing" if others else None
+        fitted = of(tradeoff=tradeoff, unlabelled=marked).fit(X[rows], labels)
         loss = _loss(fitted.classes_, fitted.predict_proba(X[split.test]), y[split.test])
     return [loss, fitted.unlabelled_weight_] if others else [loss]
 
@@ -271,6 +275,10 @@ def _loss(classes: Any, posterior: Any, truth: Any, least: float = 1e-15) -> flo
     return float(-np.log(posterior[np.arange(len(truth)), np.searchsorted(classes, truth)]).mean())
 
 
+def _tradeoff(text: str) -> str | float:
+    return text if text in ("auto", "best") else float(text)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Do the splits and print the table, also of a run that is stopped."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.unlabelled", description=__doc__)
@@ -278,9 +286,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, metavar="SET")
     parser.add_argument("--sizes", nargs="+", type=int, default=_SIZES, metavar="N")
     parser.add_argument("--first-seed", type=int, default=_FIRST_SEED, help="of the splits")
+    told = "auto, best or a number; a store of its own for each"
+    parser.add_argument("--tradeoff", type=_tradeoff, default="auto", help=told)
     add_store(parser, "unlabelled.jsonl")
     options = parser.parse_args(arguments)
-    chosen = options.splits, options.sets, options.sizes, say, options.first_seed
+    chosen = options.splits, options.sets, options.sizes, say, options.first_seed, options.tradeoff
     return run_and_report(options, lambda: run(options.store, *chosen), report)
 
 

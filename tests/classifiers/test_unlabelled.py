@@ -473,6 +473,43 @@ def test_they_are_left_out_where_they_mislead():
     assert "have no part" in model.selection_
 
 
+def test_rows_that_have_no_part_leave_the_fit_as_it_is_without_them():
+    # What all rows together would have chosen of columns is not taken from them, either.
+    rng = np.random.default_rng(5)
+    labels = np.arange(24) % 2
+    counts = rng.poisson(1.0 + labels[:, None], size=(24, 4)).astype(float)
+    strange = 40.0 * rng.standard_t(1, size=(300, 4))
+    X = np.vstack([counts, strange])
+    y = np.append(labels.astype(object), [None] * 300)
+    plain = NaiveBayes(tradeoff=1).fit(counts, labels)
+    model = fitted(NaiveBayes(tradeoff=1), X, y)
+    assert model.unlabelled_weight_ == 0.0
+    assert model.n_unlabelled_ == 300
+    assert "300 rows without a label have no part" in model.selection_
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
+    order = rng.permutation(324)
+    again = fitted(NaiveBayes(tradeoff=1), X[order], y[order])
+    np.testing.assert_allclose(again.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+
+
+def test_rows_of_the_same_population_help_one_fit_of_many_columns():
+    gains = []
+    for seed in range(6):
+        rng = np.random.default_rng([12, seed])
+        y = np.append([0, 1], rng.integers(2, size=828))
+        X = 0.7 * y[:, None] + rng.normal(size=(830, 12))
+        labels = np.append(y[:24].astype(object), [None] * 400)
+        plain = GaussianDiscriminant(tradeoff=1).fit(X[:24], y[:24])
+        model = fitted(GaussianDiscriminant(tradeoff=1), X[:424], labels)
+        losses = [
+            -np.log(one.predict_proba(X[424:])[np.arange(406), y[424:]]).mean()
+            for one in (plain, model)
+        ]
+        gains.append(losses)
+    plain, beside = np.mean(gains, axis=0)
+    assert beside < 0.9 * plain
+
+
 def blended(X, labels, monkeypatch, groups=None, of_group=1):
     """Return a pool, and its shares by the rule written out: how probable rows make either."""
     seen = {}

@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
-from crossfade.tradeoff.choice import n_apart, paired_gain
+from crossfade.tradeoff.choice import is_clearly_lower, n_apart, paired_gain
 from crossfade.tradeoff.criteria import LOSSES, Loss, losses
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.grid import TRADEOFFS
@@ -502,3 +502,26 @@ def test_copies_of_a_row_in_one_group_are_one_piece_of_evidence():
     assert n_apart(np.ones(120), np.zeros(120, dtype=int)) == 1
     # One group of nearly everything, and others of next to nothing.
     assert n_apart(np.array([97.0, 1.0, 1.0, 1.0]), np.arange(4)) == pytest.approx(1.06, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [20, 50, 1000])
+@pytest.mark.parametrize("gain", [1.0, 1e3])
+def test_a_gain_that_rests_on_one_unit_is_none(n, gain):
+    before = np.ones(n) + gain
+    for n_better in (1, 2, 3, n // 4):
+        after = before.copy()
+        after[:n_better] -= gain
+        assert is_clearly_lower(after, before, None) == (n_better > 2)
+        assert not is_clearly_lower(before, after, None)
+    # One that loses more than many gain is no gain in the mean.
+    after = before - 0.1 * gain
+    after[0] = before[0] + n * gain
+    assert not is_clearly_lower(after, before, None)
+    # Large gains do not have to be equal.
+    after = before.copy()
+    after[:5] -= gain * np.array([1.0, 2.0, 20.0, 40.0, 900.0])
+    assert is_clearly_lower(after, before, None)
+    # Of units without a gain one in twenty.
+    noise = np.random.default_rng(0).normal(size=(4000, n))
+    passed = np.mean([is_clearly_lower(one, np.zeros(n), None) for one in noise])
+    assert 0.03 < passed < 0.08

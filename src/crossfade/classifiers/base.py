@@ -203,7 +203,10 @@ class TradeoffClassifier(FittedViews, ABC):
         source = as_source(X, y, sample_weight=sample_weight, groups=groups)
         if source is None:
             one_by_one = fold is None and groups is None
-            return self._fit_rows(*self._read(X, y, sample_weight, groups, one_by_one), fold)
+            found = self._fit_rows(*self._read(X, y, sample_weight, groups, one_by_one), fold)
+            if self._found_no_use_of_others():
+                self._fit_labelled(X, y, sample_weight, groups)
+            return found
         components = getattr(self, "components", 1)
         if components > 1:
             raise DataError(
@@ -281,6 +284,27 @@ class TradeoffClassifier(FittedViews, ABC):
             rows.close()
             self.n_passes_ = rows.n_passes
         return fitted.held_out
+
+    def _found_no_use_of_others(self) -> bool:
+        """Return whether there were rows without a label, and held-out labels spoke against them.
+
+        Of one tradeoff: a pool has members of both kinds, "best" takes what is best of either.
+        """
+        tried = self.unlabelled is not None and self.n_unlabelled_ and self.tradeoff != 0
+        chosen = not isinstance(self.tradeoff, str) and isinstance(self.unlabelled_weight, str)
+        return bool(tried and chosen and self.unlabelled_weight_ == 0.0)
+
+    def _fit_labelled(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
+    ) -> None:
+        """Fit as if there were no others: all rows together had a say in what columns are."""
+        told = self.n_unlabelled_, self.selection_
+        order, n_labelled = labelled_first(y, self.unlabelled, count_rows(X))
+        kept = np.arange(n_labelled) if order is None else order[:n_labelled]
+        parts = indexable(X), y, sample_weight, groups
+        some = [None if part is None else _safe_indexing(part, kept) for part in parts]
+        self._fit_rows(*self._read(*some), None)
+        self.n_unlabelled_, self.selection_ = told
 
     def _tell_unlabelled(self, others: OtherRows | None) -> None:
         n, weight = 0 if others is None else others.X.shape[0], self._fitted.unlabelled_weight

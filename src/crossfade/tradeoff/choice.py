@@ -10,6 +10,9 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.tradeoff.pooling import shares_of
 
+#: Standard errors that a gain of nothing exceeds once in 20 times.
+_BEYOND_CHANCE = 1.645
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -114,9 +117,15 @@ def paired_gain(
 def is_clearly_lower(
     after: Floats, before: Floats, weights: Floats | None, groups: Integers | None = None
 ) -> bool:
-    """Return whether the losses of the same units are lower by more than a standard error."""
-    mean, error = paired_gain(after, before, weights, groups)
-    return mean > error
+    """Return whether the losses of the same units are lower in the mean, and beyond chance.
+
+    The gain of one unit, where others stay as they are, is one standard error, however large. Nats
+    are without bound: chance is told on a scale on which hundreds of them are a few.
+    """
+    gain = before - after
+    log = np.sign(gain) * np.log1p(np.abs(gain))
+    mean, error = paired_gain(-log, np.zeros_like(log), weights, groups)
+    return mean > _BEYOND_CHANCE * error and paired_gain(after, before, weights)[0] > 0.0
 
 
 def n_apart(weights: Floats, groups: Integers | None) -> float:

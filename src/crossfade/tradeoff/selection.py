@@ -192,9 +192,10 @@ def _choose(
             of_others = shares.sum() - shares[alone].sum()
             use = trusted >= LEAST_SHARE and of_others > LEAST_SHARE * shares.sum()
         else:
-            picks = (joint_of(best_on(every, a), every, a) for a in (slice(None), alone))
-            whole, plain = map(by_row, picks)
-            use = is_clearly_lower(whole, plain, weights, together)
+            others = np.setdiff1d(np.arange(len(members)), alone)
+            picks = (by_others(every, partial(best_on, among=a), a) for a in (others, alone))
+            with_others, plain = map(by_row, picks)
+            use = is_clearly_lower(with_others, plain, weights, together)
         if not use:
             members, points = tuple(members[g] for g in alone), [points[g] for g in alone]
             scores, each_row, trusted = scores[alone], each_row[alone], 0.0
