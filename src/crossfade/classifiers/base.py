@@ -302,8 +302,8 @@ class TradeoffClassifier(FittedViews, ABC):
         order, n_labelled = labelled_first(y, self.unlabelled, count_rows(X))
         kept = np.arange(n_labelled) if order is None else order[:n_labelled]
         parts = indexable(X), y, sample_weight, groups
-        some = [None if part is None else _safe_indexing(part, kept) for part in parts]
-        self._fit_rows(*self._read(*some), None)
+        some: list[Any] = [p if p is None else _safe_indexing(p, kept) for p in parts]
+        self._fit_rows(*self._read(*some, one_by_one=groups is None), None)
         self.n_unlabelled_, self.selection_ = told
 
     def _tell_unlabelled(self, others: OtherRows | None) -> None:
