@@ -301,9 +301,10 @@ class TradeoffClassifier(FittedViews, ABC):
         told = self.n_unlabelled_, self.selection_
         order, n_labelled = labelled_first(y, self.unlabelled, count_rows(X))
         kept = np.arange(n_labelled) if order is None else order[:n_labelled]
-        parts = indexable(X), y, sample_weight, groups
-        some: list[Any] = [p if p is None else _safe_indexing(p, kept) for p in parts]
-        self._fit_rows(*self._read(*some, one_by_one=groups is None), None)
+        X, y = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept)
+        weights = None if sample_weight is None else _safe_indexing(sample_weight, kept)
+        together = None if groups is None else _safe_indexing(groups, kept)
+        self._fit_rows(*self._read(X, y, weights, together, groups is None), None)
         self.n_unlabelled_, self.selection_ = told
 
     def _tell_unlabelled(self, others: OtherRows | None) -> None:
