@@ -70,6 +70,30 @@ def test_a_model_that_is_too_sure_is_corrected_by_rows_it_did_not_see():
     assert mended.interval[0, 1] < 0.2 < mended.interval[1, 1]
 
 
+@pytest.mark.parametrize("apart", [0.3, 1.0, 2.0])
+def test_a_shift_of_the_model_that_could_be_chance_does_not_pass_for_other_shares(apart):
+    rng = np.random.default_rng(2)
+    held = shifted = 0
+    for _ in range(60):
+        y = (rng.random(300) < 0.4).astype(int)
+        fitted = np.bincount(y) / 300
+        own = 0.12 * rng.normal()  # a standard error of an intercept
+
+        def posterior(y, fitted=fitted, own=own):
+            x = apart * (rng.normal(size=y.size) + apart * (y - 0.5))
+            odds = x + np.log(fitted[1] / fitted[0]) + own
+            return log_softmax(np.column_stack([0 * odds, odds]), axis=1)
+
+        new = (rng.random(400) < 0.4).astype(int)
+        left_out = HeldOut.of(posterior(y), y, None)
+        found = estimate_shares(posterior(new), np.arange(2), fitted, left_out)
+        held += found.interval[0, 1] <= 0.4 <= found.interval[1, 1]
+        shifted += found.p_value <= 0.05
+    # Of 57 and 3 that are expected, 51 and 9 would be seen once in 200 times.
+    assert held > 51
+    assert shifted < 9
+
+
 @pytest.mark.parametrize(
     "make", [NaiveBayes, pytest.param(GaussianDiscriminant, marks=pytest.mark.slow)]
 )

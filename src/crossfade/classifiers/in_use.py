@@ -144,8 +144,8 @@ class InUse(PriorInUse):
         Only the shares may differ from those of fit, not what the rows of a class look like.
         The shares of the new rows are found by EM (Saerens, Latinne & Decaestecker 2002), after
         the model's probabilities have been drawn to the truth of rows that it was not fitted to,
-        where there are such rows (of `tradeoff="auto"` and "best", and of a pool) and they show
-        errors beyond chance. What chance alone could have moved stays as it was.
+        where there are such rows (of `tradeoff="auto"` and "best", and of a pool). What chance
+        alone could have moved stays as it was.
 
         Parameters
         ----------
@@ -175,9 +175,9 @@ class InUse(PriorInUse):
         >>> adapted = NaiveBayes().fit(X, y).adapt(new)
         >>> print(adapted.class_shares_)
         class  fitted  new rows
-        0       0.500     0.797 (0.757 to 0.842)
-        1       0.500     0.203 (0.158 to 0.243)
-        600 rows, 95 % intervals; test that nothing shifted: p = 5.1e-34
+        0       0.500     0.796 (0.756 to 0.841)
+        1       0.500     0.204 (0.159 to 0.244)
+        600 rows, 95 % intervals; test that nothing shifted: p = 2.6e-24
         """
         return self.adapt_to_posteriors(np.asarray(self.predict_log_proba(X)), coverage=coverage)
 

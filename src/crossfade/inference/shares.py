@@ -193,16 +193,17 @@ def _left_out_spread(
             means[code] = fitted
     noise = np.divide(1.0, counts, out=np.ones(k), where=counts > 0.0)
 
-    def covariance(shares: Floats) -> Floats:
+    def covariance(shares: Floats, n_fitted: float = np.inf) -> Floats:
         mixed = means - shares @ means
         between = (shares[:, None] * mixed).T @ mixed
         within = np.einsum("c,cij->ij", shares, inner)
         left_out = np.einsum("c,cij->ij", shares**2 * noise, inner)
-        found: Floats = (between + within) / n + left_out
+        found: Floats = (between + within) / n + left_out + between / n_fitted
         return found[:-1, :-1]
 
     gap = (posterior.mean(axis=0) - fitted)[:-1]
-    statistic = float(gap @ _inverse(covariance(fitted)) @ gap)
+    # The shares of fit, too, are those of rows that were drawn.
+    statistic = float(gap @ _inverse(covariance(fitted, counts.sum())) @ gap)
     slopes = (means[:-1] - means[-1])[:, :-1].T
     # Classes that the model cannot tell apart leave their shares open.
     back = _inverse(slopes.T @ slopes) @ slopes.T
@@ -248,8 +249,9 @@ def _calibrated(log_posterior: Floats, slope_and_shifts: Floats) -> Floats:
 def _calibration(held_out: HeldOut) -> Floats:
     """Return the slope and the shifts of least log-loss on rows held out, (1 + n_classes,).
 
-    None (slope 1, shifts 0) where they could be chance: their own noise would be all they add.
-    With a pseudo-row's penalty, so that rows that are told apart without an error leave it finite.
+    Also where they could be chance: a model's own shift, however small, moves the shares of rows
+    that it hardly tells apart by more than the shift's noise does. With a pseudo-row's penalty, so
+    that rows that are told apart without an error leave them finite.
     """
     n, k = held_out.log_posterior.shape
     rows, codes = np.maximum(held_out.log_posterior, -700.0), held_out.codes
@@ -268,5 +270,4 @@ def _calibration(held_out: HeldOut) -> Floats:
 
     free = [(None, None)] * k
     found = minimize(loss, nothing, jac=True, method="L-BFGS-B", bounds=[(1e-3, None), *free])
-    gain = 2.0 * total * (loss(nothing)[0] - float(found.fun))
-    return np.asarray(found.x) if gain > chi2.ppf(0.95, k) else nothing
+    return np.asarray(found.x)
