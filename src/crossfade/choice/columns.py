@@ -19,10 +19,9 @@ from crossfade.choice.evidence import (
 )
 from crossfade.densities import DENSITIES
 from crossfade.densities.base import Density
-from crossfade.optim.newton import sample_rows
 from crossfade.table.documents import MixedRows
 from crossfade.table.schema import Schema
-from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.folds import drawn_evenly, folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
 #: The density that a column of each kind gets, and the kind of column each named density takes.
@@ -201,7 +200,7 @@ def by_evidence(
         tailed = []
     if not few and not tailed:
         return found
-    index = sample_rows(rows.n_samples, min(1.0, _ROWS / rows.n_samples))
+    index = drawn_evenly(rows, _ROWS)
     sample = rows.take(index)
     sample = replace(sample, has_missing=bool(np.isnan(sample.X).any()))
     fold = folds(sample, _FOLDS, None if groups is None else groups[index])

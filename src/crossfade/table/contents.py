@@ -93,11 +93,8 @@ def distinct(X: Floats, codes: Integers) -> tuple[Integers, Integers]:
     return first, which.ravel()
 
 
-def drawn_by_contents(X: Floats, most: int) -> Integers:
-    """Return the rows with the smallest hashes: about `most` different ones, and all their equals.
-
-    Shapes: X (n_rows, d); → (n_drawn,).
-    """
+def keys_of_rows(X: Floats) -> Hashes:
+    """Return a hash of each row's cells, whichever columns they are in, shape (n_rows,)."""
     low, high = ranges(X)
     keys = np.empty(X.shape[0], dtype=np.uint64)
 
@@ -106,6 +103,15 @@ def drawn_by_contents(X: Floats, most: int) -> Integers:
         keys[rows] = mixed(mixed(cells).sum(axis=1, dtype=np.uint64))
 
     for_each_block(block, X.shape[0])
+    return keys
+
+
+def drawn_by_contents(X: Floats, most: int) -> Integers:
+    """Return the rows with the smallest hashes: about `most` different ones, and all their equals.
+
+    Shapes: X (n_rows, d); → (n_drawn,).
+    """
+    keys = keys_of_rows(X)
     apart = np.unique(keys)
     if len(apart) <= most:
         return np.arange(X.shape[0])

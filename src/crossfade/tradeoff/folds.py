@@ -15,12 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from crossfade._typing import Floats, Integers
+from crossfade.optim.newton import sample_rows
 from crossfade.table.contents import (
     STEPS,
     Hashes,
     distinct,
     hashed_rows,
     in_range,
+    keys_of_rows,
     mixed,
     ranges,
     steps,
@@ -115,6 +117,16 @@ def one_by_one(rows: LabelledRows) -> LabelledRows:
         return rows
     index, share = drawn
     return replace(rows.take(index), weights=rows.weights[index] * share)
+
+
+def drawn_evenly(rows: LabelledRows, most: int) -> Integers:
+    """Return places of at most so many rows, rising: every so many-th in the order of contents."""
+    if rows.n_samples <= most:
+        return np.arange(rows.n_samples)
+    cells = np.asarray(rows.X, dtype=np.float64)[:, : rows.n_own]
+    sizes = np.argsort(np.argsort(rows.class_weights, kind="stable"))
+    order = np.lexsort((sizes[rows.codes], keys_of_rows(cells)))
+    return np.sort(order[sample_rows(rows.n_samples, most / rows.n_samples)])
 
 
 def _row_keys(X: Floats, often: Floats | None = None) -> Hashes:

@@ -20,9 +20,8 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import map_fits
 from crossfade.densities.base import Density
 from crossfade.densities.product import Product
-from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.criteria import row_losses
-from crossfade.tradeoff.folds import folds
+from crossfade.tradeoff.folds import drawn_evenly, folds
 from crossfade.tradeoff.grid import is_dense, is_wide
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
@@ -212,9 +211,7 @@ def _large_enough(objective: TradeoffObjective) -> bool:
 def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
     """Return approximate leave-one-out scores, None where they cannot be trusted."""
     rows = members[0].objective.rows
-    index = np.arange(rows.n_samples)
-    if rows.n_samples > _MOST_ROWS:
-        index = sample_rows(rows.n_samples, _MOST_ROWS / rows.n_samples)
+    index = drawn_evenly(rows, _MOST_ROWS)
     scored = rows.take(index)
 
     def left_out(member: Member) -> LeftOut:
