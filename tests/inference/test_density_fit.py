@@ -64,6 +64,7 @@ def test_the_statistic_is_anderson_and_darlings_integral():
             lambda rng: rng.normal(size=400) + 4.0 * rng.choice([-1, 1], 400),
             "light tails, or several groups of values",
         ),
+        (lambda rng: np.where(rng.random(400) < 0.3, 0.0, rng.normal(5.0, 1.0, 400)), "% of the"),
     ],
 )
 def test_how_a_column_is_wrong_is_told_in_the_class_where_it_is(values, complaint, monkeypatch):
@@ -76,6 +77,9 @@ def test_how_a_column_is_wrong_is_told_in_the_class_where_it_is(values, complain
         found = {(one.column, one.code): one for one in model.fit(X, y).density_fits()}
         wrong = {pair for pair, one in found.items() if one.p_value <= 0.05}
         assert wrong == {(1, 1)}
+        if complaint == "% of the":
+            share = round(100 * np.mean(X[y == 1, 1] == 0.0))
+            complaint = f"{share} % of the numbers are 0"
         assert found[1, 1].complaint == complaint
         assert found[1, 1].shares.sum() == pytest.approx(1.0)
         assert found[1, 1].n_rows == 400
@@ -94,6 +98,10 @@ def test_counts_that_spread_more_than_poisson_are_seen_and_rounded_numbers_pass(
     model = NaiveBayes({"true": "poisson", "wrong": "poisson", "rounded": "gaussian"}, tradeoff=1)
     wrong = {one.column for one in model.fit(frame, y).density_fits() if one.p_value <= 0.05}
     assert wrong == {1}
+    frame["wrong"] = overdispersed(rng, 400) // 10  # mostly 0, as a Poisson column would be
+    fits = [one for one in model.fit(frame, y).density_fits() if one.column == 1]
+    assert (frame["wrong"] == 0).mean() > 0.6
+    assert all("of the numbers" not in one.complaint for one in fits)
 
 
 def true_table(rng, kind):

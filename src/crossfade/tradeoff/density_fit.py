@@ -32,6 +32,9 @@ _MOST_ROWS, _FEWEST_CELLS = 1_000, 20
 
 _N_FOLDS, _N_DRAWS = 5, 500
 
+#: Share from which equal numbers are what a column is told to be wrong by.
+_SPIKE = 0.15
+
 #: Tables drawn from the densities.
 _N_TABLES = 59
 
@@ -64,7 +67,10 @@ def density_fits(
     for (column, code), u in own.items():
         fit = column_fit(column, code, u)
         above = np.count_nonzero(np.array(largest) >= fit.statistic)
-        fits.append(replace(fit, p_value=(1.0 + above) / (1.0 + _N_TABLES)))
+        fit = replace(fit, p_value=(1.0 + above) / (1.0 + _N_TABLES))
+        own_rows = seen.codes == code
+        spike = _spike(seen.X[own_rows, column], like[own_rows, column])
+        fits.append(fit if spike is None else replace(fit, complaint=spike))
     return fits
 
 
@@ -106,6 +112,19 @@ def _drawn_like(rows: LabelledRows, fitted: Fitted, rng: np.random.Generator) ->
             X[own] = fitted.density.sample(fitted.parameters.natural[code], own.size, rng)
     X[np.isnan(rows.X)] = np.nan
     return replace(rows, X=X)
+
+
+def _spike(x: Floats, drawn: Floats) -> str | None:
+    """Return that one number is the commonest by far, as among no draws: 0 for "not measured"."""
+    values, counts = np.unique(x[~np.isnan(x)], return_counts=True)
+    if counts.size < 3:
+        return None
+    next_most, most = np.sort(counts)[-2:]
+    share = most / counts.sum()
+    value = values[counts.argmax()]
+    if share < _SPIKE or most < 3 * next_most or share < 2.0 * np.mean(drawn == value):
+        return None
+    return f"{100 * share:.0f} % of the numbers are {value:g}"
 
 
 def _half_step(x: Floats, drawn: Floats) -> float:
