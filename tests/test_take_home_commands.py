@@ -23,6 +23,7 @@ from polars.testing import assert_frame_equal
 from crossfade import NaiveBayes, cli, compare
 from crossfade.commands.new_rows import NewRows
 from crossfade.comparison.models import own_models
+from crossfade.errors import DataError
 from crossfade.io import load_model
 from crossfade.io.matching import Matcher
 from crossfade.io.reading import read_table
@@ -723,6 +724,60 @@ def test_without_rows_the_coefficients_are_shown(model, table, tmp_path, capsys)
     assert " to 0." in capsys.readouterr().out
 
 
+def test_coefficients_without_errors_are_shown_and_why(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2)) + 2.0 * (np.arange(60) % 2)[:, None]
+    words = ["good fine very", "bad poor very"]
+    path, out, json_path = tmp_path / "t.csv", tmp_path / "m.skops", tmp_path / "c.json"
+
+    def explained(frame, *options):
+        frame.write_csv(path)
+        assert run("fit", path, "-t", "y", "-m", *options, "-o", out) == 0
+        capsys.readouterr()
+        assert run("explain", out, "--json", json_path) == 0
+        said, why = capsys.readouterr().out.rsplit("\n\n", 1)
+        estimator = load_model(out).estimator
+        with pytest.raises(DataError):
+            estimator.summary()
+        found = estimator.summary(errors=False)
+        assert said == str(found)
+        assert said.splitlines()[4].split() == ["estimate"]
+        linear, intercepts = estimator.coef_, estimator.intercept_
+        np.testing.assert_allclose(found.estimates, [*intercepts, *linear[0]], rtol=1e-12)
+        content = json.loads(json_path.read_text())["coefficients"]
+        assert [one["estimate"] for one in content] == found.estimates.tolist()
+        assert {one["standard_error"] for one in content} == {None}
+        assert (why.startswith("No standard errors: "), why.count("\n")) == (True, 1)
+        return found.terms, why
+
+    numbers = pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": ["n", "p"] * 30})
+    holes = numbers.with_columns(a=pl.when(pl.col("a") < 3).then("a"))
+    terms, why = explained(holes, "gaussian-shared", "--tradeoff", 0.5)
+    assert terms == ("intercept", "a", "b")
+    assert "got cells that were filled in" in why
+    texts = [f"{words[i % 2]} w{i // 2} w{i // 3}" for i in range(60)]
+    terms, why = explained(numbers.select("y", text=pl.Series(texts)), "nb:generative")
+    assert "got words" in why
+    assert {"text: good", "text: bad", "text: very"} <= set(terms)
+    some = pl.when(pl.int_range(pl.len()) % 3 != 0).then("y")
+    semi = ("naive-bayes", "--tradeoff", 0.5, "--unlabelled")
+    for frame in (numbers, holes):
+        _, why = explained(frame.with_columns(y=some), *semi)
+        assert "rows without a label" in why
+
+
+def test_the_largest_coefficients_of_words_are_shown(tmp_path, capsys):
+    path, out = tmp_path / "t.csv", tmp_path / "m.skops"
+    said = [f"{'good' if i % 2 else 'bad'} w{i} v{i} u{i} t{i} s{i}" for i in range(120)]
+    pl.DataFrame({"text": said, "y": ["n", "p"] * 60}).write_csv(path)
+    assert run("fit", path, "-t", "y", "-m", "nb:generative", "-o", out) == 0
+    capsys.readouterr()
+    assert run("explain", out) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"largest of [\d,]{3,}\ntext: (good|bad) ", shown)
+    assert shown.count("text: ") == 50
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -969,8 +1024,9 @@ def test_files_of_many_parameters_keep_intervals_where_they_are_asked_for(tmp_pa
     path.write_text("town,size,y\n" + "".join(rows))
     fit = ("fit", path, "-t", "y", "-m", "naive-bayes", "--tradeoff", 1, "-o", out)
     assert run(*fit) == 0
-    assert run("explain", out) == 2
-    assert "crossfade fit --intervals" in capsys.readouterr().err
+    capsys.readouterr()
+    assert run("explain", out) == 0
+    assert "crossfade fit --intervals" in capsys.readouterr().out
     assert run(*fit, "--intervals") == 0
     assert run("explain", out) == 0
     assert "town = c1" in capsys.readouterr().out

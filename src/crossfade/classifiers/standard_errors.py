@@ -73,6 +73,7 @@ class StandardErrors(ABC):
         *,
         level: float = 0.95,
         reference: Any = None,
+        errors: bool = True,
     ) -> CoefficientSummary:
         """Return the coefficients of the log-odds with standard errors, intervals and tests.
 
@@ -92,6 +93,8 @@ class StandardErrors(ABC):
             Coverage of the intervals.
         reference : label, optional
             The class that the others are compared with; the first by default.
+        errors : bool, default=True
+            False: the coefficients alone, which words and cells that were filled in have, too.
 
         Returns
         -------
@@ -132,7 +135,9 @@ class StandardErrors(ABC):
                 "X: expected the rows of fit with y, sample_weight or groups, got None; give all "
                 "of them, or none where the model has its rows"
             )
-        return self._summarised(self._errors(), against, level)
+        if self._fitted.n_components > 1:
+            raise DataError(self._why_without())
+        return self._summarised(self._errors() if errors else None, against, level)
 
     # -- where they come from --------------------------------------------------------------------
 
@@ -149,17 +154,17 @@ class StandardErrors(ABC):
                 f"components: expected 1 for standard errors, got {fitted.n_components}; the "
                 f"classes of mixtures have no coefficients; {_BY_REFITS}"
             )
+        if fitted.unlabelled_weight > 0.0:
+            return (
+                "standard errors: expected a fit to labelled rows alone, got one with rows without "
+                f"a label that count {fitted.unlabelled_weight:.2g} each; bootstrap the fit, or "
+                "leave those rows out (no --unlabelled)"
+            )
         if self.density_.reads_words or getattr(self.density_, "filled", False):
             what = "words" if self.density_.reads_words else "cells that were filled in"
             return (
                 f"X: expected numbers and categories for standard errors, got {what}; leave these "
                 f"columns out, or {_BY_REFITS}"
-            )
-        if fitted.unlabelled_weight > 0.0:
-            return (
-                "standard errors: expected a fit to labelled rows alone, got one with rows without "
-                f"a label that count {fitted.unlabelled_weight:.2g} each; bootstrap the fit, or "
-                "give unlabelled_weight=0"
             )
         if fitted.evidence is None:
             return (
@@ -207,12 +212,20 @@ class StandardErrors(ABC):
     # -- coefficients ----------------------------------------------------------------------------
 
     def _summarised(
-        self, errors: PosteriorCovariance, against: int, level: float
+        self, errors: PosteriorCovariance | None, against: int, level: float
     ) -> CoefficientSummary:
         coefficients, intercepts = self._log_odds_linear(against)
-        gradients, terms, columns = self._coefficient_gradients()
-        of_classes = np.delete(gradients, against, axis=0) - gradients[against]
-        flat = of_classes.reshape(-1, of_classes.shape[-1])
+        values = np.column_stack([intercepts, coefficients])
+        terms, columns = self._terms()
+        unknown = None
+        if errors is None:
+            unknown = np.ones(values.size, dtype=bool)
+            covariance = np.broadcast_to(np.nan, (values.size, values.size))
+        else:
+            gradients = self._coefficient_gradients()
+            of_classes = np.delete(gradients, against, axis=0) - gradients[against]
+            flat = of_classes.reshape(-1, of_classes.shape[-1])
+            covariance = flat @ errors.covariance @ flat.T
         names = self._longer_schema.names
         return of_coefficients(
             name=type(self).__name__,
@@ -225,9 +238,10 @@ class StandardErrors(ABC):
                 name: [t for t, of in enumerate(columns) if column in of]
                 for column, name in enumerate(names)
             },
-            values=np.column_stack([intercepts, coefficients]),
-            covariance=flat @ errors.covariance @ flat.T,
+            values=values,
+            covariance=covariance,
             level=level,
+            unknown=unknown,
         )
 
     @property
@@ -235,8 +249,14 @@ class StandardErrors(ABC):
         """The table's columns, and those derived from them."""
         return self.schema_ if self._derived is None else self._derived.schema(self.schema_)
 
-    def _coefficient_gradients(self) -> tuple[Floats, list[str], list[tuple[int, ...]]]:
-        """Return gradients of intercepts and coefficients by class, terms and their columns.
+    def _terms(self) -> tuple[list[str], list[tuple[int, ...]]]:
+        """Return what intercepts and coefficients are of, in words, and their columns."""
+        schema = self._longer_schema
+        terms = self.density_.terms(schema.names, schema.categories)
+        return ["intercept", *(term.name for term in terms)], [(), *(one.columns for one in terms)]
+
+    def _coefficient_gradients(self) -> Floats:
+        """Return gradients of intercepts and coefficients by class.
 
         Shapes: → (n_classes, n_terms, q).
         """
@@ -249,21 +269,22 @@ class StandardErrors(ABC):
         for c in range(k):
             found[c, 0, c * p + free] += constants
             found[c, 1:, c * p + free] = slopes
-        schema = self._longer_schema
-        terms = density.terms(schema.names, schema.categories)
-        names = ["intercept", *(term.name for term in terms)]
-        return found, names, [(), *(term.columns for term in terms)]
+        return found
 
-    def _facts(self, errors: PosteriorCovariance) -> tuple[tuple[str, str], ...]:
-        rows = ("observations", f"{errors.n_rows:g}")
-        facts = [rows, ("tradeoff λ", f"{self.tradeoff_:.3g}")]
+    def _facts(self, errors: PosteriorCovariance | None) -> tuple[tuple[str, str], ...]:
+        facts = [("tradeoff λ", f"{self.tradeoff_:.3g}")]
+        if errors is None:
+            return tuple(facts)
+        facts.insert(0, ("observations", f"{errors.n_rows:g}"))
         if errors.weighed is not None:
             facts.append(("scale of the pool", f"{self._fitted.scale:.3g}"))
         if errors.n_groups is not None:
             facts.append(("groups", f"{errors.n_groups}"))
         return tuple(facts)
 
-    def _notes(self, errors: PosteriorCovariance) -> tuple[str, ...]:
+    def _notes(self, errors: PosteriorCovariance | None) -> tuple[str, ...]:
+        if errors is None:
+            return ()
         if np.isnan(errors.covariance).all():
             return (
                 "No standard errors: the columns separate the classes and l2=0, so that no finite "
@@ -329,7 +350,7 @@ class StandardErrors(ABC):
 
     def _telling(self, errors: PosteriorCovariance) -> NDArray[np.bool_]:
         """Return which columns say something of the classes; one without any cell in fit cannot."""
-        gradients, _, columns = self._coefficient_gradients()
+        gradients, (_, columns) = self._coefficient_gradients(), self._terms()
         spread = quadratic_forms(gradients - gradients[:1], errors.covariance)
         free = (spread != 0.0).any(axis=0)
         used = {j for of, said in zip(columns, free, strict=True) if said for j in of}

@@ -41,7 +41,7 @@ def explain(
     Probabilities come with 95 % intervals where the model has standard errors.
 
     Without DATA: the model's coefficients, with standard errors, intervals and a test of each
-    column.
+    column where the model has them.
     """
     import numpy as np
 
@@ -105,7 +105,7 @@ def explain(
 
 
 def _print_summary(estimator: Any, json: Path | None) -> None:
-    """Print the coefficients with their standard errors."""
+    """Print the coefficients, with their standard errors where there are any."""
     from crossfade.commands.output import say, write_json
     from crossfade.errors import DataError
 
@@ -114,8 +114,14 @@ def _print_summary(estimator: Any, json: Path | None) -> None:
             "DATA: expected rows for a model without coefficients of its own, got none; name a "
             "table and --row"
         )
-    found = estimator.summary()
+    try:
+        found, why = estimator.summary(), None
+    except DataError as error:
+        found = estimator.summary(errors=False)  # refuses what has no coefficients
+        why = f"No standard errors: {str(error).removeprefix('standard errors: ')}."
     say(str(found))
+    if why is not None:
+        say(f"\n{why}")
     if json is not None:
         frames = {"coefficients": found.frame()}
         if hasattr(found, "tests_frame"):  # weights of a pool are of no columns

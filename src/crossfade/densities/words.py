@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.special import gammaln
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, n_threads
-from crossfade.densities.base import Bound, Density
+from crossfade.densities.base import Bound, Density, Term
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.errors import NotADensityError
 from crossfade.rowwise import (
@@ -81,6 +82,12 @@ class Words(Density):
         """Return the statistics of the words that are used, CSR (n_rows, n_words)."""
         counts = self._counts(X)
         return counts if self.used is None else counts.multiply(self.used[None, :]).tocsr()
+
+    def terms(self, names: Sequence[str], levels: Sequence[Sequence[Any] | None]) -> list[Term]:
+        words = levels[0] if len(names) == 1 else None
+        if words is None or len(words) != self.n_statistics:
+            return super().terms(names, levels)
+        return [Term(f"{names[0]}: {word}", (0,)) for word in words]
 
     @property
     def has_tf_idf(self) -> bool:

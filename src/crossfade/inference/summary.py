@@ -17,6 +17,9 @@ from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.inference.sandwich import wald_test
 
+#: Coefficients without errors that are shown, and how many of more: those of words.
+_MOST, _LARGEST = 300, 50
+
 
 @dataclass(frozen=True, repr=False)
 class Summary:
@@ -91,7 +94,14 @@ class Summary:
 
     def _tables(self) -> list[list[list[str]]]:
         """Return tables of cells, each with its head."""
-        return [[self._header(), *self._rows()]]
+        table = [self._header(), *self._rows()]
+        if not np.isnan(self.standard_errors).all():
+            return [table]
+        table = [row[:2] for row in table]
+        if len(self.names) > _MOST:
+            order = np.argsort(-np.abs(self.estimates), kind="stable")[:_LARGEST]
+            table = [["", f"largest of {len(self.names):,}"], *(table[1 + i] for i in order)]
+        return [table]
 
     def __str__(self) -> str:
         lines = [self.title, ""]
