@@ -38,6 +38,9 @@ _FEWEST_ROWS = 400
 #: Most rows whose left-out scores are computed; beyond, an evenly spread sample of them.
 _MOST_ROWS = 2_000
 
+#: Rows at least whose curvature stands for all rows'.
+_CURVED_ROWS = 10_000
+
 #: Share of the mean log-loss by which the approximation may err.
 _TOLERANCE = 0.02
 
@@ -217,7 +220,7 @@ def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
     def left_out(member: Member) -> LeftOut:
         objective, theta = member.objective, member.point.solution.theta
         # A row's influence is a small correction: its curvature need not be as near as a step's.
-        share = curvature_share(objective, least=0.0)
+        share = curvature_share(objective, least=_CURVED_ROWS / rows.n_samples)
         return approximate_leave_one_out(objective, theta, index, share=share)
 
     found = map_fits(left_out, members, rows.n_samples)
