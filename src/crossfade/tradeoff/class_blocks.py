@@ -17,8 +17,8 @@ LARGEST_CLASS = 500
 #: Rows whose curvature stands for all rows' in the preconditioner.
 SAMPLE = 4_096
 
-#: Statistics of a factor, and doubles in the weighted rows of all classes (64 MB), at most, where
-#: blocks are inverted among the rows.
+#: Statistics of a factor, and doubles in the weighted rows or the factors' blocks of all classes
+#: (64 MB), at most, where blocks are inverted among the rows.
 _LARGEST_FACTOR, _ROW_SPACE = 32, 8_000_000
 
 
@@ -31,10 +31,11 @@ def has_class_blocks(objective: TradeoffObjective) -> bool:
 def is_short(objective: TradeoffObjective) -> bool:
     """Return whether rows are so few that blocks are inverted among them."""
     passes, few = objective.passes, min(objective.rows.n_samples, SAMPLE)
-    if 2 * few > passes.n_free or passes.n_classes * few * passes.n_free > _ROW_SPACE:
+    if 2 * few > passes.n_free or not objective.density.forms_statistics:
         return False
     largest = int(np.bincount(passes.free_factors).max(initial=0))
-    return objective.density.forms_statistics and largest <= _LARGEST_FACTOR
+    doubles = passes.n_classes * passes.n_free * max(few, largest)
+    return largest <= _LARGEST_FACTOR and doubles <= _ROW_SPACE
 
 
 def some_rows(objective: TradeoffObjective) -> RowPasses:
