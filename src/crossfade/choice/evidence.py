@@ -211,7 +211,9 @@ def _of_tails(
     error = np.sqrt((scored * (gap - gain) ** 2).sum(axis=0)) / total
     found = {}
     for i, j in enumerate(columns):
-        chosen = "gaussian" if gain[i] > _ERRORS_AGAINST_TAILS * error[i] else "johnson_su"
+        # Of two values both say the same, but for rounding.
+        clear = gain[i] > max(_ERRORS_AGAINST_TAILS * error[i], 1e-9)
+        chosen = "gaussian" if clear else "johnson_su"
         shown = {name: float(mean[i]) for name, mean in means.items()}
         found[j] = ColumnEvidence(chosen, "johnson_su", shown, float(error[i]))
     return found
