@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-from crossfade import cli
-from crossfade.commands.output import hand_over, say
+from crossfade import NaiveBayes, cli
+from crossfade.commands.output import hand_over, live_progress, say
 
 #: Two names that differ in what a terminal would obey.
 EVIL = "A\x1b[31m"
@@ -104,3 +106,50 @@ def test_every_control_character_is_made_visible(monkeypatch):
         assert all(c.isprintable() for c in out.text if c not in "\n\t")
         assert "\\x1b" in out.text
         assert "ä" in out.text
+
+
+# -- long work, where stderr is no terminal --------------------------------------------------------
+
+
+def lines_until(capsys, wanted):
+    """Return the lines on stderr up to one that is wanted."""
+    found, end = "", time.monotonic() + 20.0
+    while wanted not in found:
+        assert time.monotonic() < end, found
+        time.sleep(0.001)
+        found += capsys.readouterr().err
+    return found.splitlines()
+
+
+def test_work_that_reports_nothing_is_told_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr("crossfade.commands.output.LINE_SECONDS", 0.01)
+    with live_progress("folder/table.csv", "fitting pool") as report:
+        assert lines_until(capsys, "\n")[0] == "table.csv: 0 s · now fitting pool"
+        report(1, 4, "split\x1b 1")
+        assert lines_until(capsys, "split")[-1] == r"table.csv: 0 s · now 25%, split\x1b 1"
+    capsys.readouterr()
+    time.sleep(0.03)
+    assert capsys.readouterr().err == ""
+
+
+def test_fit_and_compare_say_what_they_do(capsys, monkeypatch, tmp_path):
+    fitted = NaiveBayes.fit
+
+    def slowly(self, *arguments, **options):
+        time.sleep(0.1)
+        return fitted(self, *arguments, **options)
+
+    monkeypatch.setattr(NaiveBayes, "fit", slowly)
+    models = ["--models", "nb:generative,majority", "--splits", "2"]
+    for command, wanted in (
+        (["fit", "iris", "-m", "nb:generative", "-o", str(tmp_path / "m.skops")], "iris: 0 s · "),
+        (["compare", "iris", *models], r"\d s.* · now naive Bayes generative, split 1"),
+    ):
+        monkeypatch.setattr("crossfade.commands.output.LINE_SECONDS", 1e6)
+        with pytest.raises(SystemExit):
+            cli.main(command)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr("crossfade.commands.output.LINE_SECONDS", 0.02)
+        with pytest.raises(SystemExit):
+            cli.main(command)
+        assert re.search(wanted, capsys.readouterr().err)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from math import isfinite
+from dataclasses import replace
+from math import inf, isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from crossfade.commands.output import console, list_item, plain, shortened
+from crossfade.commands.output import (
+    LINE_SECONDS,
+    console,
+    lines_now_and_then,
+    list_item,
+    plain,
+    shortened,
+)
 from crossfade.commands.stopping import working
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
@@ -31,9 +39,8 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH: Final = 20
 
-#: Seconds between two pictures of a table that lives, and between two lines where none can.
+#: Seconds between two pictures of a table that lives.
 _PICTURE_SECONDS: Final = 0.3
-_LINE_SECONDS: Final = 10.0
 
 #: Headings of the score columns, in the order shown.
 _SCORES: Final = {"error": "error %", "log_loss": "log-loss", "brier": "Brier", "cost": "cost"}
@@ -156,27 +163,41 @@ def live_table() -> Iterator[Callable[[Status], None]]:
 
     Both go to stderr: what is printed at the end is the result alone.
     """
-    out = console(stderr=True)
     if not sys.stderr.isatty():
-        with working(lambda: None):
-            yield _Lines(out)
+        lines = _Lines()
+        with lines_now_and_then(lines.at):
+            yield lines
         return
+    out = console(stderr=True)
     live = Live(console=out, auto_refresh=False, transient=True, vertical_overflow="crop")
     with live, working(live.stop):
         yield _Pictures(out, live)
 
 
 class _Lines:
-    """Says how far a comparison is, in a line every ten seconds."""
+    """Says how far a comparison is, in a line."""
 
-    def __init__(self, out: Console) -> None:
-        self._out, self._next = out, _LINE_SECONDS
+    def __init__(self) -> None:
+        self._status: Status | None = None
+        self._drawn = -inf
 
     def __call__(self, status: Status) -> None:
-        if status.seconds < self._next:
-            return
-        self._next = status.seconds + _LINE_SECONDS
-        self._out.print(plain(progress_line(status)), soft_wrap=True)
+        # Another thread asks for the line: it finds the standings made.
+        if self._status is None or status.seconds - self._drawn > LINE_SECONDS / 4:
+            self._drawn, found = status.seconds, status.partial()
+        else:
+            found = self._status.partial()
+        self._status = replace(status, partial=lambda: found)
+
+    def at(self, seconds: float) -> str:
+        """Return the line after so many seconds."""
+        status = self._status
+        if status is None:
+            return f"{seconds:.0f} s · now starting"
+        left = status.seconds_left
+        if left is not None:
+            left = max(left - (seconds - status.seconds), 0.0)
+        return progress_line(replace(status, seconds=seconds, seconds_left=left))
 
 
 class _Pictures:

@@ -163,7 +163,8 @@ def fit(
             task = read_problem(table.X, table.y)
             # Those that a comparison leaves out are learnt from here.
             lines += task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
-            estimator.fit(table.X, table.y, **beside)
+            with live_progress(table.name, f"fitting {label}"):
+                estimator.fit(table.X, table.y, **beside)
             n_rows = len(table.y)
             if unlabelled and (empty := task.data.n_dropped - estimator.n_unlabelled_):
                 has = "row has" if empty == 1 else "rows have"
@@ -192,7 +193,8 @@ def fit(
         }
         if intervals:
             # A pool fits them when they are first asked for.
-            estimator.predict_proba(_safe_indexing(table.X, [0]), interval=0.95)
+            with live_progress(table.name, "refitting for intervals"):
+                estimator.predict_proba(_safe_indexing(table.X, [0]), interval=0.95)
             if estimator.__getstate__()["_jackknife"] is None:
                 lines.append("The file keeps no intervals: they would take more than 128 MB.")
     elif intervals:

@@ -6,9 +6,11 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
+from time import perf_counter
 from typing import Any
 
 import typer
@@ -20,6 +22,9 @@ from crossfade._typing import Progress
 from crossfade.commands.stopping import working
 from crossfade.errors import DataError
 from crossfade.files import destination, is_read_only, is_stream, write_whole
+
+#: Seconds between two lines that say what is being done, where nothing can be drawn.
+LINE_SECONDS = 10.0
 
 
 class ClosedPipeError(Exception):
@@ -75,11 +80,36 @@ def list_item(mark: str, text: str) -> Table:
 
 
 @contextmanager
-def live_progress(label: str) -> Iterator[Progress | None]:
-    """Show a progress bar on stderr if that is a terminal; yield what reports to it, else None."""
+def lines_now_and_then(line: Callable[[float], str]) -> Iterator[None]:
+    """Print `line` of the seconds so far on stderr every ten seconds, whatever the work reports."""
+    over, begun = Event(), perf_counter()
+
+    def tell() -> None:
+        while not over.wait(LINE_SECONDS):
+            with suppress(OSError, ValueError):  # nobody reads it any more
+                print(plain(line(perf_counter() - begun)), file=sys.stderr, flush=True)
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        with working(over.set):
+            yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def live_progress(label: str, doing: str = "starting") -> Iterator[Progress]:
+    """Show progress on stderr, by a bar if it is a terminal; yield what reports to it."""
     if not sys.stderr.isatty():
-        with working(lambda: None):
-            yield None
+        at, name = ["", doing], Path(label).name
+
+        def note(done: int, total: int, text: str) -> None:
+            at[:] = f"{done / total:.0%}, " if total else "", text
+
+        with lines_now_and_then(lambda seconds: f"{name}: {seconds:.0f} s · now {''.join(at)}"):
+            yield note
         return
     from rich.progress import (
         BarColumn,
@@ -99,10 +129,10 @@ def live_progress(label: str) -> Iterator[Progress | None]:
     with Bar(*columns, console=console(stderr=True), transient=True) as bar, working(bar.stop):
         # In 80 columns, what is being done has to be readable; a path is known to who gave it.
         title = shortened(Path(label).name, 16)
-        task = bar.add_task("starting", total=None, title=title)
+        task = bar.add_task(shortened(doing, 36), total=None, title=title)
 
         def report(done: int, total: int, text: str) -> None:
-            bar.update(task, completed=done, total=total, description=shortened(text, 36))
+            bar.update(task, completed=done, total=total or None, description=shortened(text, 36))
 
         yield report
 
