@@ -130,7 +130,7 @@ def test_public_names_are_taken_from_the_package_only_outside_it():
 
 
 def test_only_the_block_layer_knows_of_threads():
-    # The others share no work out: they watch for a parent's end and for signals.
+    # The others share no work out: they watch for a parent's end, for signals and the clock.
     assert set(holders(THREADS)) <= {"blocks.py", "processes.py", "commands/stopping.py"}
 
 

@@ -182,7 +182,7 @@ def test_collections_that_do_not_belong_together_are_refused(collection, frame):
         NaiveBayes().fit(frame[["level"]], collection["y"])
     with pytest.raises(DataError, match=r"^y: expected the 5 partitions of X, got 2"):
         NaiveBayes().fit(collection[["level"]], collection["y"].repartition(npartitions=2))
-    with pytest.raises(DataError, match=r"^y: expected the name of a column, got 'z'"):
+    with pytest.raises(DataError, match=r"^y: expected a column of the table, got 'z'"):
         NaiveBayes().fit(collection, "z")
 
 

@@ -524,8 +524,13 @@ def test_folders_named_as_columns_are_told(table, tmp_path):
 def test_what_no_source_can_give_is_refused_by_name(table, folder, tmp_path):
     with pytest.raises(DataError, match=r"^sample_weight: expected the name of a column"):
         NaiveBayes().fit(scan(folder), "y", sample_weight=np.ones(table.height))
-    with pytest.raises(DataError, match=r"^y: expected the name of a column, got 'z'; the columns"):
+    with pytest.raises(
+        DataError, match=r"^y: expected a column of the table, got 'z'; the columns"
+    ):
         NaiveBayes().fit(scan(folder), "z")
+    for role, given in (("target", "talp"), ("columns", ["talp"]), ("drop", ["talp"])):
+        with pytest.raises(DataError, match=f"^{role}: expected a column .* got 'talp'; did you"):
+            scan(folder, **{role: given})
     with pytest.raises(DataError, match=r"^y: expected the name of the column of labels in the"):
         NaiveBayes().fit(scan(folder), table["y"])
     with pytest.raises(DataError, match=r"^components: expected 1 for rows that are read in parts"):

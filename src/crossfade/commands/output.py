@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crossfade._typing import Progress
-from crossfade.commands.stopping import working
+from crossfade.commands.stopping import ticking, working
 from crossfade.errors import DataError
 from crossfade.files import destination, is_read_only, is_stream, write_whole
 
@@ -82,21 +81,14 @@ def list_item(mark: str, text: str) -> Table:
 @contextmanager
 def lines_now_and_then(line: Callable[[float], str]) -> Iterator[None]:
     """Print `line` of the seconds so far on stderr every ten seconds, whatever the work reports."""
-    over, begun = Event(), perf_counter()
+    begun = perf_counter()
 
     def tell() -> None:
-        while not over.wait(LINE_SECONDS):
-            with suppress(OSError, ValueError):  # nobody reads it any more
-                print(plain(line(perf_counter() - begun)), file=sys.stderr, flush=True)
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            print(plain(line(perf_counter() - begun)), file=sys.stderr, flush=True)
 
-    thread = Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        with working(over.set):
-            yield
-    finally:
-        over.set()
-        thread.join()
+    with ticking(LINE_SECONDS, tell):
+        yield
 
 
 @contextmanager

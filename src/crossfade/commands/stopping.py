@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Final
 
 from crossfade.files import discard_unfinished
@@ -36,6 +36,25 @@ def working(clear: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _at_work.remove(clear)
+
+
+@contextmanager
+def ticking(seconds: float, tell: Callable[[], None]) -> Iterator[None]:
+    """Mark such work, and call `tell` every so many seconds from a thread of its own."""
+    over = Event()
+
+    def tick() -> None:
+        while not over.wait(seconds):
+            tell()
+
+    thread = Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        with working(over.set):
+            yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class Watch:

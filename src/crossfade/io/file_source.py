@@ -28,8 +28,8 @@ from crossfade.table.source import (
     PartedSource,
     RowSource,
     first_rows,
+    no_column,
     no_rows,
-    no_target,
     rows_of,
 )
 from crossfade.table.survey import SAMPLE_ROWS, row_keys
@@ -137,9 +137,11 @@ class FileSource(PartedSource):
         self._head: Part | None = None
         self._begun: tuple[Part, Iterator[Part]] | None = None
         known = list(reader.types)
-        for one in (*(() if target is None else (target,)), *(columns or ()), *drop):
-            if one not in known:
-                raise no_target(one, known)
+        roles = {"target": () if target is None else (target,), "columns": columns or ()}
+        for role, wanted in (roles | {"drop": drop}).items():
+            for one in wanted:
+                if one not in known:
+                    raise no_column(role, one, known)
         self.names = tuple(
             name
             for name in known
@@ -157,6 +159,8 @@ class FileSource(PartedSource):
                 f"y: expected the name of the column of labels in the files, got {show(y)}; for "
                 f"example y={self.names[-1]!r}"
             )
+        if y not in self._reader.types:
+            raise no_column("y", y, list(self._reader.types))
         found = FileSource(self._reader, y, self._chosen, self._drop)
         found.progress = self.progress
         return found

@@ -19,8 +19,8 @@ from crossfade.table.source import (
     RowSource,
     first_rows,
     names_of,
+    no_column,
     no_rows,
-    no_target,
     rows_of,
     split_labels,
 )
@@ -82,7 +82,7 @@ class DaskSource(RowSource):
         self._dask = import_optional("dask", "Dask collections")
         if isinstance(y, str):
             if y not in list(getattr(X, "columns", ())):
-                raise no_target(y, list(getattr(X, "columns", ())))
+                raise no_column("y", y, list(getattr(X, "columns", ())))
         elif y is not None and not is_lazy(y):
             raise DataError(
                 f"y: expected a Dask collection where X is one, or the name of a column, got "

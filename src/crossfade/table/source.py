@@ -16,7 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from crossfade._checks import listed, show
+from crossfade._checks import did_you_mean, listed, show
 from crossfade.errors import DataError
 from crossfade.table.weights import no_weight, row_weights
 
@@ -357,7 +357,7 @@ def split_labels(table: Any, target: str) -> tuple[Any, Any]:
     """Return a data frame without the target, and the target."""
     frame = nw.from_native(table, eager_only=True)
     if target not in frame.columns:
-        raise no_target(target, frame.columns)
+        raise no_column("y", target, frame.columns)
     return frame.drop(target).to_native(), frame[target].to_native()
 
 
@@ -369,8 +369,7 @@ def no_column_beside(role: str, column: Any, names: Sequence[str]) -> DataError:
     )
 
 
-def no_target(target: str, names: Sequence[str]) -> DataError:
-    """Return the error of a target that is no column."""
-    return DataError(
-        f"y: expected the name of a column, got {show(target)}; the columns are {listed(names)}"
-    )
+def no_column(role: str, column: str, names: Sequence[str]) -> DataError:
+    """Return the error of a column of labels, or with another role, that is not there."""
+    remedy = did_you_mean(str(column), list(names), f"the columns are {listed(names)}")
+    return DataError(f"{role}: expected a column of the table, got {show(column)}; {remedy}")
