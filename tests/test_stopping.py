@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -241,3 +242,28 @@ def test_the_end_of_a_process_is_the_end_of_its_pool(busy, number):
         for one in session(process.pid):
             os.kill(one, signal.SIGKILL)
         process.communicate()
+
+
+def swallowed(number):
+    """Return an application in which a library makes another exception of a signal's own."""
+
+    def app(**given):
+        try:
+            os.kill(os.getpid(), number)
+            while True:
+                time.sleep(0.01)
+        except BaseException as error:
+            time.sleep(0.1)
+            raise RuntimeError("a library's own words") from error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "stopped by the keyboard\n"), (signal.SIGTERM, 143, "")],
+)
+def test_what_libraries_make_of_a_signals_exception_is_a_stop_all_the_same(number, code, said):
+    with Forked(main, [], partial(swallowed, number)) as process:
+        _, err = process.communicate()
+        assert (process.returncode, err) == (code, said)

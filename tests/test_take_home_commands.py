@@ -650,7 +650,10 @@ def test_a_stopped_run_leaves_what_was_there(model, tmp_path, number, code, said
                 time.sleep(0.02)
             process.send_signal(number)
             _, err = process.communicate()
-        assert (process.returncode, err) == (code, said)
+        assert process.returncode == code
+        # (Python itself tells of exceptions that a library ignores)
+        assert err.endswith(said)
+        assert "fault" not in err
     assert out.read_text() == "before"
     assert set(os.listdir(tmp_path)) == {"loans.csv", "model.skops", "endless.csv", "p.csv"}
 

@@ -164,6 +164,10 @@ def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str, w
     except Exception as error:  # the last resort of a program that people see
         if type(error).__name__ == "ClosedPipeError":
             return _CLOSED_PIPE
+        if watch.code:  # libraries may make another exception of the one that a signal raised
+            if watch.code == STOPPED_CODE:
+                watch.tell()
+            return watch.code
         return _unexpected(error)
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Thread
-from typing import Final
+from typing import Any, Final
 
 from crossfade.files import discard_unfinished
 
@@ -116,8 +116,13 @@ class Watch:
 @contextmanager
 def watched() -> Iterator[Watch]:
     """Yield a watch over signals; termination is an exception, as Ctrl-C is."""
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     watch = Watch()
+
+    def end(number: int, frame: Any) -> None:
+        watch.code = 128 + number
+        sys.exit(watch.code)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         yield watch
     finally:
