@@ -4,6 +4,7 @@
 
 Rows are drawn from three classes; three columns are independent Gaussians with one variance in all
 classes, which is the model, or skewed, correlated and of variances that differ, which it is not.
+"A third labelled" takes the labels of two thirds of the rows away.
 Each fit's 95 % intervals are held against the truth; of a wrong model against what it tends to,
 which a fit to very many rows shows. A pool's weights change with the number of rows: where the
 model is wrong, its intervals are held against the mean of its own estimates.
@@ -18,6 +19,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +36,6 @@ TITLE = "coverage: standard errors"
 _SHARES = np.array([0.5, 0.3, 0.2])
 _MEANS = np.array([[0.0, 0.0, 0.0], [0.8, -0.5, 0.3], [-0.4, 0.9, 0.0]])
 _POOL = "PooledClassifier"
-_MODELS = (0, 0.5, 1, "auto", _POOL)
 _N_ROWS = (300, 1_000)
 _N_NEW = 40
 _MANY_ROWS = 400_000
@@ -51,8 +52,8 @@ def table(n_draws: int = 400, say: Callable[[str], None] = print) -> str:
 def run(path: Path, n_draws: int, say: Callable[[str], None], only: str = "") -> None:
     """Do the draws that the store lacks."""
     store = Store(path)
-    for kind in _DRAWN:
-        for model in _MODELS:
+    for kind, case in _CASES.items():
+        for model in case.models:
             for n_rows in _N_ROWS:
                 name = f"{kind} {model} {n_rows}"
                 if only not in name:
@@ -103,28 +104,55 @@ def _wrong(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
     return np.column_stack([first, second, third]), y
 
 
-_DRAWN = {"true": _true, "wrong": _wrong}
+def _model(model: Any, **given: Any) -> Any:
+    return NaiveBayes("gaussian", shared_variance=True, tradeoff=model, **given)
 
 
-def _model(model: Any) -> Any:
+def _any_model(model: Any) -> Any:
     if model != _POOL:
-        return NaiveBayes("gaussian", shared_variance=True, tradeoff=model)
+        return _model(model)
     members = [("nb", _model(1)), ("lr", LogisticRegression(C=1e6, max_iter=1_000))]
     return PooledClassifier(members)
 
 
+def _with_unlabelled(model: Any) -> Any:
+    weight = "auto" if model == "auto" else 0.5
+    return _model(model, unlabelled=-1, unlabelled_weight=weight)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What rows are drawn, what is fitted to them, and what it is to find.
+
+    `truth`: From rows to coefficients and probabilities; None where a fit to many rows tells.
+    """
+
+    rows: Callable[[int, np.random.Generator], tuple[Any, Any]]
+    make: Callable[[Any], Any]
+    models: tuple[Any, ...]
+    truth: Callable[[Any], tuple[Any, Any]] | None = None
+
+
+def _third_labelled(rows: Any) -> Any:
+    def drawn(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        X, y = rows(n, rng)
+        return X, np.where(np.arange(n) % 3 > 0, -1, y)
+
+    return drawn
+
+
 def _new(kind: str) -> Any:
-    return _DRAWN[kind](_N_NEW, np.random.default_rng(1))[0]
+    return _CASES[kind].rows(_N_NEW, np.random.default_rng(1))[0]
 
 
 def _draw(kind: str, model: Any, n_rows: int, draw: int) -> Any:
     """Return estimates, lower and upper limits of coefficients, and the same of probabilities."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        X, y = _DRAWN[kind](n_rows, np.random.default_rng([2, draw]))
-        fitted = _model(model).fit(X, y)
+        X, y = _CASES[kind].rows(n_rows, np.random.default_rng([2, draw]))
+        fitted = _CASES[kind].make(model).fit(X, y)
         found = list(fitted.predict_proba(_new(kind), interval=0.95))
-    if model != _POOL:
+    if _has_coefficients(fitted):
         said = fitted.summary()
         found = [said.estimates, said.lower, said.upper, *found]
     return np.concatenate([np.ravel(one) for one in found])
@@ -145,13 +173,18 @@ def _held(kind: str, model: Any, draws: Any) -> tuple[Any, Any]:
 @cache
 def _goals(kind: str, model: Any) -> tuple[Any, Any]:
     """Return what coefficients and probabilities are to be, None for the mean of estimates."""
-    if kind == "true":
-        return _truth(_new(kind))
+    case = _CASES[kind]
+    if case.truth is not None:
+        return case.truth(_new(kind))
     if model in ("auto", _POOL):
         return None, None
-    X, y = _wrong(_MANY_ROWS, np.random.default_rng(0))
-    fitted = _model(model).fit(X, y)
-    return _estimates(fitted), fitted.predict_proba(_new(kind))
+    fitted = case.make(model).fit(*case.rows(_MANY_ROWS, np.random.default_rng(0)))
+    coefficients = _estimates(fitted) if _has_coefficients(fitted) else np.zeros(0)
+    return coefficients, fitted.predict_proba(_new(kind))
+
+
+def _has_coefficients(fitted: Any) -> bool:
+    return hasattr(fitted, "coef_")
 
 
 def _truth(new: Any) -> tuple[Any, Any]:
@@ -165,6 +198,16 @@ def _truth(new: Any) -> tuple[Any, Any]:
 def _estimates(model: Any) -> Any:
     coefficients = np.column_stack([model.intercept_, model.coef_])
     return (coefficients[1:] - coefficients[0]).ravel()
+
+
+_CASES = {
+    "true": Case(_true, _any_model, (0, 0.5, 1, "auto", _POOL), _truth),
+    "wrong": Case(_wrong, _any_model, (0, 0.5, 1, "auto", _POOL)),
+    "true, a third labelled": Case(
+        _third_labelled(_true), _with_unlabelled, (0.5, 1, "auto"), _truth
+    ),
+    "wrong, a third labelled": Case(_third_labelled(_wrong), _with_unlabelled, (0.5, 1)),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -766,10 +766,3 @@ def test_batches_and_files_are_refused(tmp_path):
     pd.DataFrame(X, columns=["a", "b"]).assign(y=labels).to_csv(path, index=False)
     with pytest.raises(DataError, match=r"^unlabelled: expected None for rows that are read in"):
         NaiveBayes(unlabelled="missing").fit(scan(path), "y")
-
-
-def test_standard_errors_say_why_there_are_none():
-    X, labels = half_labelled()
-    model = fitted(NaiveBayes(tradeoff=0.5, unlabelled_weight=1), X, labels)
-    with pytest.raises(DataError, match="rows without a label"):
-        model.summary()

@@ -17,9 +17,12 @@ from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PooledClassif
 from crossfade.errors import SeparationWarning
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
-from crossfade.tradeoff.influence import row_gradients
+from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
+from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.pooling import least_loss
 from tests.classifiers.models import DENSITIES, mixed
+from tests.classifiers.test_unlabelled import DENSITIES as UNLABELLED
+from tests.classifiers.test_unlabelled import case
 
 
 def drawn(n=120, k=2, d=2, seed=0):
@@ -225,6 +228,100 @@ def test_shares_given_later_have_the_errors_of_shares_given_first(tradeoff):
 def test_what_a_class_counts_for_is_no_number_of_rows():
     X, y = drawn(30)
     check(lambda: gaussian(0.5, class_weight={0: 3.0, 1: 1.0}), X, y, X[:3])
+
+
+# -- rows without a label --------------------------------------------------------------------------
+
+WEIGHTS = {0: 2.0, 1: 1.0}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", UNLABELLED)
+@pytest.mark.parametrize("tradeoff", [1.0, 0.4])
+def test_curvature_with_rows_without_a_label_is_that_of_their_own_likelihood(
+    name, tradeoff, missing
+):
+    if missing and name == "full":
+        pytest.skip("cells of a joint Gaussian are filled in")
+    objective, _, weights = case(UNLABELLED[name], missing)
+    objective = objective.with_penalty(0.0).with_tradeoff(tradeoff)
+    theta = minimise(objective, cold_start(objective)).theta
+
+    def gradient(at):
+        return objective.completed(at)[0].value_and_gradient(at)[1]
+
+    rng, H = np.random.default_rng(0), curvature(objective, theta)
+    for _ in range(5):
+        v = rng.normal(size=theta.size)
+        of_offsets = objective.split(v)[1]
+        of_offsets -= of_offsets.mean()  # adding a constant to these changes nothing
+        step = 1e-5 * v
+        expected = (gradient(theta + step) - gradient(theta - step)) / 2e-5
+        assert_allclose(H @ v, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    # Rows' own gradients sum to the whole one, but for the prior's.
+    found = weights[:40] @ row_gradients(objective, theta)(slice(0, 40))
+    found += weights[40:] @ unlabelled_gradients(objective, theta)(slice(0, 20))
+    passes, counts = objective.passes, objective.bound.prior_counts
+    pull = counts[:, passes.factors] * passes.at(theta).slope - passes.prior_sums
+    pull = objective.join(pull[:, passes.free], np.zeros(3), pull[:, passes.tied].sum(axis=0))
+    assert_allclose(found + tradeoff * pull, gradient(theta), atol=1e-9 * len(weights))
+
+
+@pytest.mark.parametrize(
+    ("make", "missing"),
+    [
+        (lambda **p: gaussian(0.5, shared_variance=True, class_weight=WEIGHTS, **p), 0.1),
+        (lambda **p: gaussian(1, class_prior=[0.3, 0.7], **p), 0.0),
+        pytest.param(lambda **p: gaussian(0.5, **p), 0.0, marks=pytest.mark.slow),
+        pytest.param(
+            lambda **p: GaussianDiscriminant("full", tradeoff=1, shrinkage=0.3, **p),
+            0.0,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_rows_without_a_label_move_a_fit_as_its_errors_say(make, missing, monkeypatch):
+    # So many rounds, whether the value still falls or not: it is flat long before the gradient is.
+    monkeypatch.setattr("crossfade.tradeoff.path._EM_TOL", -1.0)
+    monkeypatch.setattr("crossfade.tradeoff.path._EM_STEPS", 40)
+    X, y = drawn(24)
+    X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
+    order = np.random.default_rng(0).permutation(24)
+    X, labels = X[order], y[order].astype(object)
+    labels[16:] = None
+    new = np.nan_to_num(X[:4]) + 0.3
+    check(lambda: make(unlabelled="missing", unlabelled_weight=0.6), X, labels, new)
+
+
+def test_of_two_kinds_of_rows_each_group_may_have_both():
+    X, y = drawn(60)
+    labels, groups = y.astype(object), np.arange(60) % 20
+    labels[::2] = None
+
+    def fitted(groups):
+        model = gaussian(0.5, unlabelled="missing", unlabelled_weight=0.5)
+        return model.fit(X, labels, groups=groups)
+
+    alone, apart = fitted(None).summary(), fitted(np.arange(60)).summary()
+    assert_allclose(apart.covariance, alone.covariance * 60 / 59, rtol=1e-9)
+    assert dict(alone.facts)["of them without a label"] == "30, counting 0.5 each"
+    whole, names = fitted(groups), np.array([f"g{g}" for g in groups])
+    assert ("groups", "20") in whole.summary().facts
+    given = whole.summary(X, labels, groups=names).covariance
+    assert_allclose(given, fitted(groups).summary().covariance, rtol=1e-9)
+    assert not np.allclose(given, alone.covariance)
+
+
+def test_a_pool_with_rows_without_a_label_has_errors():
+    X, y = drawn(200, d=2)
+    labels = y.astype(object)
+    labels[50:] = None
+    model = NaiveBayes("gaussian", unlabelled="missing").fit(X, labels)
+    assert model.unlabelled_weight_ > 0.0
+    _, low, high = model.predict_proba(X, interval=0.95)
+    assert (low < high).all()
+    members = model._fitted.evidence.members
+    assert any(one.objective.unlabelled is not None for one in members)
 
 
 # -- a pool ----------------------------------------------------------------------------------------

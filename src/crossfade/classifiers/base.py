@@ -39,7 +39,7 @@ from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns, count_rows
 from crossfade.table.decoding import table_library
 from crossfade.table.documents import MixedRows, indexable
-from crossfade.table.groups import encode_groups
+from crossfade.table.groups import encode_groups, numbered_first
 from crossfade.table.read import check_same_columns, has_missing_cells, without_cells
 from crossfade.table.schema import check_handle_unknown
 from crossfade.table.source import RowSource
@@ -391,9 +391,12 @@ class TradeoffClassifier(FittedViews, ABC):
             # A row without a cell says nothing, whatever would be filled in.
             order = np.concatenate([kept, rest[~without_cells(matrix[rest])]])
             y, matrix = _safe_indexing(y, kept), matrix[order]
-            numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
+            together = None
+            if numbers is not None:
+                numbers, together = numbered_first(numbers[order], n_labelled)
             weights = None if given is None else given[order[n_labelled:]]
-            others = OtherRows(matrix[n_labelled:], weights) if order.size > n_labelled else None
+            if order.size > n_labelled:
+                others = OtherRows(matrix[n_labelled:], weights, together)
         of_labelled = given if given is None or order is None else given[order[:n_labelled]]
         self.classes_, codes = encode_labels(y, n_samples=n_labelled)
         weights = check_weights(of_labelled, n_labelled, self.class_weight, codes, self.classes_)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
@@ -25,14 +26,15 @@ from crossfade.inference.summary import (
     code_of_reference,
     of_coefficients,
 )
-from crossfade.table import Schema, check_weights, encode_labels
+from crossfade.table import Schema, check_weights, encode_labels, labelled_first
 from crossfade.table.cluster import comes_in_parts, is_lazy
 from crossfade.table.columns import count_rows
 from crossfade.table.documents import block_of
-from crossfade.table.groups import encode_groups
+from crossfade.table.groups import encode_groups, numbered_first
 from crossfade.table.part_by_part import part_by_part
+from crossfade.table.read import without_cells
 from crossfade.tradeoff.fitting import Fitted
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 
 #: What has no standard errors has intervals of probabilities all the same.
 _BY_REFITS = (
@@ -53,6 +55,7 @@ class StandardErrors(ABC):
     n_features_in_: int
     schema_: Schema
     tradeoff_: float
+    unlabelled: Any
     _derived: DerivedColumns | None
     _fitted: Fitted
 
@@ -154,12 +157,6 @@ class StandardErrors(ABC):
                 f"components: expected 1 for standard errors, got {fitted.n_components}; the "
                 f"classes of mixtures have no coefficients; {_BY_REFITS}"
             )
-        if fitted.unlabelled_weight > 0.0:
-            return (
-                "standard errors: expected a fit to labelled rows alone, got one with rows without "
-                f"a label that count {fitted.unlabelled_weight:.2g} each; bootstrap the fit, or "
-                "leave those rows out (no --unlabelled)"
-            )
         if self.density_.reads_words or getattr(self.density_, "filled", False):
             what = "words" if self.density_.reads_words else "cells that were filled in"
             return (
@@ -191,8 +188,22 @@ class StandardErrors(ABC):
                 "with sample_weight that sums to their number"
             )
         n = count_rows(X)
-        _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
         given = None if sample_weight is None else check_weights(sample_weight, n)
+        numbers = None if groups is None else encode_groups(groups, n)
+        matrix, others = self._encoded(X), None
+        order, n = labelled_first(y, self.unlabelled, n)
+        if order is not None:
+            rest = order[n:]
+            order = np.concatenate([order[:n], rest[~without_cells(matrix[rest])]])
+            y, matrix = _safe_indexing(y, order[:n]), matrix[order]
+            together = None
+            if numbers is not None:
+                numbers, together = numbered_first(numbers[order], n)
+            given = None if given is None else given[order]
+            of_rest = None if given is None else given[n:]
+            others = OtherRows(matrix[n:], of_rest, together)
+            given = None if given is None else given[:n]
+        _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
         weights = check_weights(given, n, self.class_weight, codes, self.classes_)
         total = float(n if weights is None else weights.sum())
         of_fit = float(self._fitted.class_weights.sum())
@@ -203,9 +214,13 @@ class StandardErrors(ABC):
                 "sample_weight that sums to their number"
             )
         factors = class_factors(self.class_weight, weights, given, codes)
-        numbers = None if groups is None else encode_groups(groups, n)
         rows = LabelledRows(
-            self._encoded(X), codes, weights, self.classes_.size, class_factors=factors
+            matrix[:n],
+            codes,
+            weights,
+            self.classes_.size,
+            class_factors=factors,
+            unlabelled=others,
         )
         self._fitted = self._fitted.with_errors(evidence.over(rows, numbers).covariance())
 
@@ -276,6 +291,9 @@ class StandardErrors(ABC):
         if errors is None:
             return tuple(facts)
         facts.insert(0, ("observations", f"{errors.n_rows:g}"))
+        if errors.n_unlabelled:
+            counted = f"{errors.n_unlabelled:g}, counting {self._fitted.unlabelled_weight:.2g} each"
+            facts.insert(1, ("of them without a label", counted))
         if errors.weighed is not None:
             facts.append(("scale of the pool", f"{self._fitted.scale:.3g}"))
         if errors.n_groups is not None:

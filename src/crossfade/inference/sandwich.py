@@ -28,12 +28,14 @@ class PosteriorCovariance:
     `n_rows`: Their total weight.
     `n_groups`: Groups of rows that were summed first, None where rows are on their own.
     `weighed`: Whether the weights of a pool count as estimated; None without a pool.
+    `n_unlabelled`: What of `n_rows` is of rows without a label.
     """
 
     covariance: Floats
     n_rows: float
     n_groups: int | None = None
     weighed: bool | None = None
+    n_unlabelled: float = 0.0
 
 
 def covariance_of_total(

@@ -45,3 +45,17 @@ def encode_groups(groups: Any, n_samples: int) -> NDArray[np.int64]:
             "independent of each other"
         )
     return np.asarray(codes, dtype=np.int64)
+
+
+def numbered_first(
+    numbers: NDArray[np.int64], n_first: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the groups of the first rows numbered without gaps, and those of the rest with them.
+
+    Shapes: numbers (n_rows,); → (n_first,), (n_rows - n_first,).
+    """
+    known, first = np.unique(numbers[:n_first], return_inverse=True)
+    unseen = np.setdiff1d(numbers[n_first:], known)
+    place = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+    place[np.concatenate([known, unseen])] = np.arange(known.size + unseen.size)
+    return first.astype(np.int64), place[numbers[n_first:]]

@@ -18,7 +18,8 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Density
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
@@ -36,9 +37,6 @@ _MOST_CELLS = 2_097_152
 
 #: Doubles of a block's gradients: 4 MB.
 _BLOCK_DOUBLES = 524_288
-
-#: Relative step of the derivatives of a prior.
-_STEP = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +87,27 @@ class StackedFits:
     def is_quick(self) -> bool:
         """Whether the covariance is small, and computed in a second or so."""
         q = self.n_influences
-        work = self.rows.n_samples * q**2 * len(self.members)
+        n_rows = self.rows.n_samples + (0 if self.others is None else self.others.X.shape[0])
+        work = n_rows * q**2 * len(self.members)
         return q <= _MOST_PARAMETERS and work <= _MOST_WORK
+
+    @property
+    def others(self) -> OtherRows | None:
+        """Rows without a label, None where they have no part in any member."""
+        counted = any(one.objective.unlabelled is not None for one in self.members)
+        return self.rows.unlabelled if counted else None
 
     def over(self, rows: LabelledRows, groups: Integers | None = None) -> StackedFits:
         """Return the same fits with other rows; the weights of a pool are then given ones."""
-        members = tuple(
-            replace(
-                one,
-                objective=replace(
-                    one.objective,
-                    passes=one.objective.passes.over(
-                        replace(rows, has_missing=one.objective.rows.has_missing)
-                    ),
-                ),
-            )
-            for one in self.members
-        )
-        return StackedFits(members, groups)
+        members = []
+        for one in self.members:
+            objective, others = one.objective, one.objective.unlabelled
+            own = replace(rows, has_missing=objective.rows.has_missing)
+            if others is not None and rows.unlabelled is not None:
+                others = others.over(rows.unlabelled)
+            objective = replace(objective, passes=objective.passes.over(own), unlabelled=others)
+            members.append(replace(one, objective=objective))
+        return StackedFits(tuple(members), groups)
 
     def covariance(self) -> PosteriorCovariance:
         """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
@@ -114,11 +115,16 @@ class StackedFits:
         n_classes = passes.n_classes
         towards = self._towards()
         gradients = [row_gradients(one.objective, one.theta) for one in self.members]
+        of_others = [
+            (unlabelled_gradients(one.objective, one.theta), to)
+            for one, to in zip(self.members, towards, strict=True)
+            if one.objective.unlabelled is not None
+        ]
         of_weights = None if self.weighing is None else self._of_weights(self.weighing)
-        size, factors = self.n_influences, rows.class_factors
+        size, factors, others = self.n_influences, rows.class_factors, self.others
         of_shares = np.diag(1.0 / np.maximum(rows.class_weights, 1e-300)) - 1.0 / passes.total
 
-        def influences(span: slice) -> tuple[Floats, Floats]:
+        def of_labelled(span: slice) -> tuple[Floats, Floats]:
             codes = rows.codes[span]
             u = np.zeros((codes.size, size))
             for gradient, to in zip(gradients, towards, strict=True):
@@ -134,19 +140,40 @@ class StackedFits:
                 w = w / factors[codes]
             return u, w
 
+        def influences(span: slice) -> tuple[Floats, Floats]:
+            n = rows.n_samples
+            if span.stop <= n:
+                return of_labelled(span)
+            assert others is not None
+            own = slice(max(span.start - n, 0), span.stop - n)
+            u, w = np.zeros((own.stop - own.start, size)), others.often[own]
+            for gradient, to in of_others:
+                u[:, : size - n_classes] += gradient(own) @ to
+            if span.start >= n:
+                return u, w
+            both = zip(of_labelled(slice(span.start, n)), (u, w), strict=True)
+            u, w = (np.concatenate(pair) for pair in both)
+            return u, w
+
+        groups, n_others = self.groups, 0 if others is None else others.X.shape[0]
+        if groups is not None and others is not None and others.groups is not None:
+            groups = np.concatenate([groups, others.groups])
         width = max(size, *(len(to) for to in towards))
         found, n_rows = covariance_of_total(
             influences,
-            rows.n_samples,
-            self.groups,
+            rows.n_samples + n_others,
+            groups,
             block_rows=max(16, min(passes.block_rows, _BLOCK_DOUBLES // width)),
         )
         if any(is_separated(one.objective, one.theta) for one in self.members):
             found = np.full_like(found, np.nan)  # the larger the parameters, the better
-        n_groups = None if self.groups is None else int(np.unique(self.groups).size)
         pooled = len(self.members) > 1 or self.weighing is not None
         return PosteriorCovariance(
-            found, n_rows, n_groups, self.weighing is not None if pooled else None
+            found,
+            n_rows,
+            None if groups is None else int(np.unique(groups).size),
+            self.weighing is not None if pooled else None,
+            0.0 if others is None else float(others.often.sum()),
         )
 
     def _towards(self) -> list[Floats]:
@@ -158,7 +185,7 @@ class StackedFits:
             to_pool = np.hstack([to_pool, np.zeros((len(to_pool), 1))])
             if weights is not None:
                 to_pool = to_pool + weights[0][number].T @ weights[1]
-            H = one.objective.curvature(one.theta)
+            H = curvature(one.objective, one.theta)
             found.append(-scipy.linalg.cho_solve(factorise(H), to_pool, check_finite=False))
         return found
 
@@ -225,25 +252,28 @@ def stacked_fits(
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
-    None where there are no standard errors: of words, of mixtures, of cells that were filled in, of
-    rows without a label.
+    None where there are no standard errors: of words, of mixtures, of cells that were filled in.
     """
     density, rows = members[0].objective.density, members[0].objective.rows
-    if any(one.objective.unlabelled is not None for one in members):
-        return None
     if density.reads_words or density.filled or not members[0].objective.exact_labels:
         return None
     found = StackedFits(tuple(members), groups, weighing)
-    cells = rows.n_samples * rows.X.shape[1]
+    others = found.others
+    cells = (rows.n_samples + (0 if others is None else others.X.shape[0])) * rows.X.shape[1]
     if weighing is not None:
         cells += weighing.loss.scores.size
     if not rows.is_part and cells <= _MOST_CELLS and found.n_influences <= _MOST_ASKED_FOR:
         # The user may write into what fit was given. Statistics are formed anew when asked for:
         # here they would only take memory.
         weights = None if rows.weights is None else rows.weights.copy()
-        own = replace(rows, X=rows.X.copy(), weights=weights, unlabelled=None)
+        if others is not None:
+            given = None if others.weights is None else others.weights.copy()
+            others = replace(others, X=others.X.copy(), weights=given)
+        own = replace(rows, X=rows.X.copy(), weights=weights, unlabelled=others)
         return replace(found.over(own, groups), weighing=weighing)
-    none = LabelledRows(np.zeros((0, rows.X.shape[1])), np.zeros(0, np.int64), None, rows.n_classes)
+    nothing = np.zeros((0, rows.X.shape[1]))
+    rest = None if others is None else OtherRows(nothing, None)
+    none = LabelledRows(nothing, np.zeros(0, np.int64), None, rows.n_classes, unlabelled=rest)
     return found.over(none)
 
 
@@ -260,89 +290,6 @@ def to_natural(objective: TradeoffObjective) -> Floats:
         found[:, k * p + c] -= found[:, c * p : c * p + p] @ passes.mean
         found[k * n_free + c, k * p + c] += 1.0
     return found
-
-
-def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:
-    """Return what gives a block's gradients of Φ_λ by row, (n_rows, n_parameters).
-
-    Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
-    """
-    passes, lam = objective.passes, objective.tradeoff
-    maps, at = passes.coefficient_maps(theta), passes.row_coefficients(theta)
-    n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
-    constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
-    moving = _moving_prior(objective, theta) if lam > 0.0 else None
-
-    def block(span: slice) -> Floats:
-        Z, residual, _ = passes.design(span, *at)
-        own = codes[span]
-        residual = (1.0 - lam) * residual
-        residual[np.arange(own.size), own] -= 1.0
-        found = np.zeros((own.size, theta.size))
-        for k in range(n_classes):
-            found += (Z * residual[:, k, None]) @ maps[k]
-        if constant is not None:
-            found += constant
-            if n_tied:
-                found[:, -n_tied:] -= lam * passes.tied_statistics(span)
-        if moving is not None:
-            X = objective.rows.block(span)
-            for k in range(n_classes):
-                rows = np.flatnonzero(own == k)
-                statistics = objective.density.sufficient_statistics(X[rows])
-                found[rows] += lam * (moving[0][k] + statistics @ moving[1][k])
-        return found
-
-    return block
-
-
-def _normaliser_gradient(objective: TradeoffObjective, theta: Floats) -> Floats:
-    """Return the gradient of log Z."""
-    passes = objective.passes
-    at, offsets = passes.at(theta), passes.split(theta)[1]
-    log_terms = offsets + at.partition.sum(axis=1)
-    share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-    slope = share[:, None] * at.slope
-    tied = slope[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
-    return objective.join(slope[:, passes.free], share, tied)
-
-
-def _moving_prior(
-    objective: TradeoffObjective, theta: Floats
-) -> tuple[Sequence[Floats], Sequence[Floats]] | None:
-    """Return how a row of each class moves the prior's gradient: a constant, and by statistic."""
-    density, bound, passes = objective.density, objective.bound, objective.passes
-    if density.prior_of_sums(bound.counts, bound.sums) is None:
-        return None
-    slope = passes.at(theta).slope
-
-    def gradient(counts: Floats, sums: Floats) -> Floats:
-        prior = density.prior_of_sums(counts, sums)
-        assert prior is not None
-        by_statistic = prior[0][:, passes.factors]
-        pull = slope * by_statistic - (prior[1] - by_statistic * passes.mean) / passes.scale
-        tied = pull[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
-        return objective.join(pull[:, passes.free], np.zeros(passes.n_classes), tied)
-
-    def derivative(counts: Floats, sums: Floats) -> Floats:
-        step = _STEP * passes.total
-        ahead = gradient(bound.counts + step * counts, bound.sums + step * sums)
-        behind = gradient(bound.counts - step * counts, bound.sums - step * sums)
-        return (ahead - behind) / (2.0 * step)
-
-    constants, slopes = [], []
-    nothing = np.zeros_like(bound.counts), np.zeros_like(bound.sums)
-    for k in range(passes.n_classes):
-        one = nothing[0].copy()
-        one[k] = 1.0
-        constants.append(derivative(one, nothing[1]))
-        rows = []
-        for statistic in range(bound.sums.shape[1]):
-            moved = nothing[1].copy()
-            moved[k, statistic] = 1.0
-            rows.append(derivative(nothing[0], moved))
-        slopes.append(np.array(rows))
-    return constants, slopes
 
 
 def score_gradients(

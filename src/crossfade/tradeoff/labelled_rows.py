@@ -28,11 +28,18 @@ Result = TypeVar("Result")
 class OtherRows:
     """Rows of the same table that have no label.
 
-    `X` (n_rows, n_features); `weights` (n_rows,) or None.
+    `X` (n_rows, n_features); `weights` (n_rows,) or None; `groups` (n_rows,) or None: Rows that
+    belong together, numbered with the labelled ones.
     """
 
     X: Any
     weights: Floats | None
+    groups: Integers | None = None
+
+    @property
+    def often(self) -> Floats:
+        """Return how often each row occurs, shape (n_rows,)."""
+        return np.ones(self.X.shape[0]) if self.weights is None else self.weights
 
 
 @dataclass(frozen=True)

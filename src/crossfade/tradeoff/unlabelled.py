@@ -13,7 +13,7 @@ pseudo-rows are, and are added to it as such. The conditional likelihood has no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from crossfade._typing import Floats
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.densities.base import Density
 from crossfade.table.documents import block_of
-from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows, log_normalise
+from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows, OtherRows, log_normalise
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,15 @@ class Unlabelled:
 
     `weights` (n_rows,): γ w_u.
     `log_shares` (n_classes,): log π_k.
+    `counts`: γ.
+    `shares_of_rows`: Whether π is that of the labelled rows, else it was given.
     """
 
     X: Any
     weights: Floats
     log_shares: Floats
+    counts: float
+    shares_of_rows: bool
 
     @classmethod
     def of(cls, rows: LabelledRows, weight: float, shift: Floats | None) -> Unlabelled | None:
@@ -49,10 +53,13 @@ class Unlabelled:
         shares = rows.without_factors
         if shift is not None:
             shares = rows.class_weights * np.exp(shift)
-        n = others.X.shape[0]
-        weights = np.full(n, weight) if others.weights is None else weight * others.weights
         with np.errstate(divide="ignore"):
-            return cls(others.X, weights, np.log(shares / shares.sum()))
+            log_shares = np.log(shares / shares.sum())
+        return cls(others.X, weight * others.often, log_shares, weight, shift is None)
+
+    def over(self, others: OtherRows) -> Unlabelled:
+        """Return the same with other rows."""
+        return replace(self, X=others.X, weights=self.counts * others.often)
 
     def expected(self, density: Density, natural: Floats) -> tuple[float, Floats, Floats]:
         """Return γ Σ w log Σ_k π_k f_k(x), h(x) apart, and the expected counts and sums by class.

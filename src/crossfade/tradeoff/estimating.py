@@ -1,0 +1,198 @@
+"""The equations that a fit solves, row by row: each row's part of ∇Φ_λ, and their derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum
+from crossfade.table.documents import block_of
+from crossfade.tradeoff.labelled_rows import log_normalise
+from crossfade.tradeoff.objective import TradeoffObjective
+
+#: Relative step of the derivatives of a prior.
+_STEP = 1e-5
+
+#: Doubles of a block's gradients of rows without a label: 4 MB.
+_BLOCK_DOUBLES = 524_288
+
+
+def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the Hessian at a minimum, rows without a label counted.
+
+    What EM takes for curvature counts their labels as known; less by what not knowing them loses,
+    it is that of their own likelihood (Louis 1982).
+    """
+    others = objective.unlabelled
+    if others is None:
+        return objective.curvature(theta)
+    gradients, n_rows = _class_gradients(objective, theta), others.weights.size
+
+    def lost(span: slice) -> Floats:
+        shares, by_class = gradients(span)
+        weights = others.weights[span][:, None]
+        mean, found = np.zeros((len(shares), theta.size)), np.zeros((theta.size, theta.size))
+        for k, (columns, each) in enumerate(by_class):
+            weighed = shares[:, k, None] * each
+            mean[:, columns] += weighed
+            found[np.ix_(columns, columns)] += each.T @ (weights * weighed)
+        return found - mean.T @ (weights * mean)
+
+    whole, _ = objective.completed(theta)
+    block_rows = max(1, _BLOCK_DOUBLES // theta.size)
+    missed: Floats = block_sum(lost, n_rows, block_rows=block_rows)
+    return whole.curvature(theta) - objective.tradeoff * missed
+
+
+def unlabelled_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:
+    """Return what gives a block's gradients of Φ_λ by row without a label, γ among them."""
+    gradients, others = _class_gradients(objective, theta), objective.unlabelled
+    assert others is not None
+    lam = objective.tradeoff * others.counts
+
+    def block(span: slice) -> Floats:
+        shares, by_class = gradients(span)
+        found = np.zeros((len(shares), theta.size))
+        for k, (columns, each) in enumerate(by_class):
+            found[:, columns] -= lam * shares[:, k, None] * each
+        return found
+
+    return block
+
+
+def _class_gradients(
+    objective: TradeoffObjective, theta: Floats
+) -> Callable[[slice], tuple[Floats, list[tuple[Integers, Floats]]]]:
+    """Return what gives a block's posteriors without a label, and ∇ log f_k in some parameters."""
+    passes, density, others = objective.passes, objective.density, objective.unlabelled
+    assert others is not None
+    natural = objective.parameters(theta).natural
+    partition, mean = density.log_partition(natural), density.mean(natural)
+    k, p = passes.n_classes, passes.n_free
+    order = np.concatenate([np.flatnonzero(passes.free), np.flatnonzero(passes.tied)])
+    tied = np.arange(k * (p + 1), theta.size)
+    columns = [np.concatenate([np.arange(c * p, c * p + p), tied]) for c in range(k)]
+
+    def block(span: slice) -> tuple[Floats, list[tuple[Integers, Floats]]]:
+        X = block_of(others.X, span)
+        scores = density.relative_log_density(X, natural, partition) + others.log_shares
+        left_out, statistics = density.left_out(X), density.sufficient_statistics(X)
+        present = np.ones((1, 1)) if left_out is None else (1.0 - left_out)[:, passes.factors]
+        each = [((statistics - present * one) / passes.scale)[:, order] for one in mean]
+        return log_normalise(scores)[1], list(zip(columns, each, strict=True))
+
+    return block
+
+
+def _of_shares(objective: TradeoffObjective, theta: Floats) -> Floats | None:
+    """Return what a labelled row of each class adds by way of the shares of rows without a label.
+
+    Shapes: → (n_classes, n_parameters); None where no row does.
+    """
+    others = objective.unlabelled
+    if others is None or not others.shares_of_rows:
+        return None
+    gradients, k = _class_gradients(objective, theta), objective.passes.n_classes
+
+    def block(span: slice) -> Floats:
+        shares, by_class = gradients(span)
+        weights = others.weights[span][:, None]
+        mean = np.zeros((len(shares), theta.size))
+        found = np.zeros((k, theta.size))
+        for c, (columns, each) in enumerate(by_class):
+            weighed = shares[:, c, None] * each
+            mean[:, columns] += weighed
+            found[c, columns] = (weights * weighed).sum(axis=0)
+        return found - (shares * weights).T @ mean
+
+    block_rows = max(1, _BLOCK_DOUBLES // theta.size)
+    pulls: Floats = block_sum(block, others.weights.size, block_rows=block_rows)
+    return -objective.tradeoff * pulls / objective.passes.class_weights[:, None]
+
+
+def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:
+    """Return what gives a block's gradients of Φ_λ by row, (n_rows, n_parameters).
+
+    Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
+    """
+    passes, lam = objective.passes, objective.tradeoff
+    maps, at = passes.coefficient_maps(theta), passes.row_coefficients(theta)
+    n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
+    constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
+    moving = _moving_prior(objective, theta) if lam > 0.0 else None
+    by_shares = _of_shares(objective, theta)
+
+    def block(span: slice) -> Floats:
+        Z, residual, _ = passes.design(span, *at)
+        own = codes[span]
+        residual = (1.0 - lam) * residual
+        residual[np.arange(own.size), own] -= 1.0
+        found = np.zeros((own.size, theta.size))
+        for k in range(n_classes):
+            found += (Z * residual[:, k, None]) @ maps[k]
+        if constant is not None:
+            found += constant
+            if n_tied:
+                found[:, -n_tied:] -= lam * passes.tied_statistics(span)
+        if moving is not None:
+            X = objective.rows.block(span)
+            for k in range(n_classes):
+                rows = np.flatnonzero(own == k)
+                statistics = objective.density.sufficient_statistics(X[rows])
+                found[rows] += lam * (moving[0][k] + statistics @ moving[1][k])
+        if by_shares is not None:
+            found += by_shares[own]
+        return found
+
+    return block
+
+
+def _normaliser_gradient(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the gradient of log Z."""
+    passes = objective.passes
+    at, offsets = passes.at(theta), passes.split(theta)[1]
+    log_terms = offsets + at.partition.sum(axis=1)
+    share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
+    slope = share[:, None] * at.slope
+    tied = slope[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
+    return objective.join(slope[:, passes.free], share, tied)
+
+
+def _moving_prior(
+    objective: TradeoffObjective, theta: Floats
+) -> tuple[Sequence[Floats], Sequence[Floats]] | None:
+    """Return how a row of each class moves the prior's gradient: a constant, and by statistic."""
+    density, bound, passes = objective.density, objective.bound, objective.passes
+    if density.prior_of_sums(bound.counts, bound.sums) is None:
+        return None
+    slope = passes.at(theta).slope
+
+    def gradient(counts: Floats, sums: Floats) -> Floats:
+        prior = density.prior_of_sums(counts, sums)
+        assert prior is not None
+        by_statistic = prior[0][:, passes.factors]
+        pull = slope * by_statistic - (prior[1] - by_statistic * passes.mean) / passes.scale
+        tied = pull[:, passes.tied].sum(axis=0) if passes.n_tied else np.zeros(0)
+        return objective.join(pull[:, passes.free], np.zeros(passes.n_classes), tied)
+
+    def derivative(counts: Floats, sums: Floats) -> Floats:
+        step = _STEP * passes.total
+        ahead = gradient(bound.counts + step * counts, bound.sums + step * sums)
+        behind = gradient(bound.counts - step * counts, bound.sums - step * sums)
+        return (ahead - behind) / (2.0 * step)
+
+    constants, slopes = [], []
+    nothing = np.zeros_like(bound.counts), np.zeros_like(bound.sums)
+    for k in range(passes.n_classes):
+        one = nothing[0].copy()
+        one[k] = 1.0
+        constants.append(derivative(one, nothing[1]))
+        rows = []
+        for statistic in range(bound.sums.shape[1]):
+            moved = nothing[1].copy()
+            moved[k, statistic] = 1.0
+            rows.append(derivative(nothing[0], moved))
+        slopes.append(np.array(rows))
+    return constants, slopes
