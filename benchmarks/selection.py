@@ -97,6 +97,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "GD best": lambda: _prepared(GaussianDiscriminant(tradeoff="best"), scaled=False),
     "GD 1": lambda: _prepared(GaussianDiscriminant(tradeoff=1), scaled=False),
     "GD 0": lambda: _prepared(GaussianDiscriminant(tradeoff=0), scaled=False),
+    "GD full": lambda: GaussianDiscriminant("full"),
     "LR CV": lambda: _prepared(
         LogisticRegressionCV(
             Cs=_CANDIDATES,

@@ -45,7 +45,7 @@ from crossfade.table.decoding import table_library
 from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups
 from crossfade.table.scored import ScoredClassifier
-from crossfade.tradeoff.folds import drawn_one_by_one
+from crossfade.tradeoff.folds import drawn_one_by_one, order_by_contents
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 
 
@@ -75,7 +75,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         The loss that the weights minimise.
     cv : int, "prefit", splitter or iterable of (train, test), default=5
         Where the out-of-fold probabilities come from. A number of folds deals rows by their
-        contents, so that equal rows share a fold and the order of rows does not matter. "prefit":
+        contents, so that equal rows share a fold, and gives them to members in an order of their
+        contents: how they lie does not matter. With other splits they stay as they lie. "prefit":
         all members are fitted already, to other rows than those given here.
     pseudo_count : float, default=1.0
         A member's probabilities, fitted to n rows, are drawn in as by this many rows more with the
@@ -249,9 +250,16 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         matrix, schema = read_features(self, X, reset=True, sample_weight=given)
         check_finite(matrix, schema.names)
         self._table_library = table_library(X)
-        self.background_ = shuffled_cells(matrix, schema, self.random_state)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         rows = LabelledRows(matrix, codes, given, self.classes_.size)
+        if isinstance(self.cv, (int, float)):
+            # Nobody says that the order of rows means anything: what draws or deals rows by their
+            # places, as a forest's bootstrap does, is to draw the same however they lie.
+            order = order_by_contents(rows)
+            X, rows = _safe_indexing(indexable(X), order), rows.take(order)
+            given, codes = rows.weights, rows.codes
+            numbers = None if numbers is None else numbers[order]
+        self.background_ = shuffled_cells(rows.X, schema, self.random_state)
         self._row_shares = self.class_prior_ = rows.class_weights / rows.class_weights.sum()
         splits = None if parts is None else splits_of(parts, n, kept)
         drawn = drawn_one_by_one(rows) if numbers is None and splits is None else None
