@@ -297,7 +297,7 @@ def _regime(curve: LearningCurve) -> tuple[str, dict[str, Any]]:
     from crossfade.evaluation.crossing import find_crossing
 
     generative, discriminative = (curve.scores[m]["error"] for m in (NAIVE_BAYES, LOGISTIC))
-    found = find_crossing(generative, discriminative, curve.sizes, curve.random_state)
+    found = find_crossing(generative, discriminative, curve.sizes, curve.ratio, curve.random_state)
     facts = found.to_dict()
     if found.status == "crossed":
         low = "" if found.low is None else f"{found.low:.0f}"

@@ -6,11 +6,13 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+import typer
 from rich.cells import cell_len
 from typer.testing import CliRunner
 
@@ -356,6 +358,27 @@ def test_help_imports_nothing_heavy():
     )
     done = _process([sys.executable, "-c", code])
     assert done.stdout.endswith("[]\n"), done.stdout + done.stderr
+
+
+def test_a_warning_is_one_line_without_its_place_in_the_program(capfd):
+    # pytest keeps warnings, so what would be shown is asked for.
+
+    def build():
+        app = typer.Typer()
+
+        @app.command()
+        def command():
+            print(
+                warnings.formatwarning(UserWarning("two\nlines"), UserWarning, "file.py", 7, "code")
+            )
+
+        return app
+
+    before = warnings.formatwarning
+    with pytest.raises(SystemExit):
+        cli.main([], build)
+    assert capfd.readouterr().out == "warning: two lines\n\n"
+    assert warnings.formatwarning is before
 
 
 def test_python_m_crossfade_is_the_command():

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -88,7 +90,7 @@ def main(
         if reconfigure is not None:
             reconfigure(errors="replace")
     early: SystemExit | None = None
-    with watched() as watch:
+    with watched() as watch, _warnings_for_people():
         try:
             code = _flushed(_run(arguments, build, name, watch))
         except SystemExit as exit_:
@@ -101,6 +103,17 @@ def main(
     if early is not None:
         raise early
     sys.exit(code)
+
+
+@contextmanager
+def _warnings_for_people() -> Iterator[None]:
+    """Let a warning that reaches stderr be one line, without the place in the program."""
+    before: Any = warnings.formatwarning
+    warnings.formatwarning = lambda message, *place: f"warning: {one_line(str(message))}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _flushed(code: int) -> int:

@@ -95,6 +95,11 @@ def test_the_tradeoff_inside_a_pipeline_is_found():
         (["svm", "Blend Auto"], ["blend auto", "linear SVM"]),
         (["knn", "majority "], ["k-nearest neighbours", "majority class"]),
         (["blend:auto"], ["blend auto"]),
+        (["blend:1.0", "blend:0"], ["blend generative", "blend discriminative"]),
+        (
+            ["svm", "blend:.5", "Blend:0.50", "blend:1"],
+            ["blend generative", "blend λ=0.5", "linear SVM"],
+        ),
     ],
 )
 def test_models_are_chosen_by_name_or_short_name(names, expected):
@@ -108,7 +113,9 @@ def test_an_unknown_name_gets_the_nearest(name, hint):
         choose_models([name], LINE_UP)
 
 
-@pytest.mark.parametrize("name", ["", " ", "zzz", "svm:auto"])
+@pytest.mark.parametrize(
+    "name", ["", " ", "zzz", "svm:auto", "blend:2", "blend:nan", "svm:1", ":1"]
+)
 def test_a_name_that_fits_nothing_is_refused(name):
     with pytest.raises(DataError, match="models: expected names or short names of models"):
         choose_models([name], LINE_UP)

@@ -192,6 +192,27 @@ def test_zero_trials_are_counted_aloud():
     assert share.df_residual_ == 2
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.IgnoredRowsWarning")
+@pytest.mark.parametrize("out", [{"trials": [4, 0, 4, 4, 4]}, {"sample_weight": [1, 0, 1, 1, 1]}])
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        ([1, 7, 9, 2, 3], "got 9 of 4 in row 2"),
+        ([1, -7, -2, 2, 3], "got -2 in row 2"),
+        ([0.5, np.nan, 0.3, 0.5, 1], "got 0.3 of 4 trials in row 2"),
+        ([1, 0, 2, 3], "one number for each of the 5 rows of X, got 4"),
+    ],
+)
+def test_rows_left_out_leave_the_others_their_numbers(out, y, said):
+    with pytest.raises(DataError, match=said):
+        BinomialRegression().fit(X, y, **({"trials": [4] * 5} | out))
+
+
+def test_too_few_labels_are_refused_with_weights_too():
+    with pytest.raises(DataError, match="y: expected one label for each of the 5 rows of X, got 4"):
+        MultinomialRegression().fit(X, list("abca"), sample_weight=[1, 0, 1, 1, 1])
+
+
 def test_collinear_columns_are_named_and_left_out():
     rng = np.random.default_rng(1)
     A = rng.normal(size=(50, 3))

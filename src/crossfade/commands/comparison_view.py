@@ -341,7 +341,7 @@ def _short_name(model: ModelResult) -> str:
         return name
     name = "  " + (plain(model.name.removeprefix(family).strip()) or name)
     value = model.chosen.median if model.chosen is not None else model.tradeoff
-    return f"{name} λ={value:.2g}" if isinstance(value, float) else name
+    return f"{name} λ={value:.2g}" if isinstance(value, float) and "λ=" not in name else name
 
 
 def _score(value: Estimate | None, metric: str, lowest: float) -> Text:

@@ -95,8 +95,8 @@ ModelNames = Annotated[
     str,
     typer.Option(
         help="Models, comma-separated: nb, shared, full, logistic, forest, boosting, knn, svm, "
-        "majority, default or all; one variant with a colon, as in nb:auto; any class that can be "
-        "imported, as in lightgbm.LGBMClassifier."
+        "majority, default or all; one variant or λ with a colon, as in nb:auto or nb:0.5; "
+        "any class that can be imported, as in lightgbm.LGBMClassifier."
     ),
 ]
 

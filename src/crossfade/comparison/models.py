@@ -169,8 +169,9 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
     ----------
     names : sequence of str
         Each the beginning of a model's name, a short name (nb, shared, full, logistic, forest,
-        boosting, knn, svm, majority), one of these with a variant (nb:auto), "default", "all",
-        "pool" (the default pool's members; their pool is a row of the comparison), or the full
+        boosting, knn, svm, majority), one of these with a variant (nb:auto) or with a λ (nb:0.5),
+        "default", "all", "pool" (the default pool's members; their pool is a row of the
+        comparison), or the full
         name of a class with a dot in it, which is imported: lightgbm.LGBMClassifier.
     models : mapping of str to estimator, optional
         The line-up that is chosen from; by default all models.
@@ -190,11 +191,16 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
     >>> list(choose_models(["nb:auto", "sklearn.naive_bayes.GaussianNB"]))
     ['naive Bayes auto', 'GaussianNB']
     """
-    everything = all_models() if models is None else models
+    everything = dict(all_models() if models is None else models)
     chosen: set[str] = set()
     imported: dict[str, Any] = {}
     for name in names:
         wanted = " ".join(name.strip().split())
+        family, colon, variant = wanted.partition(":")
+        family = _ALIASES.get(family.lower(), family)
+        if colon and (label := _with_number(family, variant, everything)):
+            chosen.add(label)
+            continue
         if "." in wanted:
             _, _, label = wanted.rpartition(".")
             taken = label in imported or label in everything
@@ -206,8 +212,7 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
         if wanted in ("all", "default"):
             chosen.update(everything if wanted == "all" else default_models())
             continue
-        family, colon, variant = wanted.partition(":")
-        wanted = _ALIASES.get(family.lower(), family) + (f" {variant}" if colon else "")
+        wanted = family + (f" {variant}" if colon else "")
         found = [m for m in everything if wanted and m.lower().startswith(wanted.lower())]
         if not found:
             options = [*_ALIASES, *everything]
@@ -216,11 +221,34 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
             raise DataError(
                 f"models: expected names or short names of models, got {name!r}; {hint}"
                 f" from {', '.join(_ALIASES)}, "
-                "optionally with :generative, :discriminative or :auto, or name a class that can "
-                "be imported, such as sklearn.naive_bayes.GaussianNB"
+                "optionally with :generative, :discriminative, :auto or a λ from 0 to 1, or name a "
+                "class that can be imported, such as sklearn.naive_bayes.GaussianNB"
             )
         chosen.update(found)
     return {name: model for name, model in everything.items() if name in chosen} | imported
+
+
+def _with_number(family: str, variant: str, models: dict[str, Any]) -> str | None:
+    """Return the name of a family's model with this λ, None where that is none.
+
+    It is put into `models`, behind the others of its family, where it is not in them.
+    """
+    try:
+        tradeoff = float(variant)
+    except ValueError:
+        return None
+    found = [one for one in families(models) if one.label.lower().startswith(family.lower())]
+    if len(found) != 1 or not family or not 0.0 <= tradeoff <= 1.0:
+        return None
+    known = {value: name for name, value in _VARIANTS.items()}
+    label = f"{found[0].label} {known.get(tradeoff, f'λ={tradeoff:g}')}"
+    if label not in models:
+        items = list(models.items())
+        place = max(i for i, (name, _) in enumerate(items) if name in found[0].members)
+        items.insert(place + 1, (label, found[0].at(tradeoff)))
+        models.clear()
+        models.update(items)
+    return label
 
 
 def _imported(path: str) -> Any:

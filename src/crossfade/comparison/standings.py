@@ -308,7 +308,9 @@ class Standings:
                 # Both are in the table, with all its splits.
                 at_end = np.subtract(*self._common(discriminative, generative, metric))
             gaps[metric] = estimate(at_end, self.ratio)
-            crossings[metric] = find_crossing(first, second, sizes, self.settings.random_state)
+            crossings[metric] = find_crossing(
+                first, second, sizes, self.ratio, self.settings.random_state
+            )
         if self.criterion not in gaps:
             return None
         return EndsResult(family.label, generative, discriminative, gaps, crossings)

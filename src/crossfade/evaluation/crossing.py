@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,8 +12,8 @@ from crossfade._findings import Finding
 from crossfade._typing import Floats
 from crossfade.evaluation.scores import Estimate, estimate
 
-#: Splits drawn with replacement for the interval of a crossing.
-_RESAMPLES = 2000
+#: Curves drawn for the interval of a crossing.
+_DRAWS = 2000
 
 #: Scores that differ by less, relative to themselves, are the same.
 _ROUNDING = 1e-9
@@ -35,8 +35,8 @@ class Crossing(Finding):
     size : float or None
         Training rows at the crossing, interpolated between sizes in log rows.
     low, high : float or None
-        95 % bootstrap interval over splits; None where an end lies outside the sizes tried, or
-        might, as one split alone cannot tell.
+        95 % interval, of the curves that Student's t leaves possible; None where an end lies
+        outside the sizes tried, or might, as one split alone cannot tell.
     smallest, largest : int
         The sizes tried.
     """
@@ -68,23 +68,31 @@ def _crossing_sizes(gap: Floats, sizes: Floats) -> Floats:
 
 
 def find_crossing(
-    generative: Floats, discriminative: Floats, sizes: Sequence[int], random_state: int
+    generative: Floats,
+    discriminative: Floats,
+    sizes: Sequence[int],
+    test_to_train: float,
+    random_state: int,
 ) -> Crossing:
     """Find where the mean discriminative curve falls below the generative one and stays there.
+
+    Its interval is that of mean curves drawn from the multivariate t that at each size alone is the
+    interval of :func:`~crossfade.evaluation.scores.estimate`.
 
     Shapes: generative, discriminative (n_splits, n_sizes).
     """
     gap = discriminative - generative
     gap[np.abs(gap) <= _ROUNDING * np.abs(generative)] = 0.0
     at = np.asarray(sizes, dtype=np.float64)
-    found = float(_crossing_sizes(gap.mean(axis=0, keepdims=True), at)[0])
+    mean = gap.mean(axis=0, keepdims=True)
+    found = float(_crossing_sizes(mean, at)[0])
     rng = np.random.default_rng(random_state)
-    n_splits = len(gap)
-    weights = rng.multinomial(n_splits, np.full(n_splits, 1 / n_splits), size=_RESAMPLES)
-    resampled = np.sort(_crossing_sizes(weights @ gap / n_splits, at))
-    low, high = (float(resampled[round(q * (_RESAMPLES - 1))]) for q in (0.025, 0.975))
-    if n_splits == 1:
-        low, high = -np.inf, np.inf
+    n_splits, low, high = len(gap), -np.inf, np.inf
+    if n_splits > 1:
+        normal = rng.standard_normal((_DRAWS, n_splits))
+        scale = np.sqrt((1 / n_splits + test_to_train) / rng.chisquare(n_splits - 1, _DRAWS))
+        drawn = np.sort(_crossing_sizes(mean + scale[:, None] * (normal @ (gap - mean)), at))
+        low, high = (float(drawn[round(q * (_DRAWS - 1))]) for q in (0.025, 0.975))
     ahead: Literal["not seen", "before"] = "not seen" if found > 0 else "before"
     return Crossing(
         "crossed" if np.isfinite(found) else ahead if gap.any() else "level",
@@ -105,11 +113,13 @@ def gain_per_doubling(
 ) -> Estimate | None:
     """Return what the slope over the last sizes, up to three, promises of twice the training rows.
 
-    Curves flatten, so that this is the most to hope for. Shapes: scores (n_splits, n_sizes).
+    Curves flatten, so that this is the most to hope for; no score falls below zero. Shapes: scores
+    (n_splits, n_sizes).
     """
     if len(sizes) < 2:
         return None
     x = np.log2(np.asarray(sizes[-SLOPE_SIZES:], dtype=np.float64))
     x -= x.mean()
     slopes = scores[:, -SLOPE_SIZES:] @ x / (x @ x)
-    return estimate(slopes, test_to_train)
+    found = estimate(np.maximum(slopes, -scores[:, -1]), test_to_train)
+    return replace(found, low=max(found.low, -float(scores[:, -1].mean())))

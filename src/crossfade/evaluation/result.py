@@ -264,7 +264,9 @@ class LearningCurve(Finding):
                 early, late, first, second = one, other, a, b
                 if b[:, 0].mean() < a[:, 0].mean():
                     early, late, first, second = other, one, b, a
-                found[early, late] = find_crossing(first, second, sizes, self.random_state)
+                found[early, late] = find_crossing(
+                    first, second, sizes, self.ratio, self.random_state
+                )
         return found
 
     def extrapolate(self, m: int, metric: str = "error") -> dict[str, Extrapolation]:

@@ -182,8 +182,13 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
                 ignore_rows(int(empty.sum()))
                 known = ~empty if weights is None else ~empty & (weights > 0.0)
                 used = np.flatnonzero(known)
-            (size,) = subset(used, counts)
-            successes = check_successes(y if used is None else np.asarray(y)[used], size)
+            if used is not None:
+                # What the other rows hold is not judged, and these keep their numbers.
+                y, counts, unused = np.array(y), counts.copy(), np.delete(np.arange(n_given), used)
+                counts[unused] = 0.0
+                if y.shape[:1] == (n_given,):
+                    y[unused] = 0
+            size, successes = subset(used, counts, check_successes(y, counts))
             classes = np.array([0, 1])
         matrix, weights, shift = subset(used, matrix, weights, shift)
         data = Data(matrix, successes, size, weights, shift)

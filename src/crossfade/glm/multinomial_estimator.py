@@ -115,9 +115,11 @@ aliased_, converged_, n_iter_, history_
         n_given = len(matrix)
         weights = check_weights(sample_weight, n_given)
         used = self._kept_rows(n_given, weights)
-        labels = y if used is None else np.asarray(y)[used]
         matrix, weights = subset(used, matrix, weights)
-        self.classes_, codes = encode_labels(labels, n_samples=len(matrix))
+        if used is None or np.shape(y)[:1] != (n_given,):
+            self.classes_, codes = encode_labels(y, n_samples=n_given)
+        else:
+            self.classes_, codes = encode_labels(np.asarray(y)[used])
         first = self._reference_code()
         self.reference_ = self.classes_[first]
         # The reference gets code 0, the others keep their order.
