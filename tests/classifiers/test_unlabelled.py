@@ -37,7 +37,7 @@ from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.out_of_fold import out_of_fold
 from crossfade.tradeoff.path import cold_start, minimise
-from crossfade.tradeoff.pooling import pool_weights
+from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.unlabelled import Unlabelled
 from tests.classifiers.models import continuous, mixed
 
@@ -529,12 +529,12 @@ def blended(X, labels, monkeypatch, groups=None, of_group=1):
         scores, losses = found.scores[among], np.empty(codes.size)
         for number in np.unique(found.fold):
             held, rest = found.fold == number, found.fold != number
-            shares = pool_weights(scores[:, rest], codes[rest], None, log_prior)
+            shares = LogarithmicLoss(scores[:, rest], codes[rest], None, log_prior).least()
             joint = log_prior + np.tensordot(shares, scores[:, held] - log_prior, axes=1)
             losses[held] = logsumexp(joint, axis=1) - joint[np.arange(held.sum()), codes[held]]
         total[name] = losses.sum()
         shares = np.zeros(every.size)
-        shares[among] = pool_weights(scores, codes, None, log_prior)
+        shares[among] = LogarithmicLoss(scores, codes, None, log_prior).least()
         total[name, "shares"] = shares
     trust = 1.0 / (1.0 + np.exp((total["with"] - total["without"]) / of_group))
     shares = trust * total["with", "shares"] + (1.0 - trust) * total["without", "shares"]

@@ -12,9 +12,13 @@ from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.pooling import pool_or_one, pool_weights
+from crossfade.tradeoff.pooling import LogarithmicLoss, pool_or_one
 
 pytestmark = pytest.mark.usefixtures("whole_choice")
+
+
+def pool_weights(scores, codes, weights, log_prior, *, brier=False):
+    return LogarithmicLoss(scores, codes, weights, log_prior).least(brier=brier)
 
 
 def members(n=200, k=3, seed=0):

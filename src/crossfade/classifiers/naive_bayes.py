@@ -345,7 +345,7 @@ default="auto"
     ) -> list[ColumnChoice]:
         given: dict[int, Any] = {}
         if schema.sparse:
-            return [self._word_choice(schema)]
+            return [self._word_choice()]
         if isinstance(self.density, Mapping):
             chosen = self.density.items()
             given = {schema.index(column): one for column, one in chosen if not _is_auto(one)}
@@ -371,7 +371,7 @@ default="auto"
         tags.input_tags.sparse = _is_auto(self.density) or _is_of_words(self.density)
         return tags
 
-    def _word_choice(self, schema: Schema) -> ColumnChoice:
+    def _word_choice(self) -> ColumnChoice:
         """Return the one density of a sparse table's columns."""
         chosen, columns = self.density, "all columns"
         if _is_auto(chosen):

@@ -183,14 +183,14 @@ def predict(
         say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
 
 
-def _check_has(estimator: Any, option: str, method: str, *, pool: bool = True) -> None:
+def _check_has(estimator: Any, option: str, method: str) -> None:
     """Refuse an option that this model has no method for."""
     from crossfade.errors import DataError
 
     if not hasattr(estimator, method):
         raise DataError(
-            f"{option}: expected a model of naive Bayes or a Gaussian discriminant"
-            f"{' or a pool' if pool else ''}, got {type(estimator).__name__}; leave {option} out"
+            f"{option}: expected a model of naive Bayes or a Gaussian discriminant or a pool, got "
+            f"{type(estimator).__name__}; leave {option} out"
         )
 
 

@@ -138,7 +138,7 @@ class Survey:
                     "parts of the rows; give the column one type"
                 )
             if kind is None and storage == "category":
-                kind = _kind_of_words(values or frozenset(), float(self.cells[place]), called)
+                kind = _kind_of_words(values or frozenset(), float(self.cells[place]))
             kinds[j] = kind or "continuous"
             if kinds[j] == "text":
                 raise DataError(
@@ -177,7 +177,7 @@ def _common(one: Any, other: Any) -> Any:
     return object if "O" in (one.kind, other.kind) else np.result_type(one, other)
 
 
-def _kind_of_words(values: frozenset[Any], n_cells: float, called: str) -> Kind:
+def _kind_of_words(values: frozenset[Any], n_cells: float) -> Kind:
     texts = sorted(values, key=str)
     if is_text(texts, n_cells):
         return "text"

@@ -196,34 +196,8 @@ class BayesClassifier(ScoredClassifier, BaseEstimator):
             )
         if one_column and method != "simulation":
             return self._quadrature()
-        return self._simulated(None, n_samples, random_state, confidence)
-
-    def error_of(
-        self,
-        classifier: Any,
-        *,
-        n_samples: int = 1_000_000,
-        random_state: int = 0,
-        confidence: float = 0.95,
-    ) -> ErrorEstimate:
-        """Return the error of any fitted classifier on this distribution, by simulation.
-
-        What is averaged over draws of x is 1 - P(ĥ(x) | x), which varies less than 0 or 1.
-
-        Parameters
-        ----------
-        classifier : fitted classifier
-            With ``predict`` and labels of ``classes_``.
-        n_samples, random_state, confidence
-            As for :meth:`error`; the same seed draws the same x, so that differences are paired.
-        """
-        return self._simulated(classifier, n_samples, random_state, confidence)
-
-    def _simulated(
-        self, classifier: Any, n_samples: int, random_state: int, confidence: float
-    ) -> ErrorEstimate:
         check_probability("confidence", confidence)
-        losses = self.conditional_errors(classifier, n_samples, random_state)
+        losses = self.conditional_errors(None, n_samples, random_state)
         mean = float(losses.mean())
         half = float(stats.norm.ppf(0.5 + confidence / 2.0) * losses.std() / np.sqrt(n_samples))
         return ErrorEstimate(mean, max(mean - half, 0.0), min(mean + half, 1.0), "simulation")

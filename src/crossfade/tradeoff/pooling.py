@@ -113,25 +113,6 @@ def shares_of(pool: Floats, best: int) -> tuple[Floats, float]:
     return kept / kept.sum(), scale
 
 
-def pool_weights(
-    scores: Floats,
-    codes: Integers,
-    weights: Floats | None,
-    log_prior: Floats,
-    *,
-    brier: bool = False,
-    ordinary: float | None = None,
-) -> Floats:
-    """Return the weight of each model in the pool.
-
-    `ordinary` is the mean square of a row's centred scores, in nats, that no model has in excess.
-
-    Shapes: scores (n_models, n_rows, n_classes); codes (n_rows,); weights (n_rows,); log_prior
-    (n_classes,); → (n_models,).
-    """
-    return LogarithmicLoss(scores, codes, weights, log_prior, ordinary).least(brier=brier)
-
-
 def pool_or_one(
     scores: Floats, codes: Integers, weights: Floats | None, log_prior: Floats, *, brier: bool
 ) -> Floats:
@@ -140,7 +121,8 @@ def pool_or_one(
     The ridge holds back a model whose scores are far larger than all others', as it should where
     few rows speak for it. Those of a column that tells the class are 1e9 times as large, and right.
 
-    Shapes: as in :func:`pool_weights`.
+    Shapes: scores (n_models, n_rows, n_classes); codes, weights (n_rows,); log_prior (n_classes,);
+    → (n_models,).
     """
     every = LogarithmicLoss(scores, codes, weights, log_prior)
     found = every.least(brier=brier)
