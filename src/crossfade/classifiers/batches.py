@@ -185,10 +185,5 @@ class BatchClassifier(TradeoffClassifier, ABC):
         if not isinstance(sums.started, Product):
             return sums
         columns = [j for j, kind in enumerate(schema.kinds) if kind == "categorical"]
-        levels = dict(zip(columns, levels_of(columns, schema), strict=True))
+        levels = dict(zip(columns, schema.n_levels(columns), strict=True))
         return Sums(*sums.started.widen(sums.summary, levels))
-
-
-def levels_of(columns: list[int], schema: Schema) -> list[int]:
-    """Return the numbers of levels of categorical columns."""
-    return [max(1, len(schema.categories[j] or ())) for j in columns]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crossfade._checks import check_number
 from crossfade.choice import ColumnChoice
-from crossfade.classifiers.batches import BatchClassifier, levels_of
+from crossfade.classifiers.batches import BatchClassifier
 from crossfade.densities.base import Density
 from crossfade.densities.bernoulli import Bernoulli
 from crossfade.densities.categorical import Categorical
@@ -244,7 +244,7 @@ feature_names_in_
         if booleans:
             parts.append((Bernoulli(), booleans))
         if texts:
-            parts.append((Categorical(levels_of(texts, schema)), texts))
+            parts.append((Categorical(schema.n_levels(texts)), texts))
         return Product(parts)
 
     def _fit_options(self, classes: NDArray[Any]) -> FitOptions:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, TypeGuard
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from crossfade._checks import check_number
@@ -18,7 +17,8 @@ from crossfade.choice import (
     by_type,
     report_of,
 )
-from crossfade.classifiers.batches import BatchClassifier, levels_of
+from crossfade.choice.products import product_of, variants
+from crossfade.classifiers.batches import BatchClassifier
 from crossfade.classifiers.checks import derives_columns
 from crossfade.classifiers.interaction_search import (
     Search,
@@ -29,14 +29,11 @@ from crossfade.classifiers.interactions import Derived
 from crossfade.densities import (
     DENSITIES,
     BinaryWords,
-    Categorical,
     Density,
     Gaussian,
-    JohnsonSU,
     Multinomial,
     Product,
 )
-from crossfade.densities.silent import Silent
 from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.cluster import comes_in_parts
@@ -44,40 +41,6 @@ from crossfade.table.documents import is_sparse
 from crossfade.table.text import Text
 from crossfade.tradeoff.grid import SHRINKAGE_ROWS, Points
 from crossfade.tradeoff.labelled_rows import LabelledRows
-
-
-class _Variant(NamedTuple):
-    """What a member of a pool uses of the words, and its grid: λ, and a multiple of l2.
-
-    `alone`: Whether it looks at words alone, not at other columns.
-    """
-
-    used: str
-    columns: tuple[int, ...] = ()
-    by_ratio: bool = False
-    points: Points = ((1.0, 1.0),)
-    alone: bool = False
-
-
-#: Variants where there is text. All points have the same statistics, so that their pool is one
-#: model; those of λ = 1 cost nothing, and single words by ratio differ most from pairs of words.
-_OF_TEXT = (
-    _Variant("all", points=((1.0, 1.0), (0.0, 10.0), (0.0, 1.0))),
-    _Variant("single"),
-    _Variant("single", by_ratio=True, points=((0.0, 3.0),)),
-)
-
-#: Where there are other columns, too: those above look at words alone, and beside them stand all
-#: columns together and the others alone. The pool then has a power for each block of columns
-#: (Raina et al. 2003): many words do not drown a few numbers, nor numbers that say little words.
-_TOGETHER = _Variant("all", points=((1.0, 1.0), (0.0, 1.0)))
-_WITHOUT_WORDS = _Variant("no", points=((1.0, 1.0), (0.5, 1.0), (0.0, 1.0)))
-
-#: Variants of a sparse table.
-_OF_SPARSE = (
-    _Variant("all", points=((1.0, 1.0), (0.5, 1.0), (0.0, 10.0), (0.0, 1.0), (0.0, 0.1))),
-    _Variant("all", by_ratio=True, points=((0.0, 3.0),)),
-)
 
 #: Names of densities of words, and the kind of column that they take.
 _OF_WORDS = {"multinomial": "words", "text": "text"}
@@ -388,130 +351,24 @@ default="auto"
     def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:
         self.density_report_ = report_of(choices)
 
-    def _density(self, schema: Schema, choices: Sequence[ColumnChoice]) -> Density:
-        return self._product(schema, choices, Gaussian(self.shared_variance, self.var_smoothing))
+    def _density(self, schema: Schema, choices: Sequence[ColumnChoice]) -> Product:
+        gaussian = Gaussian(self.shared_variance, self.var_smoothing)
+        return product_of(schema, choices, gaussian, self.alpha)
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
-        variants = self._variants(schema)
-        if variants:
-            gaussian = Gaussian(True, self.var_smoothing)
-            return [self._product(schema, choices, gaussian, one) for one in variants]
-        shared = self._product(schema, choices, Gaussian(True, self.var_smoothing))
+        one = Gaussian(True, self.var_smoothing)
+        if of_words := variants(schema):
+            return [product_of(schema, choices, one, self.alpha, words) for words in of_words]
+        shared = product_of(schema, choices, one, self.alpha)
         # Of few rows a class's own variance may be nothing, and its posterior then certainty.
         gaussian = Gaussian(False, self.var_smoothing, SHRINKAGE_ROWS)
-        own = self._product(schema, choices, gaussian)
+        own = product_of(schema, choices, gaussian, self.alpha)
         if self.shared_variance or _own_variances(own) == _own_variances(shared):
             return [shared]
         return [own, shared]
 
-    def _variants(self, schema: Schema) -> tuple[_Variant, ...]:
-        """Return what a choice is made among where there are words."""
-        if schema.sparse:
-            return _OF_SPARSE
-        texts = [j for j, text in enumerate(schema.texts or ()) if text is not None]
-        if not texts:
-            return ()
-        others = set(schema.kinds) - {"text", "identifier"}
-        of_text = _OF_TEXT + tuple(_Variant("all", (j,)) for j in texts if len(texts) > 1)
-        if not others:
-            return of_text
-        alone = (one._replace(alone=True) for one in of_text)
-        return _TOGETHER, *alone, _WITHOUT_WORDS
-
     def _grid(self, schema: Schema) -> Sequence[Points] | None:
-        return [one.points for one in self._variants(schema)] or None
-
-    def _product(
-        self,
-        schema: Schema,
-        choices: Sequence[ColumnChoice],
-        gaussian: Gaussian,
-        words: _Variant | None = None,
-    ) -> Product:
-        """Return the density of all columns, with this one where a name says Gaussian.
-
-        `words` says which of them a variant of a choice uses, None where nothing is chosen.
-        """
-        one_variance = Gaussian(True, gaussian.var_smoothing)
-        # The order of the parts is the same in all variants: a pool adds their parameters.
-        groups: dict[Any, list[int]] = {}
-        for j, choice in enumerate(choices):
-            named = isinstance(choice.density, str)
-            key: Any = (choice.density if named else id(choice.density), choice.one_variance)
-            if schema.texts and schema.texts[j] is not None:
-                key = ("text", j)  # each has words of its own
-            groups.setdefault(key, []).append(j)
-        parts: list[tuple[Density, list[int]]] = []
-        for columns in groups.values():
-            of_words = self._of_words(schema, choices, columns, words)
-            density = self._named(
-                of_words,
-                [choices[j] for j in columns],
-                levels_of(columns, schema),
-                one_variance if choices[columns[0]].one_variance else gaussian,
-            )
-            silent = words is not None and words.alone and of_words is None
-            parts.append((Silent(density) if silent else density, columns))
-        return Product(parts)
-
-    def _of_words(
-        self,
-        schema: Schema,
-        choices: Sequence[ColumnChoice],
-        columns: Sequence[int],
-        words: _Variant | None,
-    ) -> Density | None:
-        """Return the density of a sparse table or a column of text, None for other columns."""
-        if schema.sparse:
-            by_ratio = words is not None and words.by_ratio
-            if choices[0].density == "bernoulli":
-                return BinaryWords(self.alpha, by_ratio=by_ratio)
-            return Multinomial(self.alpha, by_ratio=by_ratio, tf_idf=words is not None)
-        text = schema.texts[columns[0]] if schema.texts else None
-        if text is None:
-            return None
-        used = None
-        if words is not None:
-            known = schema.categories[columns[0]] or ()
-            if words.used == "no" or (words.columns and columns[0] not in words.columns):
-                used = np.zeros(len(known), dtype=bool)
-            elif words.used == "single":
-                used = text.single(known)
-        by_ratio = words is not None and words.by_ratio
-        return Multinomial(
-            self.alpha, binarise=True, by_ratio=by_ratio, used=used, tf_idf=words is not None
-        )
-
-    def _named(
-        self,
-        of_words: Density | None,
-        choices: Sequence[ColumnChoice],
-        levels: list[int],
-        gaussian: Gaussian,
-    ) -> Density:
-        """Return the density of columns that all have the same one."""
-        one: Any = choices[0].density
-        if isinstance(one, Density):
-            return one
-        if of_words is not None:
-            return of_words
-        if one == "gaussian":
-            return gaussian
-        if one == "none":
-            return Categorical([1] * len(choices), self.alpha)
-        if one == "johnson_su":
-            return JohnsonSU(
-                [choice.location for choice in choices],
-                [choice.spread for choice in choices],
-                gaussian.shared_variance,
-                gaussian.var_smoothing,
-                gaussian.shrinkage_rows,
-            )
-        if one == "categorical":
-            return Categorical(levels, self.alpha)
-        kind: Any = DENSITIES[one]
-        density: Density = kind(self.alpha)
-        return density
+        return [one.points for one in variants(schema)] or None
 
     def _kind_remedy(self, column: Any) -> str:
         return (

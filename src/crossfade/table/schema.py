@@ -111,6 +111,10 @@ class Schema:
         )
         return cls(columns.names, tuple(settled), tuple(categories), columns.has_names, texts=texts)
 
+    def n_levels(self, columns: Sequence[int]) -> list[int]:
+        """Return how many categories columns have, 1 where none is known."""
+        return [max(1, len(self.categories[j] or ())) for j in columns]
+
     def extended(self, X: Any) -> Schema:
         """Return a schema that also knows the new categories of `X` (n_rows, n_columns)."""
         columns = self._matching(X)
