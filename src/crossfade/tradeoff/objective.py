@@ -25,14 +25,13 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
 from crossfade.tradeoff.bound_rows import by_factor
-from crossfade.tradeoff.formed_curvature import add_row_curvature
+from crossfade.tradeoff.dense_curvature import dense_curvature
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.passes import RowPasses
 from crossfade.tradeoff.unlabelled import Unlabelled
@@ -325,19 +324,17 @@ class TradeoffObjective:
         lam = self.tradeoff
         weights, offsets, tied = self.split(theta)
         free = passes.free
-        needs_density = lam > 0.0
         value, own_sums, own_mass = self._own_terms(theta)
         value, g_weights, g_offsets = -value, -own_sums, -own_mass
         g_tied = np.zeros(passes.n_tied)
         partition_weight = np.zeros_like(passes.missing_counts)
-        if needs_density:
+        if lam > 0.0:
             at = passes.at(theta)
             partition = at.partition
             if not np.isfinite(partition).all():
                 return np.inf, np.zeros_like(theta)
             value -= float((partition * passes.missing_counts).sum())
             partition_weight -= passes.missing_counts
-        if lam > 0.0:
             log_terms = offsets + partition.sum(axis=1)
             log_z = np.logaddexp.reduce(log_terms)
             share = np.exp(log_terms - log_z)
@@ -369,7 +366,7 @@ class TradeoffObjective:
                     partition_weight += (1.0 - lam) * lost
         if not gradient:
             return value, theta
-        if needs_density:
+        if lam > 0.0:
             slope = at.slope * partition_weight[:, passes.factors]
             g_weights = g_weights + slope[:, free]
             g_tied += slope[:, passes.tied].sum(axis=0)
@@ -390,58 +387,11 @@ class TradeoffObjective:
 
         Shapes: theta (n_parameters,).
         """
-        return self._curvature(theta, share)[0]
+        return dense_curvature(self, theta, share)[0]
 
     def leave_one_out_curvature(self, theta: Floats, share: float = 1.0) -> tuple[Floats, Floats]:
         """Return the Hessian less one row's share of λ n log Z, and the gradient of log Z."""
-        return self._curvature(theta, share, self.tradeoff)
-
-    def _curvature(
-        self, theta: Floats, share: float, rows_less: float = 0.0
-    ) -> tuple[Floats, Floats]:
-        """Return the Hessian, log Z counted for `rows_less`/λ rows less, and ∇ log Z."""
-        passes = self.passes
-        lam, k, p = self.tradeoff, passes.n_classes, passes.n_free
-        size = self.n_parameters
-        H = np.zeros((size, size))
-        needs_density = lam > 0.0
-        by_class = H[: k * p, : k * p].reshape(k, p, k, p)
-        log_z_gradient = np.zeros(size)
-        partition_weight = np.zeros_like(passes.missing_counts)
-        if needs_density:
-            at = passes.at(theta)
-            eta, partition, slope = at.natural, at.partition, at.slope
-            inner = self.density.hessian(eta)
-            inner /= passes.scale
-            inner /= passes.scale[:, None]
-            partition_weight -= passes.missing_counts
-        if lam < 1.0:
-            lost = add_row_curvature(passes, H, theta, share, 1.0 - lam)
-            if self.has_missing:
-                partition_weight += (1.0 - lam) * lost
-            diagonal = np.arange(p)
-            penalty = (1.0 - lam) * self.penalty * (np.eye(k) - 1.0 / k)
-            by_class[:, diagonal, :, diagonal] += penalty
-        if lam > 0.0:
-            _, offsets, _ = self.split(theta)
-            log_terms = offsets + partition.sum(axis=1)
-            weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
-            total = passes.total * lam - rows_less
-            partition_weight += total * weight[:, None] + lam * self.bound.prior_counts
-            self._add_class_spread(H, slope, weight, total)
-            log_z_gradient = self._class_columns(slope).T @ weight
-        if needs_density:
-            self._add_partition_curvature(H, inner, np.maximum(partition_weight, 0.0))
-        self._pin(H)
-        if self.has_missing and (partition_weight < 0.0).any():
-            less = np.zeros_like(H)
-            self._add_partition_curvature(less, inner, np.maximum(-partition_weight, 0.0))
-            H -= less
-            lowest = _lowest_eigenvalue(H)
-            if lowest < 0.0:
-                # A step of about the length at which the quadratic model can still be believed.
-                H[np.diag_indices_from(H)] -= 2.0 * lowest
-        return H, log_z_gradient
+        return dense_curvature(self, theta, share, self.tradeoff)
 
     def partition_weight(self, theta: Floats) -> Floats:
         """Return the weights of ∇²A_f(η_k) in the Hessian, those below zero as zero, (K, m)."""
@@ -452,62 +402,6 @@ class TradeoffObjective:
             if lam < 1.0:
                 weight += (1.0 - lam) * self.passes.row_terms(theta, True)[3]
         return np.maximum(weight, 0.0)
-
-    def _class_columns(self, slope: Floats) -> Floats:
-        """Return the gradients of c_k + A(η_k), one row per class, shape (K, n_parameters)."""
-        passes = self.passes
-        k, p = passes.n_classes, passes.n_free
-        columns = np.zeros((k, self.n_parameters))
-        columns[:, : k * p].reshape(k, k, p)[np.arange(k), np.arange(k)] = slope[:, passes.free]
-        columns[np.arange(k), k * p + np.arange(k)] = 1.0
-        columns[:, k * p + k :] = slope[:, passes.tied]
-        return columns
-
-    def _add_class_spread(self, H: Floats, slope: Floats, weight: Floats, total: float) -> None:
-        """Add total times the covariance over classes of the gradients of c_k + A(η_k)."""
-        columns = self._class_columns(slope)
-        columns -= weight @ columns
-        columns *= np.sqrt(total * weight)[:, None]
-        H += columns.T @ columns
-
-    def _add_partition_curvature(self, H: Floats, inner: Floats, weight: Floats) -> None:
-        """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
-        passes = self.passes
-        k, p = passes.n_classes, passes.n_free
-        # Views where the tied statistics come last, as those of Gaussians do.
-        ordered = bool(passes.free[:p].all())
-        free = slice(0, p) if ordered else np.flatnonzero(passes.free)
-        tied = slice(p, None) if ordered else np.flatnonzero(passes.tied)
-        for c in range(k):
-            own = slice(c * p, c * p + p)
-            if self.density.n_factors == 1:
-                scaled = inner[c] * weight[c, 0]
-            else:
-                root = np.sqrt(weight[c])[passes.factors]
-                scaled = inner[c] * root
-                scaled *= root[:, None]
-            H[own, own] += scaled[free][:, free]
-            if not passes.n_tied:
-                continue
-            cross = scaled[free][:, tied]
-            H[own, k * p + k :] += cross
-            H[k * p + k :, own] += cross.T
-            H[k * p + k :, k * p + k :] += scaled[tied][:, tied]
-
-    def _pin(self, H: Floats) -> None:
-        """Give the directions that change nothing a curvature, so that H can be factorised.
-
-        They carry no gradient: adding a constant to every c_k; at λ = 0 with complete rows also
-        adding one vector to every class's weights, and the tied weights.
-        """
-        k, p = self.passes.n_classes, self.passes.n_free
-        size = max(float(np.trace(H)) / max(H.shape[0], 1), 1e-300)
-        H[k * p : k * p + k, k * p : k * p + k] += size / k
-        if self.tradeoff == 0.0:
-            diagonal = np.arange(p)
-            H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += size / k
-            tied = np.arange(k * p + k, H.shape[0])
-            H[tied, tied] += size
 
     # -- Hessian products, for models whose Hessian is too large to form -------------------------
 
@@ -588,11 +482,3 @@ class TradeoffObjective:
             return out
 
         return product
-
-
-def _lowest_eigenvalue(H: Floats) -> float:
-    """Return the lowest eigenvalue of a symmetric matrix, or zero where none is below."""
-    if scipy.linalg.lapack.dpotrf(H, lower=1)[1] == 0:
-        return 0.0
-    values = scipy.linalg.eigh(H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)
-    return min(float(values[0]), 0.0)

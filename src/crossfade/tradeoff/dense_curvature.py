@@ -1,0 +1,122 @@
+"""The Hessian of the tradeoff objective as a matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.linalg
+
+from crossfade._typing import Floats
+from crossfade.tradeoff.formed_curvature import add_row_curvature
+from crossfade.tradeoff.passes import RowPasses
+
+if TYPE_CHECKING:
+    from crossfade.tradeoff.objective import TradeoffObjective
+
+
+def dense_curvature(
+    objective: TradeoffObjective, theta: Floats, share: float, rows_less: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return the Hessian, log Z counted for `rows_less`/λ rows less, and ∇ log Z.
+
+    Where missing cells make it indefinite, it is shifted to be definite.
+    """
+    passes = objective.passes
+    lam, k, p = objective.tradeoff, passes.n_classes, passes.n_free
+    H = np.zeros((passes.n_parameters, passes.n_parameters))
+    log_z_gradient = np.zeros(passes.n_parameters)
+    partition_weight = np.zeros_like(passes.missing_counts)
+    if lam > 0.0:
+        partition_weight -= passes.missing_counts
+    if lam < 1.0:
+        lost = add_row_curvature(passes, H, theta, share, 1.0 - lam)
+        if passes.has_missing:
+            partition_weight += (1.0 - lam) * lost
+        diagonal = np.arange(p)
+        penalty = (1.0 - lam) * objective.penalty * (np.eye(k) - 1.0 / k)
+        H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += penalty
+    if lam > 0.0:
+        at = passes.at(theta)
+        inner = passes.density.hessian(at.natural)
+        inner /= passes.scale
+        inner /= passes.scale[:, None]
+        log_terms = passes.split(theta)[1] + at.partition.sum(axis=1)
+        weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
+        total = passes.total * lam - rows_less
+        partition_weight += total * weight[:, None] + lam * passes.bound.prior_counts
+        columns = _class_columns(passes, at.slope)
+        log_z_gradient = columns.T @ weight
+        # The covariance over classes of the gradients of c_k + A(η_k).
+        columns -= weight @ columns
+        columns *= np.sqrt(total * weight)[:, None]
+        H += columns.T @ columns
+        _add_partition_curvature(passes, H, inner, np.maximum(partition_weight, 0.0))
+    _pin(passes, H, every_class=lam == 0.0)
+    if passes.has_missing and (partition_weight < 0.0).any():
+        less = np.zeros_like(H)
+        _add_partition_curvature(passes, less, inner, np.maximum(-partition_weight, 0.0))
+        H -= less
+        lowest = _lowest_eigenvalue(H)
+        if lowest < 0.0:
+            # A step of about the length at which the quadratic model can still be believed.
+            H[np.diag_indices_from(H)] -= 2.0 * lowest
+    return H, log_z_gradient
+
+
+def _class_columns(passes: RowPasses, slope: Floats) -> Floats:
+    """Return the gradients of c_k + A(η_k), one row per class, shape (K, n_parameters)."""
+    k, p = passes.n_classes, passes.n_free
+    columns = np.zeros((k, passes.n_parameters))
+    columns[:, : k * p].reshape(k, k, p)[np.arange(k), np.arange(k)] = slope[:, passes.free]
+    columns[np.arange(k), k * p + np.arange(k)] = 1.0
+    columns[:, k * p + k :] = slope[:, passes.tied]
+    return columns
+
+
+def _add_partition_curvature(passes: RowPasses, H: Floats, inner: Floats, weight: Floats) -> None:
+    """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
+    k, p = passes.n_classes, passes.n_free
+    # Views where the tied statistics come last, as those of Gaussians do.
+    ordered = bool(passes.free[:p].all())
+    free = slice(0, p) if ordered else np.flatnonzero(passes.free)
+    tied = slice(p, None) if ordered else np.flatnonzero(passes.tied)
+    for c in range(k):
+        own = slice(c * p, c * p + p)
+        if passes.density.n_factors == 1:
+            scaled = inner[c] * weight[c, 0]
+        else:
+            root = np.sqrt(weight[c])[passes.factors]
+            scaled = inner[c] * root
+            scaled *= root[:, None]
+        H[own, own] += scaled[free][:, free]
+        if not passes.n_tied:
+            continue
+        cross = scaled[free][:, tied]
+        H[own, k * p + k :] += cross
+        H[k * p + k :, own] += cross.T
+        H[k * p + k :, k * p + k :] += scaled[tied][:, tied]
+
+
+def _pin(passes: RowPasses, H: Floats, *, every_class: bool) -> None:
+    """Give the directions that change nothing a curvature, so that H can be factorised.
+
+    They carry no gradient: adding a constant to every c_k; at λ = 0 (`every_class`) also adding
+    one vector to every class's weights, and the tied weights.
+    """
+    k, p = passes.n_classes, passes.n_free
+    size = max(float(np.trace(H)) / max(H.shape[0], 1), 1e-300)
+    H[k * p : k * p + k, k * p : k * p + k] += size / k
+    if every_class:
+        diagonal = np.arange(p)
+        H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += size / k
+        tied = np.arange(k * p + k, H.shape[0])
+        H[tied, tied] += size
+
+
+def _lowest_eigenvalue(H: Floats) -> float:
+    """Return the lowest eigenvalue of a symmetric matrix, or zero where none is below."""
+    if scipy.linalg.lapack.dpotrf(H, lower=1)[1] == 0:
+        return 0.0
+    values = scipy.linalg.eigh(H, eigvals_only=True, subset_by_index=[0, 0], check_finite=False)
+    return min(float(values[0]), 0.0)
