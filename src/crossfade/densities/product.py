@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -136,10 +137,8 @@ class Product(Density):
         return new, MixedRows(X.contents, words, told_apart=True)
 
     def spread(self, eta: Floats) -> tuple[Density, Floats]:
-        found = [
-            part.spread(eta[:, s])
-            for (part, _), s in zip(self.parts, self._statistics, strict=True)
-        ]
+        places = zip(self.parts, self._statistics, strict=True)
+        found = [part.spread(eta[:, s]) for (part, _), s in places]
         if all(part is own for (part, _), (own, _) in zip(found, self.parts, strict=True)):
             return self, eta
         return self._composed([part for part, _ in found]), _side_by_side([one for _, one in found])
@@ -328,9 +327,6 @@ class Product(Density):
         in_order = bool((np.diff(self._all_columns) == 1).all())
         return in_order and all(part.linear_in_columns for part, _ in self.parts)
 
-    def _free_slices(self) -> list[slice]:
-        return _consecutive([int((~part.tied).sum()) for part, _ in self.parts])
-
     def free_statistics(self, X: Floats) -> Floats:
         if len(self.parts) == 1:
             return self.parts[0][0].free_statistics(self._columns_of(X, self.parts[0][1]))
@@ -360,9 +356,10 @@ class Product(Density):
         ]
 
     def column_units_coefficients(self, eta: Floats) -> tuple[Floats, Floats]:
+        free = _consecutive([int((~part.tied).sum()) for part, _ in self.parts])
         pieces = [
             part.column_units_coefficients(eta[:, s])
-            for (part, _), s in zip(self.parts, self._free_slices(), strict=True)
+            for (part, _), s in zip(self.parts, free, strict=True)
         ]
         return np.hstack([p for p, _ in pieces]), np.sum([c for _, c in pieces], axis=0)
 
@@ -452,15 +449,10 @@ def _consecutive(lengths: Sequence[int]) -> list[slice]:
     return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
 
 
-class _numbered:
-    """A context in which a part's errors are raised with the columns' numbers in the product."""
-
-    def __init__(self, columns: NDArray[np.int64]):
-        self.columns = columns
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if isinstance(error, DomainError):
-            raise error.renamed(self.columns.tolist()) from None
+@contextmanager
+def _numbered(columns: Integers) -> Iterator[None]:
+    """Raise a part's errors with the columns' numbers in the product."""
+    try:
+        yield
+    except DomainError as error:
+        raise error.renamed(columns.tolist()) from None

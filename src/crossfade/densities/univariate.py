@@ -228,10 +228,8 @@ class Univariate(Density):
     def sufficient_statistics(self, X: Floats) -> Floats:
         with np.errstate(all="ignore"):
             statistics = self.column_statistics(X)
-        if np.may_share_memory(statistics, X):
-            statistics = statistics.copy()  # T(x) = x: what is written below must not reach X
         missing = np.isnan(X)
-        # A family may return a view of X, and what is returned here may be written to.
+        # A family may return a view of X (T(x) = x), and what is returned here may be written to.
         if missing.any():
             statistics = np.where(missing[..., None], 0.0, statistics)
         elif np.may_share_memory(statistics, X):
