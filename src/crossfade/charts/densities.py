@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossfade.charts.theme import LIGHT, Colours, altair, records
+from crossfade.charts.theme import LIGHT, Colours, altair, by_value, records
 
 
 def transform_histograms(
@@ -19,17 +19,11 @@ def transform_histograms(
     alt = altair()
     n_bins = sum(row["name"] == names[0] for row in rows)
     base = alt.Chart(records([dict(row) | {"even": 1.0 / n_bins} for row in rows]))
+    hues = [colours.generative, colours.soft]
     bars = base.mark_bar(width={"band": 0.9}).encode(
         x=alt.X("place:O", title=None, axis=alt.Axis(labels=False, ticks=False), sort="ascending"),
         y=alt.Y("share:Q", title=None, axis=alt.Axis(format=".0%", tickCount=3)),
-        color=alt.Color(
-            "wrong:N",
-            title=None,
-            scale=alt.Scale(
-                domain=["wrong", "no clear difference"],
-                range=[colours.generative, colours.soft],
-            ),
-        ),
+        color=by_value("Color", "wrong", ["wrong", "no clear difference"], hues),
         tooltip=[
             alt.Tooltip("name:N"),
             alt.Tooltip("place:Q", title="of the density, around", format=".0%"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from crossfade.charts.theme import LIGHT, Colours, altair, records
+from crossfade.charts.theme import LIGHT, Colours, altair, by_value, records
 
 _MORE, _LESS = "more often than predicted", "less often"
 
@@ -24,12 +24,8 @@ def residual_maps(maps: Sequence[Mapping[str, Any]], colours: Colours = LIGHT) -
     """
     alt = altair()
     largest = max(abs(row["residual"]) for one in maps for row in one["rows"])
-    color = alt.Color(
-        "sign:N",
-        title=None,
-        legend=alt.Legend(columns=2),
-        scale=alt.Scale(domain=[_MORE, _LESS], range=[colours.discriminative, colours.generative]),
-    )
+    hues = [colours.discriminative, colours.generative]
+    color = by_value("Color", "sign", [_MORE, _LESS], hues, legend=alt.Legend(columns=2))
     opacity = alt.Opacity(
         "size:Q", legend=None, scale=alt.Scale(domain=[0.0, largest], range=[0.04, 0.75])
     )

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
+from crossfade.charts.theme import (
+    LIGHT,
+    ROLE_DASHES,
+    Colours,
+    altair,
+    by_value,
+    interval_tooltips,
+    records,
+)
 
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3])
-
-#: Dashes of the two ends of a family, and of a best model that is neither.
-_ROLE_DASHES: Final = {"generative": [7, 3], "discriminative": [1, 0], "best": [2, 2]}
 
 #: Means further apart than this are drawn on a logarithmic scale.
 _SEVERALFOLD: Final = 6.0
@@ -47,15 +52,11 @@ def learning_curves(
     dashes = [_DASHES[i % len(_DASHES)] for i in range(len(names))]
     if roles is not None:
         hues = [getattr(colours, role) for role in roles]
-        dashes = [_ROLE_DASHES[role] for role in roles]
+        dashes = [ROLE_DASHES[role] for role in roles]
     # A legend has room for words, not for sentences.
     legend = alt.Legend(symbolType="stroke", symbolSize=300, labelLimit=300, symbolOpacity=1)
-    color = alt.Color(
-        "model:N", title=None, scale=alt.Scale(domain=list(names), range=hues), legend=legend
-    )
-    dash = alt.StrokeDash(
-        "model:N", title=None, scale=alt.Scale(domain=list(names), range=dashes), legend=legend
-    )
+    color = by_value("Color", "model", names, hues, legend=legend)
+    dash = by_value("StrokeDash", "model", names, dashes, legend=legend)
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("size:Q", title=x_title, format=",d"),
@@ -92,12 +93,11 @@ def learning_curves(
             .mark_line(strokeWidth=1.5, strokeDash=[3, 4])
             .encode(x=x, y=y, color=color)
         )
-    chart = alt.layer(*layers).properties(
+    return alt.layer(*layers).properties(
         width=480,
         height=300,
         description=f"{label} against the number of training {unit}, with 95 % bands.",
     )
-    return chart
 
 
 def _scale(alt: Any, rows: Sequence[Mapping[str, Any]]) -> Any:

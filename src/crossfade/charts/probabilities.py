@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crossfade.charts.theme import LIGHT, Colours, altair, interval_tooltips, records
+from crossfade.charts.theme import (
+    LIGHT,
+    ROLE_DASHES,
+    Colours,
+    altair,
+    by_value,
+    interval_tooltips,
+    records,
+    vertical_rule,
+)
 
 
 def reliability(
@@ -24,7 +33,7 @@ def reliability(
     percent = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
     x = alt.X("mean:Q", title="predicted probability", scale=unit, axis=percent)
     y = alt.Y("frequency:Q", title="how often it happened", scale=unit, axis=percent)
-    color, shape, _ = _by_model(alt, names, roles, colours)
+    color, shape, _ = _by_model(names, roles, colours)
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("mean:Q", title="predicted", format=".1%"),
@@ -69,7 +78,7 @@ def rate_curves(
     Takes rows: keys ``model``, ``x``, ``y``, both from 0 to 1, in the curve's order.
     """
     alt = altair()
-    color, _, dash = _by_model(alt, names, roles, colours)
+    color, _, dash = _by_model(names, roles, colours)
     percent = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
     unit = alt.Scale(domain=[0, 1], nice=False)
     line = (
@@ -113,7 +122,7 @@ def threshold_costs(
     """
     alt = altair()
     base = alt.Chart(records(rows))
-    color, _, dash = _by_model(alt, names, roles, colours)
+    color, _, dash = _by_model(names, roles, colours)
     x = alt.X(
         "threshold:Q",
         title=f"decide for {positive} from a probability of",
@@ -133,11 +142,7 @@ def threshold_costs(
     line = base.mark_line(strokeWidth=2).encode(
         x=x, y=mean, color=color, strokeDash=dash, tooltip=tooltip
     )
-    rule = (
-        alt.Chart(records([{"x": right}]))
-        .mark_rule(color=colours.soft, strokeDash=[4, 3])
-        .encode(x="x:Q")
-    )
+    rule = vertical_rule(right, color=colours.soft, strokeDash=[4, 3])
     return alt.layer(band, line, rule).properties(
         width="container",
         height=300,
@@ -155,18 +160,11 @@ def _diagonal(alt: Any, colours: Colours, start: float, end: float) -> Any:
     )
 
 
-def _by_model(
-    alt: Any, names: Sequence[str], roles: Sequence[str], colours: Colours
-) -> tuple[Any, Any, Any]:
+def _by_model(names: Sequence[str], roles: Sequence[str], colours: Colours) -> tuple[Any, Any, Any]:
     """Return the colour, shape and dash that tell models apart."""
     shapes = {"generative": "square", "discriminative": "circle", "best": "diamond"}
-    dashes = {"generative": [7, 3], "discriminative": [1, 0], "best": [2, 2]}
-
-    def scale(values: list[Any]) -> Any:
-        return alt.Scale(domain=list(names), range=values)
-
     return (
-        alt.Color("model:N", title=None, scale=scale([getattr(colours, role) for role in roles])),
-        alt.Shape("model:N", title=None, scale=scale([shapes[role] for role in roles])),
-        alt.StrokeDash("model:N", title=None, scale=scale([dashes[role] for role in roles])),
+        by_value("Color", "model", names, [getattr(colours, role) for role in roles]),
+        by_value("Shape", "model", names, [shapes[role] for role in roles]),
+        by_value("StrokeDash", "model", names, [ROLE_DASHES[role] for role in roles]),
     )

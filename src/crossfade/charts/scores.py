@@ -9,6 +9,7 @@ from crossfade.charts.theme import (
     LIGHT,
     Colours,
     altair,
+    by_value,
     follows,
     interval_tooltips,
     records,
@@ -28,15 +29,10 @@ def model_differences(
     base = alt.Chart(records(rows))
     names = [row["model"] for row in rows]
     y = alt.Y("model:N", sort=names, title=None, axis=alt.Axis(grid=True, minExtent=60))
-    color = alt.Color(
-        "verdict:N",
-        title=None,
-        legend=alt.Legend(columns=3),
-        scale=alt.Scale(
-            domain=["best", "cannot be told apart", "worse"],
-            range=[colours.discriminative, colours.ink, colours.soft],
-        ),
-    )
+    verdicts, legend = ["best", "cannot be told apart", "worse"], alt.Legend(columns=3)
+    hues = [colours.discriminative, colours.ink, colours.soft]
+    color = by_value("Color", "verdict", verdicts, hues, legend=legend)
+    shapes = ["diamond", "circle", "square"]
     tooltip = [
         alt.Tooltip("model:N"),
         alt.Tooltip("mean:Q", title="difference", format=".4f"),
@@ -57,15 +53,7 @@ def model_differences(
         x="mean:Q",
         y=y,
         color=color,
-        shape=alt.Shape(
-            "verdict:N",
-            title=None,
-            legend=alt.Legend(columns=3),
-            scale=alt.Scale(
-                domain=["best", "cannot be told apart", "worse"],
-                range=["diamond", "circle", "square"],
-            ),
-        ),
+        shape=by_value("Shape", "verdict", verdicts, shapes, legend=legend),
         tooltip=tooltip,
     )
     zero = vertical_rule(0.0, color=colours.ink, strokeDash=[4, 3])
@@ -107,18 +95,10 @@ def path_losses(
     names = [name for name, _, _ in lines]
     hues = [colours.ink, *colours.classes]
     legend = alt.Legend(columns=2, symbolType="stroke", orient="bottom") if len(lines) > 1 else None
-    color = alt.Color(
-        "line:N",
-        title=None,
-        legend=legend,
-        scale=alt.Scale(domain=names, range=[hues[hue % len(hues)] for _, hue, _ in lines]),
-    )
-    dash = alt.StrokeDash(
-        "line:N",
-        title=None,
-        legend=legend,
-        scale=alt.Scale(domain=names, range=[[4, 3] if dash else [1, 0] for _, _, dash in lines]),
-    )
+    drawn = [hues[hue % len(hues)] for _, hue, _ in lines]
+    color = by_value("Color", "line", names, drawn, legend=legend)
+    dashes = [[4, 3] if dash else [1, 0] for _, _, dash in lines]
+    dash = by_value("StrokeDash", "line", names, dashes, legend=legend)
     tooltip = [
         alt.Tooltip("tradeoff:N", title="λ"),
         alt.Tooltip("loss:Q", title=title, format=".4f"),

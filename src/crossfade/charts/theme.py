@@ -71,6 +71,9 @@ SHAPES: Final = (
     "triangle-left",
 )  # fmt: skip
 
+#: Dashes of the two ends of a family, and of a best model that is neither.
+ROLE_DASHES: Final = {"generative": [7, 3], "discriminative": [1, 0], "best": [2, 2]}
+
 _FONT: Final = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', sans-serif"
 
 
@@ -131,6 +134,15 @@ def records(rows: Sequence[Mapping[str, Any]]) -> Any:
     """
     values = json.dumps([dict(row) for row in rows], ensure_ascii=False, allow_nan=False)
     return altair().InlineData(values=values, format={"type": "json"})
+
+
+def by_value(
+    channel: str, field: str, values: Sequence[Any], marks: Sequence[Any], **options: Any
+) -> Any:
+    """Return a channel ("Color", "Shape", "StrokeDash") that gives each value its mark."""
+    alt = altair()
+    scale = alt.Scale(domain=list(values), range=list(marks))
+    return getattr(alt, channel)(f"{field}:N", title=None, scale=scale, **options)
 
 
 def vertical_rule(at: float, **mark: Any) -> Any:

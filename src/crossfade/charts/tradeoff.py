@@ -11,6 +11,7 @@ from crossfade.charts.theme import (
     SHAPES,
     Colours,
     altair,
+    by_value,
     follows,
     interval_tooltips,
     records,
@@ -40,7 +41,7 @@ def posterior_view(
     """
     alt = altair()
     hues = [colours.classes[k % len(colours.classes)] for k in range(len(classes))]
-    color = alt.Scale(domain=list(classes), range=hues)
+    shapes = [SHAPES[k % len(SHAPES)] for k in range(len(classes))]
     share = 1.0 / len(classes)
 
     def axis(title: str) -> Any:
@@ -80,15 +81,8 @@ def posterior_view(
         .encode(
             x=x,
             y=y,
-            color=alt.Color("label:N", title=None, scale=color),
-            shape=alt.Shape(
-                "label:N",
-                title=None,
-                scale=alt.Scale(
-                    domain=list(classes),
-                    range=[SHAPES[k % len(SHAPES)] for k in range(len(classes))],
-                ),
-            ),
+            color=by_value("Color", "label", classes, hues),
+            shape=by_value("Shape", "label", classes, shapes),
             tooltip=alt.Tooltip("label:N", title="class"),
         )
     )
@@ -187,12 +181,8 @@ def weight_ends(
     ends = ["generative", "discriminative"]
     y = alt.Y("name:N", sort=list(names), title=None, axis=alt.Axis(grid=True, minExtent=50))
     offset = alt.YOffset("end:N", sort=ends)
-    color = alt.Color(
-        "end:N",
-        title=None,
-        sort=ends,
-        scale=alt.Scale(domain=ends, range=[colours.generative, colours.discriminative]),
-    )
+    hues = [colours.generative, colours.discriminative]
+    color = by_value("Color", "end", ends, hues, sort=ends)
     tooltip = [
         alt.Tooltip("name:N", title="column"),
         alt.Tooltip("end:N", title="fit"),
@@ -214,9 +204,7 @@ def weight_ends(
         y=y,
         yOffset=offset,
         color=color,
-        shape=alt.Shape(
-            "end:N", title=None, scale=alt.Scale(domain=ends, range=["square", "circle"])
-        ),
+        shape=by_value("Shape", "end", ends, ["square", "circle"]),
         tooltip=tooltip,
     )
     chart = alt.layer(zero, span, dots)
