@@ -86,10 +86,7 @@ def names_array(names: Iterable[Any]) -> NDArray[Any]:
 
 
 def layout_of(X: Any, lengths: ArrayLike | None = None) -> Layout:
-    """Return the layout of sequences given as a list, or as one array with lengths.
-
-    Shapes: lengths (n_sequences,).
-    """
+    """Return the layout of sequences given as a list, or as one array with lengths."""
     if lengths is not None:
         return Layout(_offsets(lengths, _count(X)), listed=False)
     if scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object and X.ndim < 3):
@@ -130,10 +127,7 @@ def _offsets(lengths: ArrayLike, n_steps: int) -> Integers:
 
 
 def stack_numbers(X: Any, lengths: ArrayLike | None = None) -> tuple[Floats, Layout]:
-    """Return numeric observations stacked, and their layout.
-
-    Shapes: X (n_steps,); lengths (n_sequences,); values (n_steps, n_features).
-    """
+    """Return numeric observations stacked, and their layout."""
     layout = layout_of(X, lengths)
     parts = X if layout.listed else [X]
     arrays = [_numbers(part, number, layout.listed) for number, part in enumerate(parts)]
@@ -179,10 +173,7 @@ def _numbers(part: Any, number: int, listed: bool) -> Floats:
 
 
 def stack_symbols(X: Any, lengths: ArrayLike | None = None) -> tuple[list[Any] | Integers, Layout]:
-    """Return symbols (words, tags, codes) stacked, and their layout.
-
-    Shapes: X (n_steps,); lengths (n_sequences,); symbols (n_steps,).
-    """
+    """Return symbols (words, tags, codes) stacked, and their layout."""
     layout = layout_of(X, lengths)
     parts = X if layout.listed else [X]
     if len(parts) and all(_are_codes(part) for part in parts):

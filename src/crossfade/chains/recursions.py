@@ -54,13 +54,8 @@ class ForwardBackward:
     final_sums: Floats
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    log_emissions: Floats
-    offsets: Integers
-    log_initial: Floats
-    log_transitions: Floats
-    log_final: Floats
+#: Emissions, offsets, and initial, transition and final log-potentials, checked.
+_Inputs = tuple[Floats, Integers, tuple[Floats, Floats, Floats]]
 
 
 def forward_backward(
@@ -111,17 +106,12 @@ def forward_backward(
     >>> round(float(result.transition_sums.sum()), 12)
     1.0
     """
-    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    marginals = np.empty_like(inputs.log_emissions)
-    result = expectations(
-        inputs.log_emissions.__getitem__,
-        inputs.offsets,
-        inputs.log_initial,
-        inputs.log_transitions,
-        inputs.log_final,
-        marginals=marginals,
+    emissions, starts, chain = _checked(
+        log_emissions, offsets, log_initial, log_transitions, log_final
     )
-    _refuse_not_a_number(result.log_partition, inputs)
+    marginals = np.empty_like(emissions)
+    result = expectations(emissions.__getitem__, starts, *chain, marginals=marginals)
+    _refuse_not_a_number(result.log_partition, emissions, starts)
     return ForwardBackward(
         result.log_partition,
         marginals,
@@ -142,16 +132,11 @@ def log_partition(
 
     Parameters and errors are those of :func:`forward_backward`; only the forward recursion runs.
     """
-    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    result = expectations(
-        inputs.log_emissions.__getitem__,
-        inputs.offsets,
-        inputs.log_initial,
-        inputs.log_transitions,
-        inputs.log_final,
-        backward=False,
+    emissions, starts, chain = _checked(
+        log_emissions, offsets, log_initial, log_transitions, log_final
     )
-    _refuse_not_a_number(result.log_partition, inputs)
+    result = expectations(emissions.__getitem__, starts, *chain, backward=False)
+    _refuse_not_a_number(result.log_partition, emissions, starts)
     return result.log_partition
 
 
@@ -182,15 +167,11 @@ def viterbi(
     >>> viterbi(seen, [0, 3], np.log([0.5, 0.5]), stay)[0]
     array([0, 0, 0])
     """
-    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    paths, scores = best_paths(
-        inputs.log_emissions.__getitem__,
-        inputs.offsets,
-        inputs.log_initial,
-        inputs.log_transitions,
-        inputs.log_final,
+    emissions, starts, chain = _checked(
+        log_emissions, offsets, log_initial, log_transitions, log_final
     )
-    _refuse_not_a_number(scores, inputs)
+    paths, scores = best_paths(emissions.__getitem__, starts, *chain)
+    _refuse_not_a_number(scores, emissions, starts)
     return paths, scores
 
 
@@ -209,18 +190,19 @@ def edge_marginals(
     """
     from crossfade.chains import kernels
 
-    inputs = _checked(log_emissions, offsets, log_initial, log_transitions, log_final)
-    chain = kernels.make_chain(inputs.log_initial, inputs.log_transitions, inputs.log_final)
-    n_states = inputs.log_initial.shape[0]
-    _refuse_not_a_number(inputs.log_emissions.sum(axis=1), inputs, by_step=True)
-    n_edges = np.maximum(np.diff(inputs.offsets) - 1, 0)
+    emissions, starts, logs = _checked(
+        log_emissions, offsets, log_initial, log_transitions, log_final
+    )
+    chain, n_states = kernels.make_chain(*logs), emissions.shape[1]
+    _refuse_not_a_number(emissions.sum(axis=1), emissions, starts, by_step=True)
+    n_edges = np.maximum(np.diff(starts) - 1, 0)
     firsts = np.concatenate([[0], np.cumsum(n_edges)])
     edges = np.empty((int(firsts[-1]), n_states, n_states))
 
     def work(which: slice) -> None:
         total = np.empty((n_states, n_states))
         for s in range(which.start, which.stop):
-            rows = inputs.log_emissions[inputs.offsets[s] : inputs.offsets[s + 1]]
+            rows = emissions[starts[s] : starts[s + 1]]
             if len(rows) > 1:
                 here = edges[firsts[s] : firsts[s + 1]]
                 kernels.log_forward_backward(rows, chain, np.empty_like(rows), total, here)
@@ -254,9 +236,8 @@ def _checked(
     initial = _potentials(log_initial, "log_initial", (n_states,))
     transitions = _potentials(log_transitions, "log_transitions", (n_states, n_states))
     final = np.zeros(n_states) if log_final is None else log_final
-    return _Inputs(
-        emissions, starts, initial, transitions, _potentials(final, "log_final", (n_states,))
-    )
+    final = _potentials(final, "log_final", (n_states,))
+    return emissions, starts, (initial, transitions, final)
 
 
 def _potentials(values: ArrayLike, name: str, shape: tuple[int, ...]) -> Floats:
@@ -270,11 +251,13 @@ def _potentials(values: ArrayLike, name: str, shape: tuple[int, ...]) -> Floats:
     return array
 
 
-def _refuse_not_a_number(values: Floats, inputs: _Inputs, *, by_step: bool = False) -> None:
+def _refuse_not_a_number(
+    values: Floats, emissions: Floats, offsets: Integers, *, by_step: bool = False
+) -> None:
     """Raise with the step's number if results show a NaN or +inf among the potentials."""
     if not (np.isnan(values).any() or (values == np.inf).any()):
         return
-    bad = np.isnan(inputs.log_emissions) | (inputs.log_emissions == np.inf)
+    bad = np.isnan(emissions) | (emissions == np.inf)
     if not bad.any():
         if by_step:
             return
@@ -283,10 +266,10 @@ def _refuse_not_a_number(values: Floats, inputs: _Inputs, *, by_step: bool = Fal
             "got sums beyond it; subtract a constant from the potentials"
         )
     step, state = (int(i) for i in np.argwhere(bad)[0])
-    sequence = int(np.searchsorted(inputs.offsets, step, side="right")) - 1
+    sequence = int(np.searchsorted(offsets, step, side="right")) - 1
     raise DataError(
         f"log_emissions: expected numbers or -inf (forbidden), got "
-        f"{inputs.log_emissions[step, state]!r} for state {state} at step "
-        f"{step - int(inputs.offsets[sequence])} of sequence {sequence}; mark a missing step with "
+        f"{emissions[step, state]!r} for state {state} at step "
+        f"{step - int(offsets[sequence])} of sequence {sequence}; mark a missing step with "
         "zeros in all states"
     )

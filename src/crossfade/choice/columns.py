@@ -176,8 +176,6 @@ def by_evidence(
 
     `like` are choices by more rows than these: the same columns are then put to the same test.
     `standing_for` is the number of rows whose sample these are.
-
-    Shapes: groups (n_samples,).
     """
     found = list(choices)
     numerical = ("gaussian", "poisson")

@@ -67,10 +67,7 @@ class ColumnEvidence:
 
 
 def is_candidate(x: Floats, weights: Floats | None) -> bool:
-    """Return whether a column holds few whole numbers, each of them often, missing cells apart.
-
-    Shapes: x (n_samples,); weights (n_samples,).
-    """
+    """Return whether a column holds few whole numbers, each of them often, missing cells apart."""
     if x.size > _LOOK and not _few_whole(np.unique(x[:_LOOK][~np.isnan(x[:_LOOK])])):
         return False  # a look is enough for most columns
     values, rows = _counted(x, weights)
@@ -99,7 +96,6 @@ def near_zero_variance(x: Floats, weights: Floats | None) -> bool:
     """Return whether so few rows differ from the commonest value that classes share a variance.
 
     After Kuhn & Johnson (2013, *Applied predictive modeling*), but by the number of rows.
-    Shapes: x, weights (n_samples,).
     """
     different = 0.0
     for some in (slice(_LOOK), slice(None)):
@@ -113,10 +109,7 @@ def near_zero_variance(x: Floats, weights: Floats | None) -> bool:
 def column_evidence(
     rows: LabelledRows, columns: Sequence[tuple[int, str]], fold: Integers
 ) -> dict[int, ColumnEvidence]:
-    """Compare Gaussian, categorical and (whole numbers from 0 on) Poisson, column by column.
-
-    Shapes: fold (n_samples,).
-    """
+    """Compare Gaussian, categorical and (whole numbers from 0 on) Poisson, column by column."""
     return {j: _of_column(rows, j, default, fold) for j, default in columns}
 
 

@@ -46,9 +46,9 @@ _PICTURE_SECONDS: Final = 0.3
 _SCORES: Final = {"error": "error %", "log_loss": "log-loss", "brier": "Brier", "cost": "cost"}
 
 
-def print_result(result: ComparisonResult, table: OpenTable, out: Console | None = None) -> None:
+def print_result(result: ComparisonResult, table: OpenTable) -> None:
     """Print the table, its notes and the verdict."""
-    out = out or console()
+    out = console()
     out.print()
     for line in _heading(result, table):
         out.print(line)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -63,15 +62,9 @@ def _ending(path: Path) -> str:
     return path.suffix.lower().lstrip(".")
 
 
-def print_curve(
-    curve: LearningCurve,
-    metric: str,
-    found: dict[str, Any],
-    table: OpenTable,
-    out: Console | None = None,
-) -> None:
+def print_curve(curve: LearningCurve, metric: str, found: dict[str, Any], table: OpenTable) -> None:
     """Print the table of means, the crossings and the outlook."""
-    out = out or console()
+    out = console()
     label = METRIC_LABELS[metric]
     out.print()
     title = Text(shortened(Path(table.name).name or table.name, 36), style="bold")

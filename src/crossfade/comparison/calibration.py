@@ -59,10 +59,7 @@ def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
 
 
 def rank(scores: Sequence[Floats], truths: Sequence[Integers], test_to_train: float) -> Ranking:
-    """Return ROC and precision-recall curves of two classes, averaged over splits.
-
-    Shapes: scores (n_test,); truths (n_test,).
-    """
+    """Return ROC and precision-recall curves of two classes, averaged over splits."""
     curves = [_curves(s, y) for s, y in zip(scores, truths, strict=True)]
     rates, precisions, areas, averages = zip(*curves, strict=True)
     return Ranking(

@@ -101,6 +101,9 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
     if automatic is None and subject.family is not None:
         automatic = evaluator.fit("tradeoff", subject.family.at("auto"), rows)
     chosen = _fitted_path(automatic)
+    of_second = {}
+    if len(evaluator.classes) == 2:
+        of_second = {name: [p[:, 1] for p in every] for name, every in found.posteriors.items()}
     return Details(
         n_rows=len(rows),
         n_splits=len(splits),
@@ -119,20 +122,11 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
             name: calibrate(posteriors, found.truths, ratio)
             for name, posteriors in found.posteriors.items()
         },
-        ranking={
-            name: rank([p[:, 1] for p in posteriors], found.truths, ratio)
-            for name, posteriors in found.posteriors.items()
-        }
-        if len(evaluator.classes) == 2
-        else {},
+        ranking={name: rank(scores, found.truths, ratio) for name, scores in of_second.items()},
         thresholds={
-            name: costs_by_threshold(
-                [p[:, 1] for p in posteriors], found.truths, evaluator.costs, ratio
-            )
-            for name, posteriors in found.posteriors.items()
-        }
-        if len(evaluator.classes) == 2
-        else {},
+            name: costs_by_threshold(scores, found.truths, evaluator.costs, ratio)
+            for name, scores in of_second.items()
+        },
         densities=_density_fits(subject, rows),
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -218,32 +212,28 @@ def _words(evaluator: Evaluator, fitted: Any, rows: Integers) -> tuple[WordWeigh
 
 def _density_fits(subject: Subject, rows: Integers) -> tuple[DensityFit, ...]:
     """Return how columns fit at the family's generative end."""
-    for name, model in list(subject.ends.items())[:1]:
-        fitted = subject.evaluator.fit(name, model, rows)
-        if isinstance(fitted, TradeoffClassifier):
-            report = {
-                one["column"]: one["density"] for one in getattr(fitted, "density_report_", ())
-            }
-            names = [str(one) for one in fitted.schema_.names]
-            found = subject.evaluator.guarded(name, fitted.density_fits)
-            return (
-                ()
-                if isinstance(found, Failure)
-                else tuple(
-                    DensityFit(
-                        names[one.column],
-                        str(fitted.classes_[one.code]),
-                        report.get(fitted.schema_.names[one.column], "gaussian"),
-                        one.n_rows,
-                        one.shares,
-                        one.statistic,
-                        one.p_value,
-                        one.complaint,
-                    )
-                    for one in found
-                )
-            )
-    return ()
+    name, model = next(iter(subject.ends.items()), ("", None))
+    fitted = None if model is None else subject.evaluator.fit(name, model, rows)
+    if not isinstance(fitted, TradeoffClassifier):
+        return ()
+    found = subject.evaluator.guarded(name, fitted.density_fits)
+    if isinstance(found, Failure):
+        return ()
+    report = {one["column"]: one["density"] for one in getattr(fitted, "density_report_", ())}
+    names = fitted.schema_.names
+    return tuple(
+        DensityFit(
+            str(names[one.column]),
+            str(fitted.classes_[one.code]),
+            report.get(names[one.column], "gaussian"),
+            one.n_rows,
+            one.shares,
+            one.statistic,
+            one.p_value,
+            one.complaint,
+        )
+        for one in found
+    )
 
 
 def _numbers(X: Any) -> Floats:

@@ -93,10 +93,7 @@ def left_out(n_rows: int, what: str) -> tuple[str, ...]:
 
 
 def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
-    """Check a table and its labels, and leave out the rows that have no label.
-
-    Shapes: X (n_rows, n_columns); y (n_rows,).
-    """
+    """Check a table and its labels, and leave out the rows that have no label."""
     table = read_table(X, y)
     if cost is not None:
         classes = table.evaluator.classes.tolist()

@@ -190,10 +190,7 @@ class Standings:
             differences = {m: difference(*self._common(name, best, m), self.ratio) for m in has}
         estimates = {metric: estimate(scores[metric], self.ratio) for metric in has}
         if len(fits) != len(self.results[best]):
-            # Means of other splits are not to be set beside each other; paired differences are.
-            for metric, gap in differences.items():
-                moved = float(np.mean(reference[metric])) + gap.mean - estimates[metric].mean
-                estimates[metric] = estimates[metric].shifted(moved)
+            estimates |= _beside(reference, differences, estimates)
         return ModelResult(
             name=name,
             family=family,
@@ -240,9 +237,7 @@ class Standings:
             if np.isfinite(reference[metric]).all()
         }
         estimates = {metric: estimate(one, ratio) for metric, one in scores.items()}
-        for metric, gap in differences.items():
-            moved = float(np.mean(reference[metric])) + gap.mean - estimates[metric].mean
-            estimates[metric] = estimates[metric].shifted(moved)
+        estimates |= _beside(reference, differences, estimates)
         return PoolResult(
             name="pool of these",
             family=None,
@@ -344,6 +339,23 @@ class Standings:
         mixed = "categorical" in data.column_kinds or any(data.column_missing)
         fitted = {name: self.models[name] for name in self._fitted()}
         return notes + model_notes(fitted, mixed=mixed) + self.later_notes
+
+
+def _beside(
+    reference: Mapping[str, Floats],
+    differences: Mapping[str, Estimate],
+    estimates: Mapping[str, Estimate],
+) -> dict[str, Estimate]:
+    """Return means that lie by the paired difference above the reference's.
+
+    Means of other splits are not to be set beside each other.
+    """
+    return {
+        metric: estimates[metric].shifted(
+            float(np.mean(reference[metric])) + gap.mean - estimates[metric].mean
+        )
+        for metric, gap in differences.items()
+    }
 
 
 def lambda_of(model: Any) -> float | str | None:

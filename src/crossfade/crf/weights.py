@@ -140,10 +140,7 @@ def choose_weights(
     unseen_transitions: bool,
     allowed: NDArray[np.bool_],
 ) -> WeightLayout:
-    """Return the layout of the weights that a labelled corpus calls for.
-
-    Shapes: codes (n_tokens,).
-    """
+    """Return the layout of the weights that a labelled corpus calls for."""
     n_attributes = len(encoded.encoder)
     if unseen_states:
         pairs = np.arange(n_attributes * n_labels, dtype=np.int64)

@@ -46,10 +46,7 @@ class LabelledTable:
 
 
 def read_table(X: Any, y: Any) -> LabelledTable:
-    """Check a table and its labels, and leave out the rows that have no label.
-
-    Shapes: X (n_rows, n_columns); y (n_rows,).
-    """
+    """Check a table and its labels, and leave out the rows that have no label."""
     table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
     table = indexable(table)
     columns = read_columns(table, sparse=True)

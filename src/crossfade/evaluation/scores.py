@@ -90,8 +90,6 @@ def estimate(values: Floats, test_to_train: float) -> Estimate:
     Scores of splits that share rows are correlated; Nadeau and Bengio (2003, "Inference for the
     generalization error", Machine Learning 52, section 5) correct s/√J to s·√(1/J +
     n_test/n_train).
-
-    Shapes: values (n_splits,).
     """
     n_splits = len(values)
     mean = float(np.mean(values))

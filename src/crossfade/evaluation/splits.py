@@ -88,10 +88,7 @@ def _nested(rows_by_class: list[Integers], rng: np.random.Generator) -> Integers
 def repeated_splits(
     codes: Integers, *, n_splits: int, n_train: int, random_state: int
 ) -> Iterator[Split]:
-    """Yield independent stratified splits; split j depends on `random_state` and j only.
-
-    Shapes: codes (n_rows,).
-    """
+    """Yield independent stratified splits; split j depends on `random_state` and j only."""
     counts = np.bincount(codes)
     share = _rows_per_class(counts, n_train)
     by_class = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])

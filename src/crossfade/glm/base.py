@@ -179,7 +179,8 @@ class Regression(Results):
         constant = "(Intercept)" if "Intercept" in self._columns else "Intercept"
         return (constant, *self._columns) if self.fit_intercept else tuple(self._columns)
 
-    def _kept_rows(self, n_rows: int, weights: Floats | None) -> NDArray[np.int64] | None:
+    @staticmethod
+    def _kept_rows(weights: Floats | None) -> NDArray[np.int64] | None:
         """Return the rows whose weight is not zero, None for all."""
         if weights is None or weights.all():
             return None

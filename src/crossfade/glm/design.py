@@ -209,10 +209,7 @@ class Design:
 def measure(
     X: NDArray[Any], intercept: bool, names: list[str], weights: Floats | None = None
 ) -> Design:
-    """Return the design of these rows: centre, scale, and which columns others determine.
-
-    Shapes: X (n_rows, n_features); weights (n_rows,).
-    """
+    """Return the design of these rows: centre, scale, and which columns others determine."""
     n_rows, n_features = X.shape
     some, often = X, weights
     if n_rows >= MANY_ROWS:

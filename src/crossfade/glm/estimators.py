@@ -165,7 +165,7 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
             return self._fit_source(source, family, responses, grouped=self._grouped)
         matrix, weights, shift = self._rows(X, sample_weight, offset)
         n_given = len(matrix)
-        used = self._kept_rows(n_given, weights)
+        used = self._kept_rows(weights)
         if trials is None:
             classes, successes = check_labels(y, n_given)
             (successes,) = subset(used, successes)
@@ -412,7 +412,7 @@ history_, link_
                 "y: this estimator requires y to be passed, but the target y is None; give one "
                 "count per row"
             )
-        used = self._kept_rows(n_given, weights)
+        used = self._kept_rows(weights)
         counts = check_counts(y, n_given)
         if exposure is None:
             size = np.broadcast_to(np.float64(1.0), n_given)

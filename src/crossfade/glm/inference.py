@@ -72,10 +72,7 @@ def chi_squared(name: str, hypothesis: str, statistic: float, df: int) -> TestRe
 def sandwich(
     fit: Fit, n_observations: float, kind: str, groups: NDArray[np.int64] | None = None
 ) -> Floats:
-    """Return a covariance of β that does not trust the model's variance.
-
-    Shapes: groups (n_rows,).
-    """
+    """Return a covariance of β that does not trust the model's variance."""
     problem, theta, weights = fit.problem, fit.theta, fit.problem.data.weights
     n_rows = problem.data.n_rows
 

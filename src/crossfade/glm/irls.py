@@ -375,8 +375,6 @@ def solve(
     still is not taken.
     Norms are taken in standardised coordinates, so that the rule does not depend on units, and
     ‖β‖ counts as at least the size of a standard error, so that it ends where β is zero.
-
-    Shapes: start (n_parameters,).
     """
     history: list[Iteration] = []
     gradients: list[Floats] = []

@@ -114,7 +114,7 @@ aliased_, converged_, n_iter_, history_
         matrix = self._matrix(X, reset=True)
         n_given = len(matrix)
         weights = check_weights(sample_weight, n_given)
-        used = self._kept_rows(n_given, weights)
+        used = self._kept_rows(weights)
         matrix, weights = subset(used, matrix, weights)
         if used is None or np.shape(y)[:1] != (n_given,):
             self.classes_, codes = encode_labels(y, n_samples=n_given)

@@ -97,10 +97,7 @@ def expectation_maximisation(
     max_iter: int,
     tol: float,
 ) -> Training:
-    """Improve `start` until the objective gains no more than `tol` per step.
-
-    Shapes: codes (n_steps,).
-    """
+    """Improve `start` until the objective gains no more than `tol` per step."""
     history: list[float] = []
     parameters, before = start, start
     message, converged = f"stopped after max_iter={max_iter} iterations", False

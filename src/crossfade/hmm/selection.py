@@ -203,7 +203,6 @@ def _relative(weights: ChainWeights, scale: float, log_prior: Floats) -> ChainWe
 class _FoldScores:
     """What a fold's fits say of its held-out sequences.
 
-    Shapes: codes (n_steps,).
     `scores` (n_points, n_steps, n_states): Log-potentials of the emissions.
     `start`, `transitions`, `stop`: Of shapes (n_points, n_states), (n_points, n_states, n_states)
         and (n_points, n_states).

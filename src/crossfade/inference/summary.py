@@ -330,14 +330,9 @@ class Predictions:
 
     def frame(self) -> Any:
         """Return a polars data frame, one row a prediction."""
+        columns = ("mean", "linear_predictor", "standard_error", "lower", "upper")
         return import_optional("polars", "data frames").DataFrame(
-            {
-                "mean": self.mean,
-                "linear_predictor": self.linear_predictor,
-                "standard_error": self.standard_error,
-                "lower": self.lower,
-                "upper": self.upper,
-            }
+            {name: getattr(self, name) for name in columns}
         )
 
 

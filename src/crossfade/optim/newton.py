@@ -274,10 +274,7 @@ def _conjugate_gradients(
 def _line_search(
     problem: SmoothProblem, at: Iterate, step: Floats, *, max_trials: int = 60
 ) -> Iterate | None:
-    """Return the first halving of the step that lowers the function, or near the optimum its slope.
-
-    Shapes: step (n_parameters,).
-    """
+    """Return the first halving of the step that lowers the function, or its slope near the end."""
     slope = float(at.gradient @ step)
     noise = 1e-13 * (abs(at.value) + problem.n_rows)  # what rounding does to a sum over rows
     shortest = 1e-16 * (1.0 + float(np.abs(at.theta).max(initial=0.0)))

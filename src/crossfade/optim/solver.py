@@ -108,10 +108,7 @@ def descend(
     max_iter: int = 100,
     monitor: Monitor | None = None,
 ) -> Solution:
-    """Minimise from a start until the gradient norm is within `tol`.
-
-    Shapes: start (n_parameters,).
-    """
+    """Minimise from a start until the gradient norm is within `tol`."""
     points = inner.points(problem, np.array(start, dtype=np.float64))
     at = next(points)
     history = [(at.value, at.gradient_norm)]

@@ -58,10 +58,7 @@ def logistic_loss_numpy(
 def logistic_loss(
     eta: Floats, successes: Floats, trials: Floats, loss: Floats, slope: Floats
 ) -> None:
-    """Write m log(1 + exp η) - y η to `loss` and its derivative m π(η) - y to `slope`.
-
-    Shapes: eta, successes, trials (n_rows,); loss, slope (n_rows,).
-    """
+    """Write m log(1 + exp η) - y η to `loss` and its derivative m π(η) - y to `slope`."""
     for i in range(eta.size):
         loss[i], slope[i] = _logistic(eta[i], successes[i], trials[i])
 

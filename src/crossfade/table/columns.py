@@ -198,10 +198,7 @@ _STORAGE: dict[str, Storage] = {"b": "boolean", "i": "integer", "u": "integer", 
 
 
 def read_columns(X: Any, *, sparse: bool = False) -> Columns:
-    """Return the columns of a table; nothing of it is changed. Sparse ones where `sparse` says so.
-
-    Shapes: X (n_rows, n_columns).
-    """
+    """Return the columns of a table, unchanged; sparse ones where `sparse` says so."""
     if isinstance(X, Columns):
         return X
     if is_sparse(X):
@@ -311,7 +308,7 @@ def _of_array(X: Any) -> Columns:
         )
     _check_shape(array.shape)
     n_rows, n_columns = array.shape
-    names = tuple(f"x{index}" for index in range(n_columns))
+    names = _numbered(n_columns)
     if array.dtype.kind in "biuf":
         if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
             array = np.ma.filled(X.astype(np.float64), np.nan)
@@ -353,7 +350,7 @@ def _of_frame(X: Any) -> Columns:
         )
     frame = nw.from_native(X, eager_only=True)
     _check_shape(frame.shape)
-    names = tuple(named) if has_names else tuple(f"x{index}" for index in range(len(labels)))
+    names = tuple(named) if has_names else _numbered(len(labels))
     if nw.dependencies.is_polars_dataframe(X):
         floats = [str(dtype) for dtype in set(X.dtypes)]
         if floats in (["Float64"], ["Float32"]):

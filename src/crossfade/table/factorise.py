@@ -25,10 +25,7 @@ Factorised = tuple[list[Any], NDArray[np.int64]]
 
 
 def factorise_integers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct integers, ascending, and each row's code; a narrow range is counted.
-
-    Shapes: values (n,); distinct (n_distinct,); codes (n,).
-    """
+    """Return the distinct integers, ascending, and each row's code; a narrow range is counted."""
     if values.size == 0:
         return values[:0].copy(), np.zeros(0, dtype=np.int64)
     if values.dtype == bool:
@@ -50,10 +47,7 @@ def factorise_integers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.i
 
 
 def factorise_numbers(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct numbers, ascending, and the code of each row (NaN: -1).
-
-    Shapes: values (n,).
-    """
+    """Return the distinct numbers, ascending, and the code of each row (NaN: -1)."""
     # A column of a matrix is read several times below: once from afar is enough.
     values = np.ascontiguousarray(values)
     if values.dtype.kind != "f":

@@ -111,7 +111,10 @@ def detect_kinds(
         if kinds[index] is not None:
             continue
         if column.storage == "category":
-            kinds[index] = _kind_of_words(column, sample_weight)
+            values, codes = column.factorised
+            present = codes >= 0
+            n_cells = present.sum() if sample_weight is None else sample_weight[present].sum()
+            kinds[index] = kind_of_words(values, float(n_cells))
         elif column.storage == "boolean":
             kinds[index] = "boolean"
         elif column.storage == "integer":
@@ -121,13 +124,11 @@ def detect_kinds(
             kinds[index] = "continuous"
 
 
-def _kind_of_words(column: Column, sample_weight: NDArray[np.float64] | None) -> Kind:
-    values, codes = column.factorised
-    present = codes >= 0
-    n_cells = present.sum() if sample_weight is None else sample_weight[present].sum()
-    if is_text(values, float(n_cells)):
+def kind_of_words(values: Sequence[Any], n_cells: float) -> Kind:
+    """Return the kind of a column of text with these different values in so many cells."""
+    if is_text(values, n_cells):
         return "text"
-    return "identifier" if is_identifier(values, float(n_cells)) else "categorical"
+    return "identifier" if is_identifier(values, n_cells) else "categorical"
 
 
 def _integer_kinds(values: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> list[Kind]:

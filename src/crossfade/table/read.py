@@ -86,10 +86,7 @@ def check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:
 
 
 def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
-    """Refuse columns of numbers whose squares overflow or vanish, and infinite values.
-
-    Shapes: X (n_rows, n_features).
-    """
+    """Refuse columns of numbers whose squares overflow or vanish, and infinite values."""
     X = np.asarray(X)
     top = _largest(X)
     if not (top < _LARGEST).all():
@@ -164,10 +161,7 @@ def _size_error(
 
 
 def check_finite(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
-    """Refuse infinite values, naming their columns; NaN (missing) is fine.
-
-    Shapes: X (n_rows, n_features).
-    """
+    """Refuse infinite values, naming their columns; NaN (missing) is fine."""
     X = np.asarray(X)
     counts = np.zeros(X.shape[1], dtype=np.int64)
     for start in range(0, X.shape[0], BLOCK_ROWS):

@@ -17,13 +17,13 @@ from crossfade.table.kinds import (
     Kind,
     declared_kinds,
     joined_cells,
+    kind_of_words,
     kinds_of_cells,
     seen_cells,
 )
 from crossfade.table.labels import Coded, encode_labels, recoded
 from crossfade.table.schema import Schema
 from crossfade.table.source import Part, RowSource, no_rows, rows_of
-from crossfade.table.text import is_identifier, is_text
 
 #: Most rows of the sample on which λ, densities and the weights of a pool are chosen.
 SAMPLE_ROWS = 20_000
@@ -138,7 +138,8 @@ class Survey:
                     "parts of the rows; give the column one type"
                 )
             if kind is None and storage == "category":
-                kind = _kind_of_words(values or frozenset(), float(self.cells[place]))
+                texts = sorted(values or (), key=str)
+                kind = kind_of_words(texts, float(self.cells[place]))
             kinds[j] = kind or "continuous"
             if kinds[j] == "text":
                 raise DataError(
@@ -175,15 +176,6 @@ def _joined_storage(one: str, other: str) -> str:
 
 def _common(one: Any, other: Any) -> Any:
     return object if "O" in (one.kind, other.kind) else np.result_type(one, other)
-
-
-def _kind_of_words(values: frozenset[Any], n_cells: float) -> Kind:
-    texts = sorted(values, key=str)
-    if is_text(texts, n_cells):
-        return "text"
-    if is_identifier(texts, n_cells):
-        return "identifier"
-    return "categorical"
 
 
 def _two(values: list[Any], called: str) -> tuple[Any, ...]:

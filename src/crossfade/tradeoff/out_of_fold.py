@@ -93,10 +93,7 @@ def out_of_fold(
     groups: Integers | None = None,
     fold: Integers | None = None,
 ) -> OutOfFold:
-    """Score rows by models that did not see them, on these folds where they are given.
-
-    Shapes: groups, fold (n_samples,).
-    """
+    """Score rows by models that did not see them, on these folds where they are given."""
     objectives = [member.objective for member in members]
     if (
         fold is None

@@ -98,8 +98,6 @@ def minimise(
 
     Takes enough: nats per row; a Newton step that promises less is taken without a look at where it
     leads.
-
-    Shapes: start (n_parameters,).
     """
     if objective.unlabelled is not None:
         if objective.tradeoff > 0.0:

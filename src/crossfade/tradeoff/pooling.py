@@ -246,10 +246,7 @@ class LogarithmicLoss:
 
 
 def least_loss(loss: PoolLoss, start: Floats) -> Floats:
-    """Return the weights w ≥ 0 of least loss, by Newton's method with exact steps under w ≥ 0.
-
-    Shapes: start (n_models,).
-    """
+    """Return the weights w ≥ 0 of least loss, by Newton's method with exact steps under w ≥ 0."""
     w = start
     value, seen = loss.evaluate(w)
     for _ in range(_MOST_STEPS):

@@ -116,10 +116,7 @@ class Scorer:
         return scores
 
     def posterior(self, X: Floats, log: bool = False) -> Floats:
-        """Return P(y = k | x), or its logarithm, for all rows on threads.
-
-        Shapes: X (n_samples, n_features).
-        """
+        """Return P(y = k | x), or its logarithm, for all rows on threads."""
         out = np.empty((X.shape[0], self.n_classes))
         normalise = softmax.twin if out.size <= _FEW_SCORES else softmax
         assert normalise is not None
