@@ -68,6 +68,22 @@ def test_what_can_mean_only_one_number_is_read_as_it_and_told(tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("case", SURE)
+@pytest.mark.parametrize("first", [False, True])
+def test_text_among_such_numbers_is_refused_as_among_others(tmp_path: Path, case: str, first: bool):
+    cells, _ = SURE[case]
+    path = written(tmp_path, ["unknown", *cells] if first else [*cells, "unknown"])
+    message = rf"got both: .* and 'unknown' \(1 of {len(cells) + 1} cells are text"
+    with pytest.raises(DataError, match=message):
+        read_file(path)
+    with pytest.raises(DataError, match=message):
+        next(scan(path, "y").parts(None))
+    assert read_file(path, missing_values=["unknown"]).frame["x"].dtype.is_numeric()
+    assert (
+        read_file(written(tmp_path, [*cells, *["none of these"] * 9])).frame["x"].dtype == pl.String
+    )
+
+
+@pytest.mark.parametrize("case", SURE)
 def test_new_rows_are_read_alike(tmp_path: Path, case: str):
     cells, numbers = SURE[case]
     schema = Schema.learn(pl.DataFrame({"x": [0.5, 2.0]}))

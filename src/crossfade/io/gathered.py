@@ -15,13 +15,19 @@ from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.numerals import DOTTED, NUMERAL, Notation, Written, plain_numerals
-from crossfade.io.reading import CODE, NOT_AVAILABLE, TRUTH, CellCounts, read_truth, typed_column
+from crossfade.io.reading import (
+    CODE,
+    MOST_DIFFERENT,
+    NOT_AVAILABLE,
+    TRUTH,
+    CellCounts,
+    numerals_of,
+    read_truth,
+    typed_column,
+)
 
 if TYPE_CHECKING:
     import polars as pl
-
-#: Different numbers that are remembered: of more, it is no column of categories.
-_MOST_DIFFERENT = 21
 
 #: Cells that Python reads as numbers, as far as they are told apart.
 _NUMBERS = ("code", "whole", "letters", "dotted", "fraction")
@@ -56,8 +62,9 @@ class Gathered:
     def __init__(self, name: str) -> None:
         self.name = name
         self._shown: dict[str, tuple[str, int, str]] = {}
-        self._numbers = self._others = 0
+        self._numbers = self._others = self._numerals = 0
         self._different: set[float] = set()
+        self._written: set[str] = set()
 
     def add(self, cells: pl.Series, first: int, of: str) -> None:
         """Take note of a part, spaces around its cells removed and missing ones null.
@@ -83,8 +90,8 @@ class Gathered:
     ) -> None:
         pl = import_optional("polars", "tables from files")
         for some in (numbers.head(1000), numbers):
-            if len(self._different) < _MOST_DIFFERENT:
-                different = some.drop_nulls().unique().head(_MOST_DIFFERENT).to_list()
+            if len(self._different) < MOST_DIFFERENT:
+                different = some.drop_nulls().unique().head(MOST_DIFFERENT).to_list()
                 self._different |= set(different)
         whole = cells.cast(pl.Int64, strict=False).is_not_null() & is_number
         coded = cells.str.contains(CODE).fill_null(False) & whole
@@ -104,8 +111,12 @@ class Gathered:
     def _of_others(self, cells: pl.Series, is_other: pl.Series, first: int, of: str) -> None:
         others = cells.filter(is_other)
         self._others += len(others)
+        numerals = numerals_of(others)
+        self._numerals += len(numerals)
+        if len(self._written) < MOST_DIFFERENT:
+            self._written |= set(numerals.unique().head(MOST_DIFFERENT).to_list())
         if "text" in self._shown:
-            return
+            others = numerals
         different = others.unique(maintain_order=True)
         words = different.is_in([*NOT_AVAILABLE, *TRUTH])
         for word in different.filter(words).to_list():
@@ -140,7 +151,13 @@ class Gathered:
         notes: list[str] = []
         written = Written(path)
         where = f"{path}: column {show(self.name)}"
-        counts = CellCounts(self._numbers, frozenset(self._different), self._others)
+        counts = CellCounts(
+            self._numbers,
+            frozenset(self._different),
+            self._others,
+            self._numerals,
+            frozenset(self._written),
+        )
         try:
             found = typed_column(cells, cells, where, notes, written, counts)
         except DataError as error:

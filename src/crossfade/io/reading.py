@@ -28,7 +28,7 @@ from crossfade._checks import did_you_mean, listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
-from crossfade.io.numerals import Written, looks_numeric
+from crossfade.io.numerals import NUMERAL, Written, looks_numeric
 from crossfade.io.text import Delimited, check_text
 from crossfade.table.text import are_dates, is_text
 
@@ -47,6 +47,9 @@ NOT_AVAILABLE = frozenset(
 #: Whole numbers with leading zeros: codes.
 CODE = r"^[+-]?0\d"
 
+#: Different numbers that are remembered: of more, it is no column of categories.
+MOST_DIFFERENT = 21
+
 #: Cells whose types are looked for at a time.
 _BLOCK_CELLS = 1 << 22
 
@@ -57,11 +60,16 @@ TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fals
 
 
 class CellCounts(NamedTuple):
-    """How many cells of a column are numbers, which (some of more than 20), and how many others."""
+    """How many cells of a column are numbers, which (some of more than 20), and how many others.
+
+    `numerals`, `written`: How many of the others people write as numbers, and which.
+    """
 
     numbers: int
     different: frozenset[float]
     others: int
+    numerals: int
+    written: frozenset[str]
 
 
 class TableFile(NamedTuple):
@@ -312,6 +320,7 @@ def typed_column(
         found = (written or Written(where)).plain(series.name, cells, 1, "")
         if found is None:
             counts = counts or _counts_of(numbers, other)
+            _refuse_amid_text(cells, numbers, where, counts)
             return _text(series, stripped, numbers, other, where, notes, counts)
         plain, read = found
         row = int(cells.is_not_null().arg_true()[0])
@@ -328,8 +337,19 @@ def typed_column(
 
 
 def _counts_of(numbers: pl.Series, other: pl.Series) -> CellCounts:
-    present = numbers.drop_nulls()
-    return CellCounts(len(present), frozenset(present.unique().head(21).to_list()), len(other))
+    present, written = numbers.drop_nulls(), numerals_of(other)
+    return CellCounts(
+        len(present),
+        frozenset(present.unique().head(MOST_DIFFERENT).to_list()),
+        len(other),
+        len(written),
+        frozenset(written.unique().head(MOST_DIFFERENT).to_list()),
+    )
+
+
+def numerals_of(cells: pl.Series) -> pl.Series:
+    """Return the cells that people write as numbers, and Python does not."""
+    return cells.filter(cells.str.contains(NUMERAL).fill_null(False))
 
 
 def _text(
@@ -345,7 +365,8 @@ def _text(
     if set(other.unique().to_list()) <= TRUTH.keys():
         return _truth(series, stripped, numbers, where, notes, counts)
     if counts.numbers:
-        _refuse_mixed(numbers, other, where, counts)
+        n_different = len(counts.different)
+        _refuse_mixed(numbers, other, where, counts.numbers, n_different, counts.others)
     else:
         _refuse_commas(other, where)
     if looks_numeric(other) and not are_dates(other.unique().to_list()):
@@ -395,14 +416,27 @@ def _refuse_commas(text: pl.Series, where: str) -> None:
         )
 
 
-def _refuse_mixed(numbers: pl.Series, other: pl.Series, where: str, counts: CellCounts) -> None:
+def _refuse_amid_text(cells: pl.Series, numbers: pl.Series, where: str, counts: CellCounts) -> None:
+    """Refuse a column of numbers as people write them ("1,5") with some text among them."""
+    amid = numbers.is_not_null() | cells.str.contains(NUMERAL)
+    if not counts.numerals or amid.all():
+        return
+    read = Written(where).plain(cells.name, cells.set(~amid, None), 1, "")
+    if read is not None:
+        n_numbers, n_others = counts.numbers + counts.numerals, counts.others - counts.numerals
+        n_different = len(counts.different) + len(counts.written)
+        _refuse_mixed(read[1], cells.filter(~amid), where, n_numbers, n_different, n_others)
+
+
+def _refuse_mixed(
+    numbers: pl.Series, other: pl.Series, where: str, n_numbers: int, distinct: int, n_others: int
+) -> None:
     """Refuse a column of numbers with some text among them.
 
     Text next to a few numbers that come again and again ("0", "1", "2", "3+") is a column of
     categories; next to many different numbers it is a mistake, or a mark for a missing cell.
     """
     _refuse_commas(other, where)
-    n_numbers, distinct, n_others = counts.numbers, len(counts.different), counts.others
     if n_numbers < max(2, n_others) or (distinct <= 20 and 2 * distinct <= n_numbers):
         return
     words = other.filter(~other.is_in(list(NOT_AVAILABLE)))
