@@ -15,6 +15,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 
+from crossfade import NaiveBayes, learning_curve
 from crossfade.blocks import threads
 from crossfade.comparison import compare
 from crossfade.comparison.problem import read_problem
@@ -513,6 +514,26 @@ def test_settings_that_cannot_be_used_are_refused(change, message):
         compare(X, y, **({"models": {"normal": GaussianNB()}, "n_splits": 2} | change))
 
 
+@pytest.mark.parametrize("lone", [["c"], ["c", "a0"]])
+def test_rows_alone_in_their_class_are_left_out_and_named(lone):
+    frame, y = _table()
+    models = {"mine": NaiveBayes(tradeoff=1.0)}
+    place, n = len(y) // 2, len(lone)
+    more = pl.concat([frame[:place], frame[:n], frame[place:]])
+    labels = [*y[:place].to_list(), *lone, *y[place:].to_list()]
+    found = compare(more, labels, models=models, n_splits=2)
+    plain = compare(frame, y, models=models, n_splits=2)
+    assert found.data.classes == plain.data.classes == ("no", "yes")
+    assert {m.name: m.estimates for m in found.models} == {
+        m.name: m.estimates for m in plain.models
+    }
+    alone = ("1 row was left out, alone in its class ('c')",)
+    alone += ("2 rows were left out, alone in their classes ('a0', 'c')",)
+    assert found.notes[0] == f"{alone[n - 1]}: a class takes one row to fit and one to test on."
+    curves = learning_curve(more, labels, models=models, n_splits=2)
+    assert curves.notes[0] == found.notes[0]
+
+
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
@@ -520,8 +541,8 @@ def test_settings_that_cannot_be_used_are_refused(change, message):
         (np.zeros((4, 2)), [1, 1, 2], "y: expected one label for each of the 4 rows of X, got 3"),
         (np.zeros((4, 2)), [None] * 4, "y: expected labels, got missing cells only; choose anoth"),
         (
-            np.zeros((5, 2)),
-            ["a", "a", "b", "b", "c"],
+            np.zeros((3, 2)),
+            ["a", "a", "c"],
             r"y: expected at least 2 rows of every class, one to fit and one to test on, but "
             r"1 class has 1 row \('c'\); drop or merge rare classes, or add rows",
         ),

@@ -162,7 +162,8 @@ def fit(
         if table.source is None:
             task = read_problem(table.X, table.y)
             # Those that a comparison leaves out are learnt from here.
-            lines += task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
+            notes = task.notes[1:] if unlabelled and task.data.n_dropped else task.notes
+            lines += [note for note in notes if note not in task.table.notes]
             with live_progress(table.name, f"fitting {label}"):
                 estimator.fit(table.X, table.y, **beside)
             n_rows = len(table.y)

@@ -93,7 +93,7 @@ def left_out(n_rows: int, what: str) -> tuple[str, ...]:
 
 
 def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
-    """Check a table and its labels, and leave out the rows that have no label."""
+    """Check a table and its labels, and leave out the rows that cannot be compared on."""
     table = read_table(X, y)
     if cost is not None:
         classes = table.evaluator.classes.tolist()
@@ -115,7 +115,8 @@ def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
             np.isnan(np.asarray(schema.encode(table.columns))).sum(axis=0).tolist()
         ),
     )
-    return ComparisonTask(table, data, (*left_out(n_dropped, "label"), *_dates(table)))
+    notes = (*left_out(n_dropped, "label"), *table.notes, *_dates(table))
+    return ComparisonTask(table, data, notes)
 
 
 def _dates(table: LabelledTable) -> list[str]:

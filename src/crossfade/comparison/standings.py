@@ -325,12 +325,14 @@ class Standings:
             notes.append(f"{name} could not be fitted: {reason}")
         # One split is in the verdict only where no model has two.
         needed = min(2, max(map(len, self.results.values())))
-        for name in self._fitted():
-            if len(self.results[name]) < needed:
-                which = "second" if needed == 2 else "first"
-                notes.append(
-                    f"{name} is not in the verdict: the run ended before its {which} split."
-                )
+        late = [name for name in self._fitted() if len(self.results[name]) < needed]
+        if late:
+            are, its = ("is", "its") if len(late) == 1 else ("are", "their")
+            which = "second" if needed == 2 else "first"
+            notes.append(
+                f"{', '.join(late)} {are} not in the verdict: the run ended before {its} {which} "
+                "split."
+            )
         if interactions is not None:
             notes.append(interaction_note(*interactions))
         known = self.models.keys() - self.failures.keys()

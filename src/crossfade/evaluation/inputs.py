@@ -37,16 +37,21 @@ def check_models(models: Mapping[Any, Any]) -> None:
 
 @dataclass(frozen=True)
 class LabelledTable:
-    """The labelled rows of a checked table, their columns, and how many rows have no label."""
+    """The rows of a checked table that can be used, their columns, and what was left out.
+
+    `n_dropped`: Rows without a label.
+    `notes`: On labels that one row alone has.
+    """
 
     evaluator: Evaluator
     columns: Columns
     schema: Schema
     n_dropped: int
+    notes: tuple[str, ...] = ()
 
 
 def read_table(X: Any, y: Any) -> LabelledTable:
-    """Check a table and its labels, and leave out the rows that have no label."""
+    """Check a table and its labels; rows without a label or alone in their class are left out."""
     table = X if nw.dependencies.is_into_dataframe(X) else _as_array(X)
     table = indexable(table)
     columns = read_columns(table, sparse=True)
@@ -63,11 +68,17 @@ def read_table(X: Any, y: Any) -> LabelledTable:
     if not len(labelled):
         raise DataError("y: expected labels, got missing cells only; choose another target column")
     classes, codes = encode_labels(y, n_samples=columns.n_rows)
-    _refuse_single_rows(classes, np.bincount(codes, minlength=len(classes)))
+    notes = ()
+    if (alone := np.bincount(codes, minlength=len(classes)) < 2).any():
+        notes = (_single_rows(classes, alone),)
+        kept = np.flatnonzero(~alone[codes])
+        table = _take(table, kept)
+        columns = read_columns(table, sparse=True)
+        classes, codes = classes[~alone], (np.cumsum(~alone) - 1)[codes[kept]]
     schema = Schema.learn(columns)
     check_cells(np.asarray(schema.encode(columns)), schema.names)
     return LabelledTable(
-        Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped
+        Evaluator(table, classes[codes], classes, codes), columns, schema, n_dropped, notes
     )
 
 
@@ -110,16 +121,25 @@ def _take(values: Any, rows: NDArray[np.int64]) -> Any:
     return [values[row] for row in rows.tolist()]
 
 
-def _refuse_single_rows(classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
-    single = classes[counts < 2].tolist()
-    if not single:
-        return
-    noun = "class has" if len(single) == 1 else "classes have"
+def _single_rows(classes: NDArray[Any], alone: NDArray[np.bool_]) -> str:
+    """Return a note on classes of one row, or refuse them where little else would be left.
+
+    Shapes: classes, alone (n_classes,).
+    """
+    single = classes[alone].tolist()
     shown = ", ".join(show(label) for label in single[:3]) + (", …" if len(single) > 3 else "")
-    numeric = classes.dtype.kind in "iuf" and len(single) > 3
+    measured = classes.dtype.kind in "iuf" and len(single) > 3
+    if len(classes) - len(single) > 1 and not measured:
+        rows = "1 row was" if len(single) == 1 else f"{len(single)} rows were"
+        noun = "its class" if len(single) == 1 else "their classes"
+        return (
+            f"{rows} left out, alone in {noun} ({shown}): a class takes one row to fit and one to "
+            "test on."
+        )
+    noun = "class has" if len(single) == 1 else "classes have"
     remedy = (
         "if the target is a measured number, cut it into classes first"
-        if numeric
+        if measured
         else "drop or merge rare classes, or add rows"
     )
     raise DataError(

@@ -183,6 +183,7 @@ def _plan_rows(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -
         evaluator.codes, n_splits=settings.n_splits, n_train=n_train, random_state=seed
     )
     rows = "1 row" if table.n_dropped == 1 else f"{table.n_dropped:,} rows"
+    unlabelled = (f"{rows} without a label left out.",) if table.n_dropped else ()
     return _Plan(
         tracers=row_tracers(models, table, seed),
         splits=list(splits),
@@ -197,7 +198,7 @@ def _plan_rows(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -
             evaluator.classes.tolist(),
         ),
         unit="rows",
-        notes=(f"{rows} without a label left out.",) if table.n_dropped else (),
+        notes=(*unlabelled, *table.notes),
     )
 
 

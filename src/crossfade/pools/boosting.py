@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._typing import Floats
+from crossfade.blocks import few_threads
 from crossfade.table.columns import read_columns
 from crossfade.table.contents import order_of_columns
 from crossfade.table.schema import Schema
@@ -49,7 +50,8 @@ class Boosting(ClassifierMixin, BaseEstimator):
         model = HistGradientBoostingClassifier(
             max_iter=_N_STEPS, categorical_features=categorical, random_state=self.random_state
         )
-        self.model_ = model.fit(self._coded(matrix), y, sample_weight)
+        with few_threads(matrix.size):
+            self.model_ = model.fit(self._coded(matrix), y, sample_weight)
         # Predictions need none, and files are the safer without.
         vars(self.model_).pop("_feature_subsample_rng", None)
         self.classes_ = self.model_.classes_
@@ -58,13 +60,17 @@ class Boosting(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
         check_is_fitted(self)
-        found: NDArray[Any] = self.model_.predict(self._coded(self._cells(X)))
+        matrix = self._coded(self._cells(X))
+        with few_threads(matrix.size):
+            found: NDArray[Any] = self.model_.predict(matrix)
         return found
 
     def predict_proba(self, X: Any) -> Floats:
         """Return class probabilities, shape (n_rows, n_classes)."""
         check_is_fitted(self)
-        found: Floats = self.model_.predict_proba(self._coded(self._cells(X)))
+        matrix = self._coded(self._cells(X))
+        with few_threads(matrix.size):
+            found: Floats = self.model_.predict_proba(matrix)
         return found
 
     def _cells(self, X: Any) -> NDArray[Any]:
