@@ -38,4 +38,4 @@ def test_few_cells_are_worked_on_by_one_thread(monkeypatch, many_cells, inside):
         model.predict(X)
         model.predict_proba(X)
         assert openmp_threads() == {2}
-    assert seen == dict.fromkeys(("fit", "predict", "predict_proba"), {inside})
+    assert seen == {key: {inside} for key in ("fit", "predict", "predict_proba")}
