@@ -68,7 +68,7 @@ def read_table(X: Any, y: Any) -> LabelledTable:
     if not len(labelled):
         raise DataError("y: expected labels, got missing cells only; choose another target column")
     classes, codes = encode_labels(y, n_samples=columns.n_rows)
-    notes = ()
+    notes: tuple[str, ...] = ()
     if (alone := np.bincount(codes, minlength=len(classes)) < 2).any():
         notes = (_single_rows(classes, alone),)
         kept = np.flatnonzero(~alone[codes])
