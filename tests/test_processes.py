@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from functools import partial
-from time import sleep
+from time import perf_counter, sleep
 
 import numpy as np
 import pytest
 
 import crossfade.processes
 from crossfade.blocks import n_threads, threads
-from crossfade.processes import map_in_order
+from crossfade.processes import map_in_order, work_as_chosen
 
 
 @pytest.fixture
@@ -154,6 +155,22 @@ def test_a_reader_may_stop_early(eager):
         assert [next(results) for _ in range(3)] == [0, 1, 2]
         results.close()  # without a warning, although work is under way
         assert [item for item, _, _ in map_in_order(whereabouts, range(3))] == [0, 1, 2]
+
+
+@pytest.mark.skipif(not hasattr(signal, "siginterrupt"), reason="only there calls go on")
+def test_control_c_is_obeyed_while_processes_work_and_calls_go_on(eager):
+    """As they do once a library, such as polars, has put its own handler before Python's."""
+    signal.siginterrupt(signal.SIGINT, False)
+    seconds, begun = iter([0, 8, 8]), perf_counter()
+    with threads(2), closing(work_as_chosen(sleep, partial(next, seconds), lambda: 1e3)) as done:
+        assert next(done) == (0, None)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                next(done)
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert perf_counter() - begun < 8.0
 
 
 def test_nothing_to_do():

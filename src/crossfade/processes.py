@@ -35,6 +35,9 @@ _WORTH_SECONDS = 4.0
 #: Seconds that work has to stop at an interrupt before it is left behind.
 _PATIENCE: Final = 0.3
 
+#: Seconds that the main thread waits at a time, so that it obeys Ctrl-C.
+_WAKE_SECONDS: Final = 0.5
+
 #: Number of the Linux call that asks for a signal when the parent ends.
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -63,7 +66,7 @@ def apart(work: Callable[[], Result]) -> Result:
     try:
         thread.start()
         while thread.is_alive():
-            thread.join(1.0)  # not without end, since Windows would not wake it at Ctrl-C
+            thread.join(_WAKE_SECONDS)  # not without end: Windows would not wake it at Ctrl-C
     except BaseException:
         _end(thread)
         raise
@@ -251,7 +254,9 @@ def _as_chosen(
                 if not under_way:
                     finished = True
                     return
-                for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                # Not without end: once polars has looked after Ctrl-C, it wakes no waiting thread.
+                ready = wait(under_way, _WAKE_SECONDS, return_when=FIRST_COMPLETED)
+                for done in ready.done:
                     found = done.result()
                     yield under_way.pop(done), found
         finally:
