@@ -23,7 +23,7 @@ from crossfade import (
     NaiveBayes,
     PoissonRegression,
 )
-from crossfade.classifiers import base as base_module
+from crossfade.classifiers import reading as reading_module
 from crossfade.glm import source_data as source_data_module
 from crossfade.io import scan
 from crossfade.io.reading import read_table
@@ -63,7 +63,7 @@ def few_in_the_sample():
     dd, da = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (base_module, source_rows_module, source_data_module):
+        for module in (reading_module, source_rows_module, source_data_module):
             patch.setattr(module, "SAMPLE_ROWS", 2_000)
         yield
 

@@ -26,7 +26,7 @@ from crossfade import (
     PooledClassifier,
 )
 from crossfade.blocks import Together, read_ahead
-from crossfade.classifiers import base as base_module
+from crossfade.classifiers import reading as reading_module
 from crossfade.glm import source_data as source_data_module
 from crossfade.io import scan
 from crossfade.io.reading import read_table
@@ -53,7 +53,7 @@ def few_in_the_sample():
 
 
 def take_samples_of(n_rows, patch):
-    for module in (base_module, source_rows_module, source_data_module):
+    for module in (reading_module, source_rows_module, source_data_module):
         patch.setattr(module, "SAMPLE_ROWS", n_rows)
 
 

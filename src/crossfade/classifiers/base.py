@@ -7,7 +7,7 @@ choosing the tradeoff, predicting, sampling and the linear view follow from it.
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,31 +23,25 @@ from crossfade._checks import check_number
 from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
-from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
+from crossfade.choice import ColumnChoice
 from crossfade.classifiers.checks import (
     check_tradeoff,
     check_unlabelled,
-    class_factors,
     prior_shift,
 )
-from crossfade.classifiers.interactions import Derived, DerivedColumns
-from crossfade.classifiers.views import FittedViews
+from crossfade.classifiers.reading import Read, TableReader
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError
-from crossfade.table import Schema, check_weights, encode_labels, labelled_first, read_features
+from crossfade.table import Schema, labelled_first
 from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns, count_rows
-from crossfade.table.decoding import table_library
 from crossfade.table.documents import MixedRows, indexable
-from crossfade.table.groups import encode_groups, numbered_first
-from crossfade.table.read import check_same_columns, has_missing_cells, without_cells
+from crossfade.table.read import has_missing_cells
 from crossfade.table.schema import check_handle_unknown
-from crossfade.table.source import RowSource
-from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
-from crossfade.tradeoff.choosing import ByFold, choose_tradeoff
+from crossfade.table.survey import Unforeseen
+from crossfade.tradeoff.choosing import choose_tradeoff
 from crossfade.tradeoff.criteria import check_criterion
 from crossfade.tradeoff.fitting import FitOptions, Fitted, fit_tradeoff
-from crossfade.tradeoff.folds import drawn_one_by_one
 from crossfade.tradeoff.grid import Points
 from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
@@ -64,48 +58,17 @@ class Specification:
     options: FitOptions
 
 
-class TradeoffClassifier(FittedViews, ABC):
+class TradeoffClassifier(TableReader, ABC):
     """Parent of the classifiers with a tradeoff between the joint and conditional likelihood."""
 
     n_unlabelled_: int
     unlabelled_weight_: float
     selection_: str
-    tradeoff: float | str
     l2: float
     class_prior: str | ArrayLike | Mapping[Any, float]
-    class_weight: Mapping[Any, float] | str | None
-    unlabelled: Any
     unlabelled_weight: str | float
 
     # -- what a subclass says --------------------------------------------------------------------
-
-    @abstractmethod
-    def _density(self, schema: Schema, choices: Sequence[ColumnChoice]) -> Density:
-        """Return the unbound density of a table with these columns."""
-
-    def _declared_kinds(self, X: Any) -> Mapping[Any, str] | str | None:
-        """Return the kinds of columns that the user's choice of density implies."""
-        return None
-
-    def _choices(
-        self,
-        schema: Schema,
-        rows: LabelledRows | None = None,
-        groups: Integers | None = None,
-        like: Sequence[ColumnChoice] | None = None,
-    ) -> Sequence[ColumnChoice]:
-        """Return each column's density, where columns have densities of their own."""
-        return ()
-
-    def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:
-        """Tell the user of them."""
-
-    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None) -> None:
-        """Note what later batches must agree with."""
-
-    def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
-        """Return what a choice is made among: variants with the same statistics, widest first."""
-        return [self._density(schema, choices)]
 
     def _grid(self, schema: Schema) -> Sequence[Points] | None:
         """Return each variant's own points (λ, multiple of l2), None for the usual grid."""
@@ -203,7 +166,7 @@ class TradeoffClassifier(FittedViews, ABC):
         source = as_source(X, y, sample_weight=sample_weight, groups=groups)
         if source is None:
             one_by_one = fold is None and groups is None
-            found = self._fit_rows(*self._read(X, y, sample_weight, groups, one_by_one), fold)
+            found = self._fit_rows(self._read(X, y, sample_weight, groups, one_by_one), fold)
             if self._found_no_use_of_others():
                 self._fit_labelled(X, y, sample_weight, groups)
             return found
@@ -222,19 +185,12 @@ class TradeoffClassifier(FittedViews, ABC):
         known: list[Unforeseen] = []
         while True:
             try:
-                return self._fit_rows(*self._read_source(source, known, grouped=grouped), fold)
+                return self._fit_rows(self._read_source(source, known, grouped=grouped), fold)
             except Unforeseen as found:
                 known.append(found)
 
-    def _fit_rows(
-        self,
-        rows: LabelledRows,
-        schema: Schema,
-        choices: Sequence[ColumnChoice],
-        numbers: Integers | None,
-        by_fold: ByFold | None,
-        fold: Integers | None,
-    ) -> Floats | None:
+    def _fit_rows(self, read: Read, fold: Integers | None = None) -> Floats | None:
+        rows, schema, choices, numbers, by_fold = read
         options = self._fit_options(self.classes_)
         weights, grid = self._unlabelled_weights(rows), self._grid(schema)
         # A sparse table's words are its columns, whatever rows it has.
@@ -304,7 +260,7 @@ class TradeoffClassifier(FittedViews, ABC):
         X, y = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept)
         weights = None if sample_weight is None else _safe_indexing(sample_weight, kept)
         together = None if groups is None else _safe_indexing(groups, kept)
-        self._fit_rows(*self._read(X, y, weights, together, groups is None), None)
+        self._fit_rows(self._read(X, y, weights, together, groups is None))
         self.n_unlabelled_, self.selection_ = told
 
     def _tell_unlabelled(self, others: OtherRows | None) -> None:
@@ -364,184 +320,6 @@ class TradeoffClassifier(FittedViews, ABC):
         schema = schema if declared is None else Schema.learn(columns, declared)
         density = self._density(schema, self._choices(schema))
         return Specification(schema, density, float(self.tradeoff), self._fit_options(classes))
-
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        groups: ArrayLike | None = None,
-        one_by_one: bool = False,
-    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
-        n = count_rows(X)
-        given = check_weights(sample_weight, n) if sample_weight is not None else None
-        numbers = None if groups is None else encode_groups(groups, n)
-        if given is not None and not given.all():
-            # Zero weight means absent, also for the categories and kinds that are learnt.
-            kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
-            numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
-        declared = self._declared_kinds(X)
-        matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
-        self._table_library = table_library(X)
-        order, n_labelled = labelled_first(y, self.unlabelled, matrix.shape[0])
-        others, with_unlabelled = None, y
-        if order is not None:
-            kept, rest = order[:n_labelled], order[n_labelled:]
-            # A row without a cell says nothing, whatever would be filled in.
-            order = np.concatenate([kept, rest[~without_cells(matrix[rest])]])
-            y, matrix = _safe_indexing(y, kept), matrix[order]
-            together = None
-            if numbers is not None:
-                numbers, together = numbered_first(numbers[order], n_labelled)
-            weights = None if given is None else given[order[n_labelled:]]
-            if order.size > n_labelled:
-                others = OtherRows(matrix[n_labelled:], weights, together)
-        of_labelled = given if given is None or order is None else given[order[:n_labelled]]
-        self.classes_, codes = encode_labels(y, n_samples=n_labelled)
-        weights = check_weights(of_labelled, n_labelled, self.class_weight, codes, self.classes_)
-        factors = class_factors(self.class_weight, weights, of_labelled, codes)
-        plain = LabelledRows(
-            matrix[:n_labelled],
-            codes,
-            weights,
-            self.classes_.size,
-            class_factors=factors,
-            unlabelled=others,
-        )
-        drawn = drawn_one_by_one(plain) if one_by_one else None
-        if drawn is not None and given is not None:
-            index, share = drawn
-            every = np.arange(n_labelled) if order is None else order
-            places = np.concatenate([every[:n_labelled][index], every[n_labelled:]])
-            parts = given[places] * np.append(share, np.ones(places.size - share.size))
-            return self._read(
-                _safe_indexing(indexable(X), places), _safe_indexing(with_unlabelled, places), parts
-            )
-        rows, longer = self._with_derived(plain, schema)
-        choices = self._choices(longer, rows, numbers)
-        self._set_choices(choices[: schema.n_features])
-        self._begin_batches(X, schema, given)
-        by_fold = self._choice_by_fold(schema, plain, numbers, choices)
-        better: dict[int, Any] | None = kinds_of(choices[: schema.n_features], schema.kinds)
-        if better:
-            # How text is cut into words stays as it was.
-            better |= {j: text for j, text in enumerate(schema.texts) if text is not None}
-            matrix, schema = read_features(
-                self, X, reset=True, declared=better, sample_weight=given
-            )
-            if self._derived is not None:
-                self._derived = self._derived.recoded(schema)
-                longer = self._derived.schema(schema)
-                matrix = np.column_stack([matrix, rows.X[:, schema.n_features :]])
-            rows = rows.recoded(matrix if order is None else matrix[order])
-        return rows, schema if self._derived is None else longer, choices, numbers, by_fold
-
-    def _derives(
-        self, rows: LabelledRows, schema: Schema, train: Integers | None
-    ) -> Sequence[Derived]:
-        """Return the derived columns that some of these rows (all if None) ask for."""
-        return ()
-
-    def _with_derived(
-        self, rows: LabelledRows, schema: Schema, train: Integers | None = None
-    ) -> tuple[LabelledRows, Schema]:
-        """Return rows and schema with derived columns behind the table's own."""
-        columns = self._derives(rows, schema, train)
-        derived = DerivedColumns.of(columns, rows.X, schema, rows.weights) if columns else None
-        if train is None:
-            self._derived = derived
-        if derived is None:
-            return rows, schema
-        longer = replace(rows, X=derived.appended(rows.X), n_own=schema.n_features)
-        return longer, derived.schema(schema)
-
-    def _read_source(
-        self, source: RowSource, known: Sequence[Unforeseen], *, grouped: bool
-    ) -> tuple[LabelledRows, Schema, Sequence[ColumnChoice], Integers | None, ByFold | None]:
-        """Return the rows of a source, their schema and the columns' densities.
-
-        `known`: What was found where the first rows had said something else.
-        """
-        table = source.head().table
-        declared = self._declared_kinds(table)
-        rows, schema = self._coded(source, declared, known)
-        numbers = encode_groups(rows.beside("groups"), rows.at_hand.n_samples) if grouped else None
-        choices = self._choices(schema, rows, numbers)
-        by_fold = None
-        # Where the sample is all rows, the tradeoff is chosen as in memory.
-        if isinstance(self.tradeoff, str) and rows.n_samples <= SAMPLE_ROWS:
-            by_fold = self._choice_by_fold(schema, rows.at_hand, numbers, choices)
-        better = kinds_of(choices, schema.kinds)
-        if better:
-            rows, schema = self._coded(source, better, known)
-        self._set_choices(choices)
-        self._derived = None
-        self.__dict__.pop("_cells", None)  # what batches would have to agree with is not known
-        self.schema_, self._table_library = schema, table_library(table)
-        check_same_columns(self, table, reset=True)
-        return rows, schema, choices, numbers, by_fold
-
-    def _coded(
-        self, source: RowSource, declared: Any, known: Sequence[Unforeseen]
-    ) -> tuple[SourceRows, Schema]:
-        """Return the rows of a source as numbers: as surveyed, else as the first rows promise."""
-        found = next((one.found for one in known if one.declared == declared), None)
-        expected = by_class = None
-        # What classes weigh in the balance, all rows tell.
-        if found is None and not isinstance(self.class_weight, str):
-            expected = foresee(source, declared)
-        if expected is not None:
-            encoder = expected.encoder
-            try:
-                by_class = self._by_class(encoder.classes)
-            except DataError:  # perhaps only because later rows have other classes
-                expected = None
-        if expected is None:
-            found = survey(source, declared) if found is None else found
-            encoder = Encoder(found.schema(source, declared), found.classes())
-            balanced = isinstance(self.class_weight, str)
-            weights = found.class_weights(encoder.classes) if balanced else None
-            by_class = self._by_class(encoder.classes, weights)
-        self.classes_ = encoder.classes
-        draws = self.tradeoff != 1
-        told = found if expected is None else expected
-        assert told is not None
-        return SourceRows.of(source, encoder, told, by_class, draws=draws), encoder.schema
-
-    def _by_class(self, classes: NDArray[Any], weights: Floats | None = None) -> Floats | None:
-        """Return the factor of each class's rows, (n_classes,); `weights`: of all of a class."""
-        every = np.arange(classes.size)
-        found = check_weights(weights, every.size, self.class_weight, every, classes)
-        if weights is None:
-            return found
-        return (1.0 if found is None else found) / weights
-
-    def _choice_by_fold(
-        self,
-        schema: Schema,
-        rows: LabelledRows,
-        groups: Integers | None,
-        choices: Sequence[ColumnChoice],
-    ) -> ByFold | None:
-        """Return what chooses densities without the held-out rows, None if rows have no say."""
-        by_rows = (Reason.EVIDENCE, Reason.NEAR_ZERO_VARIANCE)
-        if self._derived is None and not any(
-            one.reason in by_rows or one.spread != 1.0 for one in choices
-        ):
-            return None
-        known = {one.column: one for one in choices}
-
-        def chosen_by(train: Integers) -> tuple[LabelledRows, Sequence[Density]]:
-            own = None if groups is None else np.unique(groups[train], return_inverse=True)[1]
-            longer, names = self._with_derived(rows, schema, train)
-            like = by_type(names.names, names.kinds, {})
-            like = [known.get(one.column, one) for one in like]
-            part = self._choices(names, longer.take(train), own, like)
-            recoded, found = as_chosen(longer, names, part)
-            return recoded, self._densities(found, part)
-
-        return chosen_by
 
     def _set_fitted(self, fitted: Fitted) -> None:
         for warning in fitted.warnings:
