@@ -26,15 +26,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.store import Store, add_store, run_and_report, say
-from crossfade import NaiveBayes, PooledClassifier
+from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
 
 TITLE = "coverage: standard errors"
 
 _SHARES = np.array([0.5, 0.3, 0.2])
 _MEANS = np.array([[0.0, 0.0, 0.0], [0.8, -0.5, 0.3], [-0.4, 0.9, 0.0]])
+_HUMPS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
 _POOL = "PooledClassifier"
 _N_ROWS = (300, 1_000)
 _N_NEW = 40
@@ -133,6 +135,22 @@ class Case:
     truth: Callable[[Any], tuple[Any, Any]] | None = None
 
 
+def _humps(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    y = rng.choice(3, size=n, p=_SHARES)
+    signs = rng.choice([-1.0, 1.0], size=(n, 1))
+    return _MEANS[y] + signs * _HUMPS[y] + rng.normal(size=(n, 3)), y
+
+
+def _posterior_of_humps(new: Any) -> tuple[Any, Any]:
+    both = (_MEANS + _HUMPS, _MEANS - _HUMPS)
+    halves = [-0.5 * ((new[:, None] - one) ** 2).sum(axis=2) for one in both]
+    return np.zeros(0), softmax(np.logaddexp(*halves) + np.log(_SHARES), axis=1)
+
+
+def _mixture(model: Any) -> Any:
+    return GaussianDiscriminant("shared_diagonal", components=2, tradeoff=model)
+
+
 def _third_labelled(rows: Any) -> Any:
     def drawn(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
         X, y = rows(n, rng)
@@ -207,6 +225,7 @@ _CASES = {
         _third_labelled(_true), _with_unlabelled, (0.5, 1, "auto"), _truth
     ),
     "wrong, a third labelled": Case(_third_labelled(_wrong), _with_unlabelled, (0.5, 1)),
+    "two humps a class": Case(_humps, _mixture, (0.5, 1, "auto"), _posterior_of_humps),
 }
 
 

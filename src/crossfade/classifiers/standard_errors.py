@@ -139,7 +139,11 @@ class StandardErrors(ABC):
                 "of them, or none where the model has its rows"
             )
         if self._fitted.n_components > 1:
-            raise DataError(self._why_without())
+            raise DataError(
+                f"components: expected 1 for coefficients, got {self._fitted.n_components}; the "
+                "classes of mixtures have none, their probabilities have intervals: "
+                "predict_proba(X, interval=0.95)"
+            )
         return self._summarised(self._errors() if errors else None, against, level)
 
     # -- where they come from --------------------------------------------------------------------
@@ -152,16 +156,16 @@ class StandardErrors(ABC):
 
     def _why_without(self) -> str:
         fitted = self._fitted
-        if fitted.n_components > 1:
-            return (
-                f"components: expected 1 for standard errors, got {fitted.n_components}; the "
-                f"classes of mixtures have no coefficients; {_BY_REFITS}"
-            )
         if self.density_.reads_words or getattr(self.density_, "filled", False):
             what = "words" if self.density_.reads_words else "cells that were filled in"
             return (
                 f"X: expected numbers and categories for standard errors, got {what}; leave these "
                 f"columns out, or {_BY_REFITS}"
+            )
+        if fitted.n_components > 1:
+            return (
+                "components: expected a mixture with its rows of fit for intervals (of at most 2 "
+                f"million cells), or a file that was asked for one before, got neither; {_BY_REFITS}"
             )
         if fitted.evidence is None:
             return (
@@ -378,5 +382,7 @@ class StandardErrors(ABC):
     def _knows_missing(self) -> bool:
         """Whether rows with missing cells have intervals: they depend on densities."""
         fitted = self._fitted
+        if not self.density_.allows_missing:
+            return True  # there are none
         by_limit = fitted.open is not None or fitted.settled is not None
         return not by_limit and not self.density_.fills_missing

@@ -121,14 +121,13 @@ def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slic
     maps, at = passes.coefficient_maps(theta), passes.row_coefficients(theta)
     n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
     constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
-    moving = _moving_prior(objective, theta) if lam > 0.0 else None
+    moving = _moving_prior(objective, theta) if lam > 0.0 and objective.exact_labels else None
     by_shares = _of_shares(objective, theta)
 
     def block(span: slice) -> Floats:
-        Z, residual, _ = passes.design(span, *at)
+        Z, posterior, _ = passes.design(span, *at)
         own = codes[span]
-        residual = (1.0 - lam) * residual
-        residual[np.arange(own.size), own] -= 1.0
+        residual = (1.0 - lam) * posterior - objective.own_shares(span, posterior)
         found = np.zeros((own.size, theta.size))
         for k in range(n_classes):
             found += (Z * residual[:, k, None]) @ maps[k]

@@ -254,21 +254,23 @@ class Fitted:
 
     def score_gradients(self) -> Callable[[Floats], Floats]:
         """Return what gives gradients of class scores in what :attr:`errors` are of, by row."""
-        return score_gradients(self.density, self.optimum.natural, self.offset_gradients)
+        n_classes = self.class_weights.size
+        return score_gradients(self.density, self.optimum, self.offset_gradients, n_classes)
 
     @property
     def offset_gradients(self) -> Floats:
-        """Gradients of the posterior's offsets, (n_classes, q): S c + (1 - S) log share + shift.
+        """Gradients of states' offsets, (n_states, q): S c + (1 - S) log share + shift.
 
         A given class share is fixed; what it replaces, the rows' share, is not.
         """
-        k, p = self.optimum.natural.shape
-        found, own = np.zeros((k, k * (p + 2) + 1)), np.arange(k)
+        r, p = self.optimum.natural.shape
+        k, c = self.class_weights.size, self.n_components
+        found, own = np.zeros((r, r * (p + 1) + 1 + k)), np.arange(r)
         shares = self.class_weights / self.class_weights.sum()
-        found[own, k * p + own] = 1.0
-        found[:, k * (p + 1)] = -np.log(np.maximum(shares, 1e-300))
+        found[own, r * p + own] = 1.0
+        found[:, r * (p + 1)] = -np.log(np.maximum(shares, 1e-300)).repeat(c)
         free = 1.0 - self.scale if self.shift is None else -self.scale
-        found[own, k * (p + 1) + 1 + own] = free
+        found[own, r * (p + 1) + 1 + own // c] = free
         return found
 
     def without_search(self) -> Fitted:

@@ -19,8 +19,8 @@ from crossfade.densities.base import Density
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
 from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
-from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
-from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows, log_normalise
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
 
@@ -79,9 +79,9 @@ class StackedFits:
 
     @property
     def n_influences(self) -> int:
-        """What a posterior follows from: parameters, offsets, scale and log-shares."""
+        """What a posterior follows from: states' parameters, offsets, scale and log-shares."""
         passes = self.members[0].objective.passes
-        return passes.n_classes * (passes.tied.size + 2) + 1
+        return passes.n_classes * (passes.tied.size + 1) + 1 + self.rows.n_classes
 
     @property
     def is_quick(self) -> bool:
@@ -112,7 +112,7 @@ class StackedFits:
     def covariance(self) -> PosteriorCovariance:
         """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
         rows, passes = self.rows, self.members[0].objective.passes
-        n_classes = passes.n_classes
+        n_classes = rows.n_classes
         towards = self._towards()
         gradients = [row_gradients(one.objective, one.theta) for one in self.members]
         of_others = [
@@ -252,10 +252,10 @@ def stacked_fits(
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
-    None where there are no standard errors: of words, of mixtures, of cells that were filled in.
+    None where there are no standard errors: of words, of cells that were filled in.
     """
     density, rows = members[0].objective.density, members[0].objective.rows
-    if density.reads_words or density.filled or not members[0].objective.exact_labels:
+    if density.reads_words or density.filled:
         return None
     found = StackedFits(tuple(members), groups, weighing)
     others = found.others
@@ -293,15 +293,18 @@ def to_natural(objective: TradeoffObjective) -> Floats:
 
 
 def score_gradients(
-    density: Density, natural: Floats, to_offsets: Floats
+    density: Density, optimum: Parameters, to_offsets: Floats, n_classes: int
 ) -> Callable[[Floats], Floats]:
     """Return what gives the gradients of class scores in what a posterior follows from.
 
-    `to_offsets` (n_classes, q): Those of the offsets.
+    A mixture's score is log Σ_r exp(s_r) over its states' scores s_r, which are linear in what they
+    follow from. `to_offsets` (n_states, q): Their gradients but for a row's statistics.
 
-    Shapes: natural (n_classes, p); rows (n_rows, n_features) → (n_rows, n_classes, q).
+    Shapes: rows (n_rows, n_features) → (n_rows, n_classes, q).
     """
+    natural = optimum.natural
     k, p = natural.shape
+    scale_at = k * (p + 1)
     partition = density.log_partition(natural)
     is_density = bool(np.isfinite(partition).all())
     slope = density.mean(natural) if is_density else np.zeros_like(natural)
@@ -318,9 +321,15 @@ def score_gradients(
                 [np.bincount(density.factors, row, minlength=density.n_factors)
                  for row in slope * natural]
             )  # fmt: skip
-            found[:, :, k * (p + 1)] += absent @ bent.T
+            found[:, :, scale_at] += absent @ bent.T
         for c in range(k):
             found[:, c, c * p : c * p + p] += changes[:, c]
-        return found
+        if k == n_classes:
+            return found
+        scores = density.scores(X, natural) + optimum.offset
+        shares = log_normalise(scores)[1].reshape(len(X), n_classes, -1)
+        shares /= np.maximum(shares.sum(axis=2, keepdims=True), 1e-300)
+        found = found.reshape(*shares.shape, -1)
+        return np.asarray(np.einsum("nkr,nkrq->nkq", shares, found))
 
     return block

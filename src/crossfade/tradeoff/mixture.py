@@ -88,6 +88,10 @@ class MixtureObjective(TradeoffObjective):
         own = np.where(self._own[self.rows.codes[span]], scores, -np.inf)
         return log_normalise(own)
 
+    def own_shares(self, span: slice, posterior: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return self._responsibilities(span, np.log(posterior))[1]
+
     def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
         eta, offset, _ = self.passes.row_coefficients(theta)
 
@@ -120,8 +124,7 @@ class MixtureObjective(TradeoffObjective):
 
         def block(span: slice) -> Floats:
             Z, posterior, weights = self.passes.design(span, eta, offset, absent)
-            with np.errstate(divide="ignore"):
-                share = self._responsibilities(span, np.log(posterior))[1]
+            share = self.own_shares(span, posterior)
             v = np.ones(Z.shape[0]) if weights is None else weights
             out = np.zeros((k, p + 1, k, p + 1))
             for a in range(k):

@@ -380,6 +380,13 @@ class TradeoffObjective:
         value = float(offsets @ passes.class_weights) + float((weights * sums).sum())
         return value, sums, passes.class_weights
 
+    def own_shares(self, span: slice, posterior: Floats) -> Floats:
+        """Return the shares of a row's own class among its states, (n_rows, n_states).
+
+        Shapes: posterior (n_rows, n_states).
+        """
+        return np.eye(self.passes.n_classes)[self.rows.codes[span]]
+
     # -- curvature -------------------------------------------------------------------------------
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
