@@ -148,7 +148,7 @@ def _posterior_of_humps(new: Any) -> tuple[Any, Any]:
 
 
 def _mixture(model: Any) -> Any:
-    return GaussianDiscriminant("shared_diagonal", components=2, tradeoff=model)
+    return GaussianDiscriminant("shared_diagonal", components=2, tradeoff=model, l2=0.01)
 
 
 def _third_labelled(rows: Any) -> Any:

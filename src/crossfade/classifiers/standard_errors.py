@@ -165,7 +165,7 @@ class StandardErrors(ABC):
         if fitted.n_components > 1:
             return (
                 "components: expected a mixture with its rows of fit for intervals (of at most 2 "
-                f"million cells), or a file that was asked for one before, got neither; {_BY_REFITS}"
+                f"million cells), or a file that was asked for one before, got none; {_BY_REFITS}"
             )
         if fitted.evidence is None:
             return (
