@@ -230,6 +230,63 @@ def test_what_a_class_counts_for_is_no_number_of_rows():
     check(lambda: gaussian(0.5, class_weight={0: 3.0, 1: 1.0}), X, y, X[:3])
 
 
+# -- cells that are filled in ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "tradeoff", "unlabelled"),
+    [
+        ("full", 0.5, 0),
+        ("shared", 1, 0),
+        ("shared", 0, 0),
+        pytest.param("full", 1, 0, marks=pytest.mark.slow),
+        pytest.param("shared", 0.5, 8, marks=pytest.mark.slow),
+        pytest.param("spherical", 0.5, 0, marks=pytest.mark.slow),
+        pytest.param("shrunk", 1, 0, marks=pytest.mark.slow),
+    ],
+)
+def test_filled_cells_vary_with_what_they_are_filled_by(name, tradeoff, unlabelled, monkeypatch):
+    monkeypatch.setattr("crossfade.densities.filling._CHANGE", 0.0)
+    monkeypatch.setattr("crossfade.densities.filling._STEPS", 150)
+    X, y = drawn(24)
+    X[np.random.default_rng(2).random(X.shape) < 0.2] = np.nan
+    given, new = {}, X[np.isnan(X).any(axis=1)][:3]
+    assert np.isnan(new).any(axis=1).all()
+    if unlabelled:
+        order = np.random.default_rng(0).permutation(len(y))
+        X, y = X[order], y[order].astype(object)
+        y[-unlabelled:] = None
+        given = {"unlabelled": "missing", "unlabelled_weight": 0}
+    check(lambda: MODELS[name](tradeoff, **given), X, y, np.vstack([new, np.ones((1, 2))]))
+
+
+@pytest.mark.slow
+def test_filled_cells_beside_categories_vary_so_too(monkeypatch):
+    monkeypatch.setattr("crossfade.densities.filling._CHANGE", 0.0)
+    monkeypatch.setattr("crossfade.densities.filling._STEPS", 150)
+    X, y = drawn(40)
+    rng = np.random.default_rng(2)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(c=rng.choice(["u", "v"], 40))
+    table.loc[3, "c"] = None
+    new = table[table[["a", "b"]].isna().any(axis=1) | table["c"].isna()][:5]
+    check(lambda: GaussianDiscriminant("full", tradeoff=0.5, l2=0), table, y, new)
+
+
+def test_rows_without_a_label_beside_filled_cells_have_errors_below_the_generative_end():
+    X, y = drawn(80)
+    X[np.random.default_rng(2).random(X.shape) < 0.2] = np.nan
+    labels = y.astype(object)
+    labels[::2] = None
+    given = {"unlabelled": "missing", "unlabelled_weight": 0.5}
+    model = GaussianDiscriminant(tradeoff=0.5, **given).fit(X, labels)
+    _, low, high = model.predict_proba(X, interval=0.9)
+    assert (low < high).all()
+    model = GaussianDiscriminant(tradeoff=1, **given).fit(X, labels)
+    with pytest.raises(DataError, match=r"^tradeoff: expected less than 1 .* rows without a label"):
+        model.summary()
+
+
 # -- rows without a label --------------------------------------------------------------------------
 
 WEIGHTS = {0: 2.0, 1: 1.0}
@@ -629,6 +686,20 @@ def test_missing_cells_have_no_interval_where_densities_are_open():
     assert np.isfinite(np.delete(low, 3, axis=0)).all()
 
 
+@pytest.mark.parametrize(("tradeoff", "known"), [(0, False), (0.5, False), (1, True)])
+def test_cells_filled_by_rows_that_lack_none_have_no_interval(tradeoff, known):
+    X, y = drawn(60)
+    model = GaussianDiscriminant("full", tradeoff=tradeoff).fit(X, y)
+    X[3, 0] = np.nan
+    _, low, high = model.predict_proba(X, interval=0.9)
+    assert np.isfinite([low[3], high[3]]).all() == known
+    assert np.isfinite(np.delete(low, 3, axis=0)).all()
+    X[4:9, 1] = np.nan
+    model.fit(X, y)
+    _, low, high = model.predict_proba(X, interval=0.9)
+    assert (low < high).all()
+
+
 @pytest.mark.parametrize("gone", [0, 1, 2, 3])
 @pytest.mark.parametrize("tradeoff", [0, 0.5, 1, "auto"])
 def test_a_column_without_any_cell_in_fit_changes_no_interval(tradeoff, gone):
@@ -658,14 +729,11 @@ def test_a_column_without_any_cell_in_fit_changes_no_interval(tradeoff, gone):
     ("make", "message"),
     [
         (lambda: NaiveBayes("multinomial", tradeoff=1), "got words"),
-        (lambda: GaussianDiscriminant(tradeoff=1), "got cells that were filled in"),
     ],
 )
 def test_models_without_coefficients_refuse_and_a_pool_of_one_has_intervals(make, message):
     X, y = drawn(60)
     X = np.abs(X).round()
-    if "filled" in message:
-        X[:5, 1] = np.nan
     model = make().fit(X, y)
     with pytest.raises(DataError, match=rf"{message}.* a pool of this one model has intervals"):
         model.summary()
@@ -687,10 +755,6 @@ def test_wrong_arguments_are_refused():
         model.summary(level=1.5)
     with pytest.raises(DataError, match="interval"):
         model.predict_proba(X, interval=95)
-    X[0, 0] = np.nan
-    filled = GaussianDiscriminant(tradeoff=1).fit(X, y)
-    with pytest.raises(DataError, match="cells that were filled in"):
-        filled.summary()
 
 
 @pytest.mark.parametrize(

@@ -156,11 +156,15 @@ class StandardErrors(ABC):
 
     def _why_without(self) -> str:
         fitted = self._fitted
-        if self.density_.reads_words or getattr(self.density_, "filled", False):
-            what = "words" if self.density_.reads_words else "cells that were filled in"
+        if self.density_.reads_words:
             return (
-                f"X: expected numbers and categories for standard errors, got {what}; leave these "
+                "X: expected numbers and categories for standard errors, got words; leave these "
                 f"columns out, or {_BY_REFITS}"
+            )
+        if fitted.unlabelled_weight > 0.0 and self.density_.filled:
+            return (
+                "tradeoff: expected less than 1 for standard errors where rows without a label "
+                "count and numbers are missing, got 1; give 0.99, or fill in the cells before"
             )
         if fitted.n_components > 1:
             return (
@@ -352,7 +356,7 @@ class StandardErrors(ABC):
         log_posterior = self._log_posterior(matrix)
         gradients = fitted.score_gradients()
         k, known = self.classes_.size, not np.isnan(errors.covariance).any()
-        telling = None if self._knows_missing else self._telling(errors)
+        unknown = self._unknown_if_missing(errors)
         found = np.empty((len(matrix), 3, k))
         size = max(1, _BLOCK_DOUBLES // (k * len(errors.covariance)))
         for first in range(0, len(matrix), size):
@@ -366,23 +370,25 @@ class StandardErrors(ABC):
             missing = np.isnan(X)
             if known:
                 self._finite(found[rows, 1:][~missing.any(axis=1)], X[~missing.any(axis=1)])
-            if telling is not None:
-                found[rows, 1:][missing[:, telling].any(axis=1)] = np.nan
+            found[rows, 1:][missing[:, unknown].any(axis=1)] = np.nan
         return found
 
-    def _telling(self, errors: PosteriorCovariance) -> NDArray[np.bool_]:
-        """Return which columns say something of the classes; one without any cell in fit cannot."""
+    def _unknown_if_missing(self, errors: PosteriorCovariance) -> NDArray[np.bool_]:
+        """Return the columns whose missing cells have no known errors, (n_features,).
+
+        Where densities are open that is of all that say something and are not filled in; else of
+        those that are filled in, by moments of rows that had no such cell.
+        """
+        fitted, density = self._fitted, self.density_
+        fills = density.fills_statistics
+        if density.filling.size:
+            fills = np.zeros_like(fills)
+        open_densities = fitted.open is not None or fitted.settled is not None
+        if not (open_densities and density.allows_missing):
+            return fills
         gradients, (_, columns) = self._coefficient_gradients(), self._terms()
         spread = quadratic_forms(gradients - gradients[:1], errors.covariance)
         free = (spread != 0.0).any(axis=0)
         used = {j for of, said in zip(columns, free, strict=True) if said for j in of}
-        return np.isin(np.arange(len(self._longer_schema.names)), list(used))
-
-    @property
-    def _knows_missing(self) -> bool:
-        """Whether rows with missing cells have intervals: they depend on densities."""
-        fitted = self._fitted
-        if not self.density_.allows_missing:
-            return True  # there are none
-        by_limit = fitted.open is not None or fitted.settled is not None
-        return not by_limit and not self.density_.fills_missing
+        telling = np.isin(np.arange(fills.size), list(used))
+        return fills | (telling & ~density.fills_statistics)

@@ -123,6 +123,24 @@ class Density(ABC):
         """Whether rows that it was informed of have cells to be filled."""
         return False
 
+    @property
+    def fills_statistics(self) -> NDArray[np.bool_]:
+        """Columns whose missing cells have statistics by :attr:`filling`, (n_features,)."""
+        return np.zeros(self.n_features, dtype=bool)
+
+    @property
+    def filling(self) -> Floats:
+        """The numbers by which cells were filled of the rows that it was informed of, if any."""
+        return np.zeros(0)
+
+    def with_filling(self, values: Floats) -> Density:
+        """Return a copy that fills cells by other numbers."""
+        return self
+
+    def filling_influence(self, X: Floats, weights: Floats) -> Floats:
+        """Return how one more row of each moves :attr:`filling`, (n_rows, n_numbers)."""
+        return np.zeros((X.shape[0], 0))
+
     def informed(self, X: Floats, weights: Floats | None) -> Density:
         """Return a copy that knows what it needs of all rows, whatever their classes."""
         return self
@@ -361,6 +379,24 @@ class Density(ABC):
         """
         statistics = self.sufficient_statistics(X)
         return statistics[:, ~self.tied] if self.tied.any() else statistics
+
+    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
+        """Return E_k[T | the cells that are there], shape (n_rows, n_classes, n_statistics).
+
+        Override where what is missing follows from a class's density and the row's other cells.
+        """
+        known = np.repeat(self.sufficient_statistics(X)[:, None], eta.shape[0], axis=1)
+        absent = self.missing_factors(X) if self.allows_missing else None
+        if absent is not None:
+            known += absent[:, None, self.factors] * self.mean(eta)
+        return known
+
+    def left_over(self, X: Floats) -> Floats | None:
+        """Return what :meth:`summary` adds to statistics for cells that it fills, None for nothing.
+
+        Shapes: → (n_rows, n_statistics).
+        """
+        return None
 
     # -- the linear view, in the columns' own units ----------------------------------------------
 

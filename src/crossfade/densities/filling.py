@@ -25,6 +25,9 @@ _MOST_DOUBLES = 2_000_000
 RIDGE = 1e-8
 
 
+#: Step, in deviations, of derivatives in the moments.
+STEP = 1e-5
+
 #: What the last few tables gave: the variants of a density that are tried ask for the same.
 _recent: deque[tuple[Any, tuple[Floats, Floats]]] = deque(maxlen=4)
 
@@ -172,9 +175,8 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
     Shapes: X (n_rows, d); weights (n_rows,); → (d,), (d, d).
     """
     w: Floats = np.ones(X.shape[0]) if weights is None else weights
-    if X.shape[0] > _MOST_ROWS:
-        # Some rows tell enough, but which ones must not depend on the order of the rows.
-        index = drawn_by_contents(X, _MOST_ROWS)
+    index = _telling_rows(X)
+    if index is not None:
         first, which = distinct(X[index].astype(np.float64), np.zeros(len(index), np.int64))
         X, w = X[index[first]], np.bincount(which, w[index]).astype(np.float64)
     X = np.ascontiguousarray(X, dtype=np.float64)
@@ -184,6 +186,66 @@ def class_free_moments(X: Floats, weights: Floats | None) -> tuple[Floats, Float
         known = _by_em(X, w)
         _recent.append((key, known))
     return known
+
+
+def _telling_rows(X: Floats) -> Integers | None:
+    """Return which rows the moments are of, None for all."""
+    if X.shape[0] <= _MOST_ROWS:
+        return None
+    # Some rows tell enough, but which ones must not depend on the order of the rows.
+    return np.asarray(drawn_by_contents(X, _MOST_ROWS), dtype=np.int64)
+
+
+def left_by_row(X: Floats, C: Floats) -> Floats:
+    """Return cov(missing cells of each row given the others), (n_rows, d, d)."""
+    found, regressions = np.zeros((len(X), *C.shape)), _Regressions(C)
+    for group in _groups(X):
+        left = regressions.of(group.absent)[1]
+        absent = group.absent[group.which]
+        places = group.rows[:, None, None], absent[:, :, None], absent[:, None, :]
+        found[places] = left[group.which]
+    return found
+
+
+def packed(mean: Floats, C: Floats) -> Floats:
+    """Return moments as one vector, (..., d + d (d + 1)/2)."""
+    lower = np.tril_indices(C.shape[-1])
+    return np.concatenate([mean, C[..., lower[0], lower[1]]], axis=-1)
+
+
+def unpacked(values: Floats, d: int) -> tuple[Floats, Floats]:
+    """Return the moments that :func:`packed` made one vector of."""
+    C, lower = np.zeros((d, d)), np.tril_indices(d)
+    C[lower] = values[d:]
+    return values[:d], C + np.tril(C, -1).T
+
+
+def moment_influence(
+    X: Floats, Z: Floats, weights: Floats, moments: tuple[Floats, Floats]
+) -> Floats:
+    """Return how one more row moves the packed moments of :func:`class_free_moments`.
+
+    They solve Σ_i w_i (E[z_i] - mean) = 0, and so for the squares about the mean, the expectations
+    given what cells are there. `Z` are the rows in the units of `moments`.
+
+    Shapes: X, Z (n_rows, d); weights (n_rows,); → (n_rows, d + d (d + 1)/2).
+    """
+    found = np.zeros((len(X), packed(*moments).size))
+    index = _telling_rows(X)
+    index = np.arange(len(X)) if index is None else index
+    Z, weights, at = Z[index], weights[index], packed(*moments)
+
+    def equations(values: Floats) -> Floats:
+        mean, C = unpacked(values, Z.shape[1])
+        away = conditional_means(Z, mean, C) - mean
+        return packed(away, away[:, :, None] * away[:, None, :] + left_by_row(Z, C) - C)
+
+    slopes = [
+        (weights @ equations(at + step) - weights @ equations(at - step)) / (2.0 * STEP)
+        for step in STEP * np.eye(at.size)
+    ]
+    np.add.at(found, index, np.linalg.solve(-np.array(slopes).T, equations(at).T).T)
+    return found
 
 
 def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:

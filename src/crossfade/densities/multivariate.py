@@ -18,8 +18,12 @@ from crossfade.densities.covariance import STRUCTURES, PowerSums, Structure
 from crossfade.densities.filling import (
     class_free_moments,
     conditional_means,
+    left_by_row,
     left_over,
     missing_patterns,
+    moment_influence,
+    packed,
+    unpacked,
 )
 from crossfade.densities.kernels import class_weights
 from crossfade.densities.univariate import safe_mean, statistic_scales
@@ -149,6 +153,27 @@ class MultivariateGaussian(Density):
     @property
     def filled(self) -> bool:
         return self.reference is not None
+
+    @property
+    def fills_statistics(self) -> NDArray[np.bool_]:
+        return np.full(self.n_features, self.missing == "mean")
+
+    @property
+    def filling(self) -> Floats:
+        return packed(*self._total) if self.filled else np.zeros(0)
+
+    def with_filling(self, values: Floats) -> Self:
+        if not self.filled:
+            return self
+        new = copy.copy(self)
+        new._total = unpacked(values, self.n_features)
+        return new
+
+    def filling_influence(self, X: Floats, weights: Floats) -> Floats:
+        if not self.filled:
+            return super().filling_influence(X, weights)
+        z = np.where(self._inverse_scale > 0, (X - self._location) * self._inverse_scale, 0.0)
+        return moment_influence(X, z, weights, self._total)
 
     def informed(self, X: Floats, weights: Floats | None) -> Self:
         if not self.fills_missing or not has_missing_cells(X):
@@ -447,6 +472,33 @@ class MultivariateGaussian(Density):
     def sufficient_statistics(self, X: Floats) -> Floats:
         z = self.standardised(X)
         return np.hstack([z, self._structure.statistics(z)])
+
+    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
+        found = super().expected_statistics(X, eta)
+        if self.missing != "marginal" or not np.isnan(X).any():
+            return found
+        z = (X - self._location) * self._inverse_scale
+        means, C, active = self.standard_moments(eta)
+        for k in range(eta.shape[0]):
+            there = np.where(active, z, 0.0)
+            filled = conditional_means(there, means[k], C[k])
+            seconds = self._structure.statistics(filled) + self._left_over(there, C[k])
+            found[:, k] = np.hstack([filled, seconds])
+        return found
+
+    def left_over(self, X: Floats) -> Floats | None:
+        if self.missing != "marginal" or not np.isnan(X).any():
+            return None
+        z = np.where(self._inverse_scale > 0, (X - self._location) * self._inverse_scale, 0.0)
+        seconds = self._left_over(z, self.standard_total[1])
+        return np.hstack([np.zeros_like(z), seconds])
+
+    def _left_over(self, z: Floats, C: Floats) -> Floats:
+        """Return what second statistics of missing cells lack at their means given the others."""
+        left = left_by_row(z, C)
+        if self._structure.diagonal(left).ndim == left.ndim:  # it has variances alone
+            left = np.diagonal(left, axis1=1, axis2=2)
+        return self._structure.flat(left)
 
     def log_base_measure(self, X: Floats) -> Floats:
         active = self._inverse_scale > 0

@@ -97,6 +97,30 @@ class Product(Density):
     def filled(self) -> bool:
         return any(part.filled for part, _ in self.parts)
 
+    @property
+    def fills_statistics(self) -> NDArray[np.bool_]:
+        found = np.zeros(self.n_features, dtype=bool)
+        for part, columns in self.parts:
+            found[columns] = part.fills_statistics
+        return found
+
+    @property
+    def filling(self) -> Floats:
+        return np.concatenate([part.filling for part, _ in self.parts])
+
+    def with_filling(self, values: Floats) -> Self:
+        new, own = copy.copy(self), _consecutive([part.filling.size for part, _ in self.parts])
+        new.parts = tuple(
+            (part.with_filling(values[s]), columns)
+            for (part, columns), s in zip(self.parts, own, strict=True)
+        )
+        return new
+
+    def filling_influence(self, X: Floats, weights: Floats) -> Floats:
+        return np.hstack(
+            [p.filling_influence(self._columns_of(X, c), weights) for p, c in self.parts]
+        )
+
     def informed(self, X: Floats, weights: Floats | None) -> Self:
         if not self.fills_missing and not any(part.reads_words for part, _ in self.parts):
             return self
@@ -232,6 +256,24 @@ class Product(Density):
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         return np.hstack([p.sufficient_statistics(self._columns_of(X, c)) for p, c in self.parts])
+
+    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
+        return _side_by_side(
+            [
+                part.expected_statistics(self._columns_of(X, columns), eta[:, s])
+                for (part, columns), s in zip(self.parts, self._statistics, strict=True)
+            ]
+        )
+
+    def left_over(self, X: Floats) -> Floats | None:
+        found = [part.left_over(self._columns_of(X, columns)) for part, columns in self.parts]
+        if all(one is None for one in found):
+            return None
+        whole = np.zeros((X.shape[0], self.n_statistics))
+        for one, s in zip(found, self._statistics, strict=True):
+            if one is not None:
+                whole[:, s] = one
+        return whole
 
     def log_base_measure(self, X: Floats) -> Floats:
         return np.hstack([p.log_base_measure(self._columns_of(X, c)) for p, c in self.parts])

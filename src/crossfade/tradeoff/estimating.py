@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
+from crossfade.densities.filling import STEP
 from crossfade.table.documents import block_of
-from crossfade.tradeoff.labelled_rows import log_normalise
+from crossfade.tradeoff.labelled_rows import OtherRows, log_normalise
 from crossfade.tradeoff.objective import TradeoffObjective
 
 #: Relative step of the derivatives of a prior.
@@ -117,12 +119,56 @@ def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slic
 
     Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
     """
-    passes, lam = objective.passes, objective.tradeoff
+    own = _own_gradients(objective, theta, _moving_prior(objective, theta))
+    by_shares, codes = _of_shares(objective, theta), objective.rows.codes
+    if by_shares is None:
+        return own
+    return lambda span: own(span) + by_shares[codes[span]]
+
+
+def filling_slopes(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return the derivative of ∇Φ_λ in the numbers that cells are filled by.
+
+    Shapes: → (n_numbers, n_parameters).
+    """
+    density, rows, others = objective.density, objective.rows, objective.unlabelled
+    rows = rows.take(np.flatnonzero(np.isnan(rows.X).any(axis=1)))
+    weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
+    if others is not None:
+        gone = np.isnan(others.X).any(axis=1)
+        often = others.weights[gone] / others.counts
+        others = others.over(OtherRows(others.X[gone], often))
+    moving = _moving_prior(objective, theta)
+
+    def total(values: Floats) -> Floats:
+        bound = replace(objective.bound, density=density.with_filling(values))
+        passes = replace(objective.passes, bound=bound).over(rows)
+        moved = replace(objective, passes=passes, unlabelled=others)
+        own = _own_gradients(moved, theta, moving)
+        found: Floats = np.zeros(theta.size)
+        for start in range(0, rows.n_samples, passes.block_rows):
+            span = slice(start, min(start + passes.block_rows, rows.n_samples))
+            found += weights[span] @ own(span)
+        if others is not None and others.weights.size:
+            every = slice(0, others.weights.size)
+            found += (others.weights / others.counts) @ unlabelled_gradients(moved, theta)(every)
+        return found
+
+    at = density.filling
+    ends = ((total(at + step), total(at - step)) for step in STEP * np.eye(at.size))
+    return np.array([ahead - behind for ahead, behind in ends]) / (2.0 * STEP)
+
+
+def _own_gradients(
+    objective: TradeoffObjective,
+    theta: Floats,
+    moving: tuple[Sequence[Floats], Sequence[Floats]] | None,
+) -> Callable[[slice], Floats]:
+    """Return what gives a block's gradients but for the shares of rows without a label."""
+    passes, lam, density = objective.passes, objective.tradeoff, objective.density
     maps, at = passes.coefficient_maps(theta), passes.row_coefficients(theta)
     n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
     constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
-    moving = _moving_prior(objective, theta) if lam > 0.0 and objective.exact_labels else None
-    by_shares = _of_shares(objective, theta)
 
     def block(span: slice) -> Floats:
         Z, posterior, _ = passes.design(span, *at)
@@ -135,14 +181,20 @@ def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slic
             found += constant
             if n_tied:
                 found[:, -n_tied:] -= lam * passes.tied_statistics(span)
+        X = objective.rows.block(span)
+        rest = density.left_over(X) if lam > 0.0 else None
+        if rest is not None:
+            scaled = lam * rest / passes.scale
+            places = own[:, None] * passes.n_free + np.arange(passes.n_free)
+            found[np.arange(own.size)[:, None], places] -= scaled[:, passes.free]
+            if n_tied:
+                found[:, -n_tied:] -= scaled[:, passes.tied]
         if moving is not None:
-            X = objective.rows.block(span)
             for k in range(n_classes):
                 rows = np.flatnonzero(own == k)
-                statistics = objective.density.sufficient_statistics(X[rows])
+                statistics = density.sufficient_statistics(X[rows])
+                statistics += 0.0 if rest is None else rest[rows]
                 found[rows] += lam * (moving[0][k] + statistics @ moving[1][k])
-        if by_shares is not None:
-            found += by_shares[own]
         return found
 
     return block
@@ -164,6 +216,8 @@ def _moving_prior(
 ) -> tuple[Sequence[Floats], Sequence[Floats]] | None:
     """Return how a row of each class moves the prior's gradient: a constant, and by statistic."""
     density, bound, passes = objective.density, objective.bound, objective.passes
+    if not (objective.tradeoff > 0.0 and objective.exact_labels):
+        return None
     if density.prior_of_sums(bound.counts, bound.sums) is None:
         return None
     slope = passes.at(theta).slope

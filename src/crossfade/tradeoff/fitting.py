@@ -255,7 +255,8 @@ class Fitted:
     def score_gradients(self) -> Callable[[Floats], Floats]:
         """Return what gives gradients of class scores in what :attr:`errors` are of, by row."""
         n_classes = self.class_weights.size
-        return score_gradients(self.density, self.optimum, self.offset_gradients, n_classes)
+        to_offsets = self.offset_gradients
+        return score_gradients(self.density, self.optimum, to_offsets, n_classes, self.scale)
 
     @property
     def offset_gradients(self) -> Floats:
@@ -265,7 +266,8 @@ class Fitted:
         """
         r, p = self.optimum.natural.shape
         k, c = self.class_weights.size, self.n_components
-        found, own = np.zeros((r, r * (p + 1) + 1 + k)), np.arange(r)
+        found = np.zeros((r, r * (p + 1) + 1 + k + self.density.filling.size))
+        own = np.arange(r)
         shares = self.class_weights / self.class_weights.sum()
         found[own, r * p + own] = 1.0
         found[:, r * (p + 1)] = -np.log(np.maximum(shares, 1e-300)).repeat(c)

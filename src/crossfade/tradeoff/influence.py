@@ -16,9 +16,15 @@ import scipy.linalg
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Density
+from crossfade.densities.filling import STEP
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
-from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
+from crossfade.tradeoff.estimating import (
+    curvature,
+    filling_slopes,
+    row_gradients,
+    unlabelled_gradients,
+)
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows, log_normalise
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
@@ -79,9 +85,18 @@ class StackedFits:
 
     @property
     def n_influences(self) -> int:
-        """What a posterior follows from: states' parameters, offsets, scale and log-shares."""
+        """What a posterior follows from: the pool's, log-shares, what cells are filled by."""
+        return self._n_of_pool + self.rows.n_classes + self._filling.size
+
+    @property
+    def _n_of_pool(self) -> int:
+        """States' parameters and offsets, and the scale."""
         passes = self.members[0].objective.passes
-        return passes.n_classes * (passes.tied.size + 1) + 1 + self.rows.n_classes
+        return passes.n_classes * (passes.tied.size + 1) + 1
+
+    @property
+    def _filling(self) -> Floats:
+        return self.members[0].objective.density.filling
 
     @property
     def is_quick(self) -> bool:
@@ -93,8 +108,9 @@ class StackedFits:
 
     @property
     def others(self) -> OtherRows | None:
-        """Rows without a label, None where they have no part in any member."""
+        """Rows without a label, None where they have no part in any member, nor in filled cells."""
         counted = any(one.objective.unlabelled is not None for one in self.members)
+        counted = counted or self._filling.size > 0
         return self.rows.unlabelled if counted else None
 
     def over(self, rows: LabelledRows, groups: Integers | None = None) -> StackedFits:
@@ -112,8 +128,7 @@ class StackedFits:
     def covariance(self) -> PosteriorCovariance:
         """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
         rows, passes = self.rows, self.members[0].objective.passes
-        n_classes = rows.n_classes
-        towards = self._towards()
+        n_pool, towards = self._n_of_pool, self._towards()
         gradients = [row_gradients(one.objective, one.theta) for one in self.members]
         of_others = [
             (unlabelled_gradients(one.objective, one.theta), to)
@@ -122,16 +137,18 @@ class StackedFits:
         ]
         of_weights = None if self.weighing is None else self._of_weights(self.weighing)
         size, factors, others = self.n_influences, rows.class_factors, self.others
+        of_filling = self._of_filling(towards)
         of_shares = np.diag(1.0 / np.maximum(rows.class_weights, 1e-300)) - 1.0 / passes.total
 
         def of_labelled(span: slice) -> tuple[Floats, Floats]:
             codes = rows.codes[span]
             u = np.zeros((codes.size, size))
             for gradient, to in zip(gradients, towards, strict=True):
-                u[:, : size - n_classes] += gradient(span) @ to
+                u[:, :n_pool] += gradient(span) @ to
             if of_weights is not None:
-                u[:, : size - n_classes] += of_weights[span]
-            u[:, size - n_classes :] = of_shares[codes]
+                u[:, :n_pool] += of_weights[span]
+            u[:, n_pool : n_pool + rows.n_classes] = of_shares[codes]
+            u += of_filling(span)
             weights = rows.block_weights(span)
             w = np.ones(codes.size) if weights is None else np.asarray(weights, np.float64)
             if factors is not None:
@@ -148,7 +165,8 @@ class StackedFits:
             own = slice(max(span.start - n, 0), span.stop - n)
             u, w = np.zeros((own.stop - own.start, size)), others.often[own]
             for gradient, to in of_others:
-                u[:, : size - n_classes] += gradient(own) @ to
+                u[:, :n_pool] += gradient(own) @ to
+            u += of_filling(slice(own.start + n, own.stop + n))
             if span.start >= n:
                 return u, w
             both = zip(of_labelled(slice(span.start, n)), (u, w), strict=True)
@@ -188,6 +206,25 @@ class StackedFits:
             H = curvature(one.objective, one.theta)
             found.append(-scipy.linalg.cho_solve(factorise(H), to_pool, check_finite=False))
         return found
+
+    def _of_filling(self, towards: Sequence[Floats]) -> Callable[[slice], Floats | float]:
+        """Return what rows add to influences by way of what missing cells are filled by.
+
+        `towards`: Of each member, as of its rows' gradients.
+        """
+        number = self._filling.size
+        if not number:
+            return lambda span: 0.0
+        X, weights = (
+            self.rows.everything if self.others is not None else (self.rows.X, self.rows.weights)
+        )
+        weights = np.ones(len(X)) if weights is None else weights
+        moved = self.members[0].objective.density.filling_influence(X, weights)
+        to_all = np.zeros((number, self.n_influences))
+        for one, to in zip(self.members, towards, strict=True):
+            to_all[:, : self._n_of_pool] += filling_slopes(one.objective, one.theta) @ to
+        to_all[:, -number:] = np.eye(number)
+        return lambda span: moved[span] @ to_all
 
     def _weight_slopes(self) -> tuple[list[Floats], Floats] | None:
         """Return how members' parameters move the weights' equations, and those the pool."""
@@ -252,10 +289,14 @@ def stacked_fits(
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
-    None where there are no standard errors: of words, of cells that were filled in.
+    None where there are no standard errors: of words, and of rows without a label whose cells are
+    filled in for the fit alone, so that EM's equations have no likelihood.
     """
     density, rows = members[0].objective.density, members[0].objective.rows
-    if density.reads_words or density.filled:
+    if density.reads_words:
+        return None
+    counted = any(one.objective.unlabelled is not None for one in members)
+    if counted and density.filled and not density.fills_statistics.any():
         return None
     found = StackedFits(tuple(members), groups, weighing)
     others = found.others
@@ -293,7 +334,7 @@ def to_natural(objective: TradeoffObjective) -> Floats:
 
 
 def score_gradients(
-    density: Density, optimum: Parameters, to_offsets: Floats, n_classes: int
+    density: Density, optimum: Parameters, to_offsets: Floats, n_classes: int, pool_scale: float
 ) -> Callable[[Floats], Floats]:
     """Return what gives the gradients of class scores in what a posterior follows from.
 
@@ -307,23 +348,35 @@ def score_gradients(
     scale_at = k * (p + 1)
     partition = density.log_partition(natural)
     is_density = bool(np.isfinite(partition).all())
-    slope = density.mean(natural) if is_density else np.zeros_like(natural)
+    at = density.filling
+    n_filling = at.size if density.fills_statistics.any() else 0
+    moved = [
+        (density.with_filling(at + step), density.with_filling(at - step))
+        for step in STEP * np.eye(n_filling)
+    ]
 
     def block(X: Floats) -> Floats:
         found = np.tile(to_offsets, (len(X), 1, 1))
-        missing = density.missing_factors(X) if density.allows_missing and is_density else None
-        changes = np.repeat(density.sufficient_statistics(X)[:, None], k, axis=1)
+        if is_density:
+            changes = density.expected_statistics(X, natural)
+        else:
+            changes = np.repeat(density.sufficient_statistics(X)[:, None], k, axis=1)
+        missing = density.missing_factors(X) if is_density else None
         if missing is not None:
-            absent = missing.astype(np.float64)
-            changes += absent[:, None, density.factors] * slope
             # S·A(β/S): the scale S moves what a missing factor adds, too.
             bent = partition - np.stack(
                 [np.bincount(density.factors, row, minlength=density.n_factors)
-                 for row in slope * natural]
+                 for row in density.mean(natural) * natural]
             )  # fmt: skip
-            found[:, :, scale_at] += absent @ bent.T
+            found[:, :, scale_at] += missing.astype(np.float64) @ bent.T
         for c in range(k):
             found[:, c, c * p : c * p + p] += changes[:, c]
+        gone = np.flatnonzero(np.isnan(X).any(axis=1)) if n_filling else np.zeros(0, np.int64)
+        for j in range(n_filling if gone.size else 0):
+            ends = (one.scores(X[gone], natural) for one in moved[j])
+            found[gone, :, found.shape[2] - n_filling + j] = (
+                pool_scale * np.subtract(*ends) / (2.0 * STEP)
+            )
         if k == n_classes:
             return found
         scores = density.scores(X, natural) + optimum.offset
