@@ -102,7 +102,7 @@ class InUse(PriorInUse):
             every method that returns something for each row. With `interval` three of them:
             probabilities, lower and upper limits. Limits are NaN for rows with missing cells where
             their probabilities follow from more than the coefficients: at tradeoff 0, where
-            "auto" gave such a fit a weight, and of a joint Gaussian.
+            "auto" gave such a fit a weight, and of a joint Gaussian fitted to complete rows.
 
         Raises
         ------

@@ -97,7 +97,7 @@ class StandardErrors(ABC):
         reference : label, optional
             The class that the others are compared with; the first by default.
         errors : bool, default=True
-            False: the coefficients alone, which words and cells that were filled in have, too.
+            False: the coefficients alone, which words have, too.
 
         Returns
         -------
@@ -108,8 +108,8 @@ class StandardErrors(ABC):
         Raises
         ------
         DataError
-            If there are no standard errors: for mixtures, words, cells that were filled in from
-            the row's others; or if the rows are needed.
+            If there are no standard errors, for words; no coefficients, for mixtures; or if the
+            rows are needed.
 
         Notes
         -----

@@ -133,9 +133,9 @@ class Density(ABC):
         """The numbers by which cells were filled of the rows that it was informed of, if any."""
         return np.zeros(0)
 
-    def with_filling(self, values: Floats) -> Density:
-        """Return a copy that fills cells by other numbers."""
-        return self
+    def filled_cells(self, X: Floats, filling: Floats) -> Floats:
+        """Return the rows with cells filled by these numbers, where it fills any."""
+        return X
 
     def filling_influence(self, X: Floats, weights: Floats) -> Floats:
         """Return how one more row of each moves :attr:`filling`, (n_rows, n_numbers)."""
@@ -391,8 +391,10 @@ class Density(ABC):
             known += absent[:, None, self.factors] * self.mean(eta)
         return known
 
-    def left_over(self, X: Floats) -> Floats | None:
+    def left_over(self, X: Floats, filling: Floats) -> Floats | None:
         """Return what :meth:`summary` adds to statistics for cells that it fills, None for nothing.
+
+        Takes filling: The numbers that it fills them by.
 
         Shapes: → (n_rows, n_statistics).
         """

@@ -230,21 +230,34 @@ def moment_influence(
 
     Shapes: X, Z (n_rows, d); weights (n_rows,); → (n_rows, d + d (d + 1)/2).
     """
-    found = np.zeros((len(X), packed(*moments).size))
+    found, d = np.zeros((len(X), packed(*moments).size)), Z.shape[1]
     index = _telling_rows(X)
     index = np.arange(len(X)) if index is None else index
     Z, weights, at = Z[index], weights[index], packed(*moments)
+    away = conditional_means(Z, *moments) - moments[0]
+    seconds = away[:, :, None] * away[:, None, :] + left_by_row(Z, moments[1]) - moments[1]
+    whole = ~np.isnan(Z).any(axis=1)
+    complete, of_complete = Z[whole], weights[whole]
+    Z, of_others, groups = Z[~whole], weights[~whole], list(_groups(Z[~whole]))
 
-    def equations(values: Floats) -> Floats:
-        mean, C = unpacked(values, Z.shape[1])
-        away = conditional_means(Z, mean, C) - mean
-        return packed(away, away[:, :, None] * away[:, None, :] + left_by_row(Z, C) - C)
+    def total(values: Floats) -> Floats:
+        """Return the sum of all rows' equations."""
+        mean, C = unpacked(values, d)
+        regressions, filled, rest = _Regressions(C), Z.copy(), -weights.sum() * C
+        for group in groups:
+            slopes, left = regressions.of(group.absent)
+            _fill(filled, Z, mean, group, slopes)
+            rest += _scattered(group.absent, left, _mass(group, of_others), d)
+        first = np.zeros(d)
+        for rows, own in ((filled, of_others), (complete, of_complete)):
+            moved = rows - mean
+            first += own @ moved
+            rest += (moved * own[:, None]).T @ moved
+        return packed(first, rest)
 
-    slopes = [
-        (weights @ equations(at + step) - weights @ equations(at - step)) / (2.0 * STEP)
-        for step in STEP * np.eye(at.size)
-    ]
-    np.add.at(found, index, np.linalg.solve(-np.array(slopes).T, equations(at).T).T)
+    slopes = [total(at + step) - total(at - step) for step in STEP * np.eye(at.size)]
+    by_row = np.linalg.solve(-np.array(slopes).T / (2.0 * STEP), packed(away, seconds).T).T
+    np.add.at(found, index, by_row)
     return found
 
 

@@ -162,12 +162,13 @@ class MultivariateGaussian(Density):
     def filling(self) -> Floats:
         return packed(*self._total) if self.filled else np.zeros(0)
 
-    def with_filling(self, values: Floats) -> Self:
-        if not self.filled:
-            return self
-        new = copy.copy(self)
-        new._total = unpacked(values, self.n_features)
-        return new
+    def filled_cells(self, X: Floats, filling: Floats) -> Floats:
+        if not filling.size:
+            return X
+        mean, C = unpacked(filling, self.n_features)
+        spread = np.where(self._inverse_scale > 0, self._scale, 0.0)
+        C = C * np.outer(spread, spread)
+        return conditional_means(X, self._location + spread * mean, C)
 
     def filling_influence(self, X: Floats, weights: Floats) -> Floats:
         if not self.filled:
@@ -486,11 +487,11 @@ class MultivariateGaussian(Density):
             found[:, k] = np.hstack([filled, seconds])
         return found
 
-    def left_over(self, X: Floats) -> Floats | None:
-        if self.missing != "marginal" or not np.isnan(X).any():
+    def left_over(self, X: Floats, filling: Floats) -> Floats | None:
+        if self.missing != "marginal" or not filling.size or not np.isnan(X).any():
             return None
         z = np.where(self._inverse_scale > 0, (X - self._location) * self._inverse_scale, 0.0)
-        seconds = self._left_over(z, self.standard_total[1])
+        seconds = self._left_over(z, unpacked(filling, self.n_features)[1])
         return np.hstack([np.zeros_like(z), seconds])
 
     def _left_over(self, z: Floats, C: Floats) -> Floats:

@@ -108,13 +108,16 @@ class Product(Density):
     def filling(self) -> Floats:
         return np.concatenate([part.filling for part, _ in self.parts])
 
-    def with_filling(self, values: Floats) -> Self:
-        new, own = copy.copy(self), _consecutive([part.filling.size for part, _ in self.parts])
-        new.parts = tuple(
-            (part.with_filling(values[s]), columns)
-            for (part, columns), s in zip(self.parts, own, strict=True)
-        )
-        return new
+    def _by_part(self, filling: Floats) -> list[Floats]:
+        """Return each part's share of what cells are filled by."""
+        sizes = _consecutive([part.filling.size for part, _ in self.parts])
+        return [filling[own] for own in sizes]
+
+    def filled_cells(self, X: Floats, filling: Floats) -> Floats:
+        found = X.copy()
+        for (part, columns), own in zip(self.parts, self._by_part(filling), strict=True):
+            found[:, columns] = part.filled_cells(X[:, columns], own)
+        return found
 
     def filling_influence(self, X: Floats, weights: Floats) -> Floats:
         return np.hstack(
@@ -265,8 +268,11 @@ class Product(Density):
             ]
         )
 
-    def left_over(self, X: Floats) -> Floats | None:
-        found = [part.left_over(self._columns_of(X, columns)) for part, columns in self.parts]
+    def left_over(self, X: Floats, filling: Floats) -> Floats | None:
+        found = [
+            part.left_over(self._columns_of(X, columns), own)
+            for (part, columns), own in zip(self.parts, self._by_part(filling), strict=True)
+        ]
         if all(one is None for one in found):
             return None
         whole = np.zeros((X.shape[0], self.n_statistics))

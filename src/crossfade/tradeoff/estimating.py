@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -119,82 +120,103 @@ def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slic
 
     Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
     """
-    own = _own_gradients(objective, theta, _moving_prior(objective, theta))
+    moving, filling = _moving_prior(objective, theta), objective.density.filling
+    own = _own_gradients(objective, theta, moving, objective.rows.X, filling)
     by_shares, codes = _of_shares(objective, theta), objective.rows.codes
     if by_shares is None:
-        return own
-    return lambda span: own(span) + by_shares[codes[span]]
+        return lambda span: own(span, None)
+    return lambda span: own(span, None) + by_shares[codes[span]]
 
 
-def filling_slopes(objective: TradeoffObjective, theta: Floats) -> Floats:
-    """Return the derivative of ∇Φ_λ in the numbers that cells are filled by.
+def filling_slopes(fits: Sequence[tuple[TradeoffObjective, Floats]]) -> list[Floats]:
+    """Return the derivatives of ∇Φ_λ in the numbers that cells are filled by, of each fit.
 
-    Shapes: → (n_numbers, n_parameters).
+    Shapes: → of each fit (n_numbers, n_parameters).
     """
-    density, rows, others = objective.density, objective.rows, objective.unlabelled
+    first = fits[0][0]
+    density, rows, others = first.density, first.rows, first.rows.unlabelled
     rows = rows.take(np.flatnonzero(np.isnan(rows.X).any(axis=1)))
     weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
     if others is not None:
         gone = np.isnan(others.X).any(axis=1)
-        often = others.weights[gone] / others.counts
-        others = others.over(OtherRows(others.X[gone], often))
-    moving = _moving_prior(objective, theta)
+        others = OtherRows(others.X[gone], others.often[gone])
+    priors = [_moving_prior(objective, theta) for objective, theta in fits]
 
-    def total(values: Floats) -> Floats:
-        bound = replace(objective.bound, density=density.with_filling(values))
-        passes = replace(objective.passes, bound=bound).over(rows)
-        moved = replace(objective, passes=passes, unlabelled=others)
-        own = _own_gradients(moved, theta, moving)
-        found: Floats = np.zeros(theta.size)
-        for start in range(0, rows.n_samples, passes.block_rows):
-            span = slice(start, min(start + passes.block_rows, rows.n_samples))
-            found += weights[span] @ own(span)
-        if others is not None and others.weights.size:
-            every = slice(0, others.weights.size)
-            found += (others.weights / others.counts) @ unlabelled_gradients(moved, theta)(every)
+    def totals(values: Floats) -> list[Floats]:
+        filled = replace(rows, X=density.filled_cells(rows.X, values))
+        rest = None
+        if others is not None:
+            rest = replace(others, X=density.filled_cells(others.X, values))
+        found = []
+        for (objective, theta), moving in zip(fits, priors, strict=True):
+            passes, counted = objective.passes.over(filled), objective.unlabelled
+            moved = replace(objective, passes=passes)
+            own = _own_gradients(moved, theta, moving, rows.X, values)
+            total = np.zeros(theta.size)
+            for start in range(0, rows.n_samples, passes.block_rows):
+                span = slice(start, min(start + passes.block_rows, rows.n_samples))
+                total += own(span, weights[None, span])[0]
+            if counted is not None and rest is not None and rest.often.size:
+                moved = replace(moved, unlabelled=counted.over(rest))
+                total += rest.often @ unlabelled_gradients(moved, theta)(slice(0, rest.often.size))
+            found.append(total)
         return found
 
-    at = density.filling
-    ends = ((total(at + step), total(at - step)) for step in STEP * np.eye(at.size))
-    return np.array([ahead - behind for ahead, behind in ends]) / (2.0 * STEP)
+    at, slopes = density.filling, []
+    for step in STEP * np.eye(at.size):
+        ends = zip(totals(at + step), totals(at - step), strict=True)
+        slopes.append([(ahead - behind) / (2.0 * STEP) for ahead, behind in ends])
+    return [np.array(own) for own in zip(*slopes, strict=True)]
 
 
 def _own_gradients(
     objective: TradeoffObjective,
     theta: Floats,
     moving: tuple[Sequence[Floats], Sequence[Floats]] | None,
-) -> Callable[[slice], Floats]:
-    """Return what gives a block's gradients but for the shares of rows without a label."""
+    cells: Any,
+    filling: Floats,
+) -> Callable[[slice, Floats | None], Floats]:
+    """Return what gives a block's gradients but for the shares of rows without a label.
+
+    By row, or of sums of rows as `combined` (n_sums, n_rows) makes them. `cells`: The rows before
+    they were filled by `filling`.
+    """
     passes, lam, density = objective.passes, objective.tradeoff, objective.density
     maps, at = passes.coefficient_maps(theta), passes.row_coefficients(theta)
     n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
     constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
 
-    def block(span: slice) -> Floats:
+    def block(span: slice, combined: Floats | None) -> Floats:
         Z, posterior, _ = passes.design(span, *at)
         own = codes[span]
+        member = (own[:, None] == np.arange(objective.rows.n_classes)).astype(np.float64)
         residual = (1.0 - lam) * posterior - objective.own_shares(span, posterior)
-        found = np.zeros((own.size, theta.size))
+        size = own.size if combined is None else len(combined)
+
+        def over(by_row: Floats) -> Floats:
+            return by_row if combined is None else np.asarray(combined @ by_row)
+
+        found = np.zeros((size, theta.size))
         for k in range(n_classes):
-            found += (Z * residual[:, k, None]) @ maps[k]
+            found += over(Z * residual[:, k, None]) @ maps[k]
         if constant is not None:
-            found += constant
+            found += over(np.ones((own.size, 1))) * constant
             if n_tied:
-                found[:, -n_tied:] -= lam * passes.tied_statistics(span)
-        X = objective.rows.block(span)
-        rest = density.left_over(X) if lam > 0.0 else None
+                found[:, -n_tied:] -= lam * over(passes.tied_statistics(span))
+        rest = density.left_over(block_of(cells, span), filling) if lam > 0.0 else None
         if rest is not None:
             scaled = lam * rest / passes.scale
-            places = own[:, None] * passes.n_free + np.arange(passes.n_free)
-            found[np.arange(own.size)[:, None], places] -= scaled[:, passes.free]
-            if n_tied:
-                found[:, -n_tied:] -= scaled[:, passes.tied]
-        if moving is not None:
             for k in range(n_classes):
-                rows = np.flatnonzero(own == k)
-                statistics = density.sufficient_statistics(X[rows])
-                statistics += 0.0 if rest is None else rest[rows]
-                found[rows] += lam * (moving[0][k] + statistics @ moving[1][k])
+                places = slice(k * passes.n_free, (k + 1) * passes.n_free)
+                found[:, places] -= over(scaled[:, passes.free] * member[:, k, None])
+            if n_tied:
+                found[:, -n_tied:] -= over(scaled[:, passes.tied])
+        if moving is not None:
+            statistics = density.sufficient_statistics(objective.rows.block(span))
+            statistics += 0.0 if rest is None else rest
+            for k in range(n_classes):
+                found += lam * over(member[:, k, None]) * moving[0][k]
+                found += lam * over(statistics * member[:, k, None]) @ moving[1][k]
         return found
 
     return block

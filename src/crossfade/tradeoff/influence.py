@@ -35,6 +35,9 @@ from crossfade.tradeoff.separation import is_separated
 _MOST_PARAMETERS = 300
 _MOST_WORK = 4_000_000_000
 
+#: How many parameters' work a number is that cells are filled by: its derivative fills them anew.
+_OF_FILLING = 24
+
 #: Parameters whose covariance is computed when it is asked for: 72 MB.
 _MOST_ASKED_FOR = 3_000
 
@@ -103,7 +106,7 @@ class StackedFits:
         """Whether the covariance is small, and computed in a second or so."""
         q = self.n_influences
         n_rows = self.rows.n_samples + (0 if self.others is None else self.others.X.shape[0])
-        work = n_rows * q**2 * len(self.members)
+        work = n_rows * q * (q + _OF_FILLING * self._filling.size) * len(self.members)
         return q <= _MOST_PARAMETERS and work <= _MOST_WORK
 
     @property
@@ -221,8 +224,9 @@ class StackedFits:
         weights = np.ones(len(X)) if weights is None else weights
         moved = self.members[0].objective.density.filling_influence(X, weights)
         to_all = np.zeros((number, self.n_influences))
-        for one, to in zip(self.members, towards, strict=True):
-            to_all[:, : self._n_of_pool] += filling_slopes(one.objective, one.theta) @ to
+        slopes = filling_slopes([(one.objective, one.theta) for one in self.members])
+        for slope, to in zip(slopes, towards, strict=True):
+            to_all[:, : self._n_of_pool] += slope @ to
         to_all[:, -number:] = np.eye(number)
         return lambda span: moved[span] @ to_all
 
@@ -350,10 +354,6 @@ def score_gradients(
     is_density = bool(np.isfinite(partition).all())
     at = density.filling
     n_filling = at.size if density.fills_statistics.any() else 0
-    moved = [
-        (density.with_filling(at + step), density.with_filling(at - step))
-        for step in STEP * np.eye(n_filling)
-    ]
 
     def block(X: Floats) -> Floats:
         found = np.tile(to_offsets, (len(X), 1, 1))
@@ -372,11 +372,10 @@ def score_gradients(
         for c in range(k):
             found[:, c, c * p : c * p + p] += changes[:, c]
         gone = np.flatnonzero(np.isnan(X).any(axis=1)) if n_filling else np.zeros(0, np.int64)
-        for j in range(n_filling if gone.size else 0):
-            ends = (one.scores(X[gone], natural) for one in moved[j])
-            found[gone, :, found.shape[2] - n_filling + j] = (
-                pool_scale * np.subtract(*ends) / (2.0 * STEP)
-            )
+        for j, step in enumerate(STEP * np.eye(n_filling) if gone.size else ()):
+            ends = (density.filled_cells(X[gone], at + sign * step) for sign in (1.0, -1.0))
+            change = np.subtract(*(density.scores(one, natural) for one in ends))
+            found[gone, :, found.shape[2] - n_filling + j] = pool_scale * change / (2.0 * STEP)
         if k == n_classes:
             return found
         scores = density.scores(X, natural) + optimum.offset
