@@ -27,8 +27,9 @@ _N_STEPS: Final = 100
 class Boosting(ClassifierMixin, BaseEstimator):
     """Histogram gradient boosting of any table: 254 categories, missing cells, no free text."""
 
-    def __init__(self, *, random_state: int = 0) -> None:
+    def __init__(self, *, random_state: int = 0, schema: Schema | None = None) -> None:
         self.random_state = random_state
+        self.schema = schema
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the columns and boost.
@@ -36,11 +37,13 @@ class Boosting(ClassifierMixin, BaseEstimator):
         Shapes: X (n_rows, n_columns); y, sample_weight (n_rows,).
         """
         X = read_columns(X)
-        self.schema_ = Schema.learn(X)
+        self.schema_ = Schema.learn(X) if self.schema is None else self.schema
         kinds = self.schema_.kinds
-        # No free text, and of equally good splits the same one wherever columns lie.
-        kept = np.array([j for j, kind in enumerate(kinds) if kind != "text"], dtype=np.int64)
-        self.columns_ = kept[order_of_columns(np.asarray(self.schema_.encode(X))[:, kept])]
+        encoded = np.asarray(self.schema_.encode(X))
+        empty = np.isnan(encoded).all(axis=0)
+        kept = np.flatnonzero([kind != "text" for kind in kinds] & ~empty)
+        # Of equally good splits the same one wherever columns lie.
+        self.columns_ = kept[order_of_columns(encoded[:, kept])]
         matrix = self._cells(X)
         categorical = np.array([kinds[j] == "categorical" for j in self.columns_])
         self.levels_ = [

@@ -5,17 +5,25 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.utils import _safe_indexing
 
 from crossfade._checks import show
 from crossfade._typing import Integers
+from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.errors import DataError
-from crossfade.pools.members import fit_member, probabilities
+from crossfade.pools.members import fit_argument, is_fitted_already, probabilities
+from crossfade.table.documents import indexable
+from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
+
+#: Folds of a training part whose decision values a sigmoid is fitted to.
+_SIGMOID_FOLDS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,19 @@ def splits_of(parts: Sequence[Any], n: int, kept: Integers) -> list[tuple[Intege
             f"cv: expected pairs of positions of rows, train and test, got others ({error}); 5 is "
             "the default"
         ) from None
-    return [(train[train >= 0], test[test >= 0]) for train, test in found]
+    if not found:
+        raise DataError(
+            "cv: expected splits, got none; a generator gives its splits to one fit only: make a "
+            "list of it"
+        )
+    found = [(train[train >= 0], test[test >= 0]) for train, test in found]
+    both = [row for train, test in found for row in np.intersect1d(train, test)[:1]]
+    if both:
+        raise DataError(
+            "cv: expected splits that test other rows than they train on, got one with row "
+            f"{kept[both[0]]} in both parts; 5 is the default"
+        )
+    return found
 
 
 def fold_of(splits: Sequence[tuple[Any, Integers, Integers]], n: int) -> Integers | None:
@@ -87,18 +107,58 @@ def out_of_fold(
         try:
             model = estimator
             if train is not None:
-                weights, groups = data.rows.weights, data.groups
-                model = fit_member(name, estimator, data.X, data.labels, weights, groups, train)
+                model = fit_member(name, estimator, data, train)
             return probabilities(model, data.X, classes, held)
         except Exception as error:  # whatever a member makes of some rows
             return _in_words(error)
 
 
+def fit_member(name: str, estimator: Any, data: PoolRows, index: Integers | None) -> Any:
+    """Return a copy of the member, fitted to the rows at these positions (all of them if None)."""
+    if is_fitted_already(estimator):
+        return estimator
+    X, labels, groups, rows = data.X, data.labels, data.groups, data.rows
+    if index is None and not isinstance(estimator, TradeoffClassifier):
+        # A copy: who knows what a member of others does to its rows.
+        index = np.arange(len(labels))
+    if index is not None:
+        X, labels, rows = _safe_indexing(indexable(X), index), labels[index], rows.take(index)
+        groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
+    given: dict[str, Any] = {}
+    if rows.weights is not None:
+        given |= fit_argument(estimator, "sample_weight", rows.weights.copy(), name)
+    if groups is not None and groups.max(initial=0) > 0:
+        given |= fit_argument(estimator, "groups", groups, None)
+    model = clone(estimator)
+    if hasattr(model, "predict_proba"):
+        return model.fit(X, labels, **given)
+    return _with_sigmoid(model, rows, groups, X, labels, given)
+
+
+def _with_sigmoid(
+    model: Any, rows: LabelledRows, groups: Integers | None, X: Any, labels: Any, given: Any
+) -> Any:
+    """Return a member with Platt's sigmoid over its decision values on folds.
+
+    Equal rows, and rows of a group, share a fold, or the member would know what it is asked.
+    """
+    fold = folds(rows, _SIGMOID_FOLDS, groups)
+    if fold.min() < 0:
+        raise DataError("a sigmoid asks for two rows (or groups) of every class, not equal")
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in np.unique(fold)]
+    found = CalibratedClassifierCV(model, cv=splits, ensemble=False)
+    if rows.weights is not None:
+        given = given | {"sample_weight": rows.weights}  # a pipeline's step has them by its name
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not appear to accept sample_weight")
+        found.fit(X, labels, **given)
+    return found.set_params(cv=_SIGMOID_FOLDS)  # files need not hold the rows' places
+
+
 def whole_fit(name: str, estimator: Any, data: PoolRows, index: Integers | None) -> Any:
     """Return a member fitted to these rows (all if None), or in words why there is none."""
-    weights, groups = data.rows.weights, data.groups
     try:
-        return fit_member(name, estimator, data.X, data.labels, weights, groups, index)
+        return fit_member(name, estimator, data, index)
     except Warning:  # an error by the user's own wish
         raise
     except Exception as error:  # whatever a member makes of all rows

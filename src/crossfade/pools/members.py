@@ -1,4 +1,4 @@
-"""Members of a pool: those that can be named, and what is asked of any: fit, and probabilities."""
+"""Members of a pool: those that can be named, and what is asked of any of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from inspect import signature
 from typing import Any, Final
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn import get_config
+from sklearn.base import is_classifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -69,14 +70,17 @@ def default_names(schema: Schema, n_rows: float) -> list[str]:
     return ["nb", *(["full"] if joint else []), "forest", *boosted]
 
 
-def checked_pairs(given: Any, random_state: int) -> list[tuple[str, Any]]:
-    """Return (name, estimator) pairs of names and pairs, or refuse what is neither."""
+def checked_pairs(given: Any, random_state: int, schema: Schema) -> list[tuple[str, Any]]:
+    """Return (name, estimator) pairs of names and pairs, or refuse what is neither.
+
+    `schema`: Of the table, which members by name are to know whatever a fold shows of it.
+    """
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise DataError(
             f"estimators: expected 'default' or a list of names and of (name, estimator) pairs, "
             f"got {show(given)}; for example ['nb', ('svm', SVC())]"
         )
-    pairs = [_pair(one, random_state) for one in given]
+    pairs = [_pair(one, random_state, schema) for one in given]
     pairs = [(name, one) for name, one in pairs if not _is_drop(one)]
     names = [name for name, _ in pairs]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -105,11 +109,17 @@ def _is_drop(one: Any) -> bool:
     return isinstance(one, str) and one == "drop"
 
 
-def _pair(one: Any, random_state: int) -> tuple[str, Any]:
+def _is_classifier(one: Any) -> bool:
+    return not isinstance(one, type) and hasattr(one, "fit") and bool(is_classifier(one))
+
+
+def _pair(one: Any, random_state: int, schema: Schema) -> tuple[str, Any]:
     if isinstance(one, str) and one in MEMBERS:
-        return one, MEMBERS[one](random_state)
+        member = MEMBERS[one](random_state)
+        learns = [key for key in member.get_params() if key.split("__")[-1] == "schema"]
+        return one, member.set_params(**dict.fromkeys(learns, schema))
     pair = isinstance(one, (tuple, list)) and len(one) == 2 and isinstance(one[0], str)
-    if not pair or not (_is_drop(one[1]) or (hasattr(one[1], "fit") and is_classifier(one[1]))):
+    if not pair or not (_is_drop(one[1]) or _is_classifier(one[1])):
         raise DataError(
             f"estimators: expected one of {', '.join(map(repr, MEMBERS))} or a pair (name, "
             f"classifier), got {show(one)}; name a classifier"
@@ -122,48 +132,18 @@ def is_fitted_already(estimator: Any) -> bool:
     return isinstance(estimator, FrozenEstimator)
 
 
-def with_probabilities(name: str, estimator: Any, prefit: bool) -> Any:
-    """Return a member with ``predict_proba``, by Platt's sigmoid on folds if need be."""
+def check_says_probabilities(name: str, estimator: Any, prefit: bool) -> None:
+    """Refuse a member that has no ``predict_proba``, nor a decision value to make some of."""
     if hasattr(estimator, "predict_proba"):
-        return estimator
+        return
     if hasattr(estimator, "decision_function") and not prefit:
-        return CalibratedClassifierCV(estimator, cv=3, ensemble=False)
+        return
     remedy = "wrap it in CalibratedClassifierCV" if prefit else "leave it out"
     raise DataError(
         f"estimators: expected members with predict_proba{'' if prefit else ' or '}"
         f"{'' if prefit else 'decision_function'}, but {name!r}, {show(estimator)}, has none; "
         f"{remedy}"
     )
-
-
-def fit_member(
-    name: str,
-    estimator: Any,
-    X: Any,
-    labels: Any,
-    weights: Floats | None,
-    groups: Integers | None,
-    index: Integers | None = None,
-) -> Any:
-    """Return a copy of the member, fitted to the rows at these positions (all of them if None).
-
-    Shapes: labels, weights, groups (n_samples,).
-    """
-    if is_fitted_already(estimator):
-        return estimator
-    if index is None and not isinstance(estimator, TradeoffClassifier):
-        # A copy: who knows what a member of others does to its rows.
-        index = np.arange(len(labels))
-    if index is not None:
-        X, labels = _safe_indexing(indexable(X), index), labels[index]
-        weights = None if weights is None else weights[index]
-        groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
-    given: dict[str, Any] = {}
-    if weights is not None:
-        given |= fit_argument(estimator, "sample_weight", weights, name)
-    if groups is not None and groups.max(initial=0) > 0:
-        given |= fit_argument(estimator, "groups", groups, None)
-    return clone(estimator).fit(X, labels, **given)
 
 
 def chooses_on_folds(estimator: Any) -> bool:
@@ -173,12 +153,17 @@ def chooses_on_folds(estimator: Any) -> bool:
 
 def fit_argument(estimator: Any, argument: str, value: Any, name: str | None) -> dict[str, Any]:
     """Return the argument as the member's `fit` takes it; if it takes none, refuse where named."""
-    last, prefix = estimator, ""
-    while isinstance(last, Pipeline):
-        step, last = last.steps[-1]
-        prefix += f"{step}__"
-    if argument in signature(last.fit).parameters:
-        return {prefix + argument: value}
+    last, prefix, for_splitter = estimator, "", False
+    while isinstance(last, (Pipeline, GridSearchCV, RandomizedSearchCV)) and not for_splitter:
+        if isinstance(last, Pipeline):
+            step, last = last.steps[-1]
+            prefix += f"{step}__"
+        else:  # groups are its splitter's, whatever it searches
+            for_splitter, last = argument == "groups", last.estimator
+    if for_splitter or argument in signature(last.fit).parameters:
+        # Where scikit-learn routes metadata, a pipeline passes on what its steps have asked for.
+        routed = get_config()["enable_metadata_routing"]
+        return {argument if routed else prefix + argument: value}
     if name is None:
         return {}
     raise DataError(
@@ -192,6 +177,9 @@ def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = Non
 
     Shapes: classes (n_classes,); → (n_rows, n_classes).
     """
+    if index is None and not isinstance(model, TradeoffClassifier):
+        # A copy: who knows what a member of others does to its rows.
+        index = np.arange(_num_samples(X))
     part = X if index is None else _safe_indexing(indexable(X), index)
     with warnings.catch_warnings():
         # A class that a fold lacks: that is dealt with here.
@@ -201,6 +189,8 @@ def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = Non
     labels = np.asarray(model.classes_).tolist()
     if not known.keys() >= set(labels):
         raise DataError(f"it knows other classes than y has: {show(labels)}")
+    if len(set(labels)) < len(labels):
+        raise DataError(f"it names a class twice: {show(labels)}")
     if found.shape != (len(found), len(labels)) or len(found) != _num_samples(part):
         shape = (_num_samples(part), len(labels))
         raise DataError(f"its probabilities have the shape {found.shape}, not {shape}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any, Final, Self
 
 from sklearn.base import BaseEstimator
@@ -73,9 +74,9 @@ class PoolParameters(BaseEstimator):
         remedy = "name a loss that weights can minimise"
         check_choice("selection", self.selection, SELECTIONS, remedy)
         check_number("pseudo_count", self.pseudo_count, above=0.0, remedy="1 is the default")
-        if isinstance(self.cv, (int, float)):
+        if isinstance(self.cv, Real):
             check_number("cv", self.cv, 2, "5 folds are the default", whole=True)
-        elif isinstance(self.cv, str) and self.cv != "prefit":
+        elif self.cv != "prefit" if isinstance(self.cv, str) else not _has_splits(self.cv):
             raise DataError(
                 f"cv: expected a number of folds, 'prefit' or a splitter, got {self.cv!r}; 5 is "
                 "the default"
@@ -88,6 +89,10 @@ class PoolParameters(BaseEstimator):
             self.pseudo_count,
             self.n_jobs,
         )
+
+
+def _has_splits(cv: Any) -> bool:
+    return not isinstance(cv, type) and (hasattr(cv, "split") or isinstance(cv, Iterable))
 
 
 def _is_pair(one: Any) -> bool:

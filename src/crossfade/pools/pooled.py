@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -27,12 +28,12 @@ from crossfade.pools.explanation import explain_pool, shuffled_cells
 from crossfade.pools.fitting import PoolRows, splits_of
 from crossfade.pools.jackknife import Jackknife, kept_rows
 from crossfade.pools.members import (
+    check_says_probabilities,
     checked_pairs,
     default_names,
     fit_argument,
     is_fitted_already,
     probabilities,
-    with_probabilities,
 )
 from crossfade.pools.parameters import PoolParameters
 from crossfade.pools.shown import pool_table, weights_summary
@@ -236,10 +237,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         n = count_rows(X)
         given = check_weights(sample_weight, n) if sample_weight is not None else None
         numbers = None if groups is None else encode_groups(groups, n)
-        if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
-            X = np.asarray(X)
         parts = None
-        if not isinstance(self.cv, (int, float, str)):
+        if not isinstance(self.cv, (Real, str)):
             parts = list(self.cv.split(X, y, groups) if hasattr(self.cv, "split") else self.cv)
         kept = np.arange(n)
         if given is not None and not given.all():
@@ -252,7 +251,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         self._table_library = table_library(X)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
         rows = LabelledRows(matrix, codes, given, self.classes_.size)
-        if isinstance(self.cv, (int, float)):
+        if isinstance(self.cv, Real):
             # Nobody says that the order of rows means anything: what draws or deals rows by their
             # places, as a forest's bootstrap does, is to draw the same however they lie.
             order = order_by_contents(rows)
@@ -274,8 +273,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         if isinstance(given, str) and given == "default":
             given = default_names(self.schema_, data.n_rows(None))
         prefit = isinstance(self.cv, str)
-        pairs = checked_pairs(given, self.random_state)
-        found = []
+        pairs = checked_pairs(given, self.random_state, self.schema_)
         for name, one in pairs:
             frozen = prefit or is_fitted_already(one)
             if not frozen:
@@ -284,8 +282,8 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
                 check_is_fitted(one)
             elif data.rows.weights is not None:
                 fit_argument(one, "sample_weight", None, name)
-            found.append((name, with_probabilities(name, one, frozen)))
-        return found
+            check_says_probabilities(name, one, frozen)
+        return pairs
 
     def _describe(self, fits: MemberFits, found: Weighed) -> None:
         names, weighing = found.names, found.weighing
@@ -315,8 +313,11 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         matrix, _ = read_features(self, X, reset=False)
         check_finite(matrix, self.schema_.names)
         scores = np.zeros((len(self.estimators_), matrix.shape[0], self.classes_.size))
-        for g, model in enumerate(self.estimators_):
-            posterior = probabilities(model, X, self.classes_)
+        for g, (name, model) in enumerate(zip(self.member_names_, self.estimators_, strict=True)):
+            try:
+                posterior = probabilities(model, X, self.classes_)
+            except DataError as error:
+                raise DataError(f"estimators: of {name!r}: {error}") from error
             scores[g] = drawn_in(posterior, self._n_rows, self._row_shares, self.pseudo_count)
         return scores
 

@@ -137,6 +137,8 @@ def is_sparse(X: Any) -> bool:
 
 def indexable(X: Any) -> Any:
     """Return a table of whose rows some can be taken: sparse ones as CSR."""
+    if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
+        return np.asarray(X)
     return X.tocsr() if scipy.sparse.issparse(X) else X
 
 

@@ -36,6 +36,7 @@ class Preparation(TransformerMixin, BaseEstimator):
     `max_levels`: Most categories of one column that get a separate column.
     `drop_first`: Leave out each text column's most frequent category, whose column is otherwise one
         minus the sum of the others: wanted by models that invert a covariance.
+    `schema`: What each column is, where it is known from more rows; None learns it.
 
     `schema_`: What each column of the training rows is.
     `levels_`: Codes of the categories that get a column, by column; None for columns of numbers.
@@ -51,9 +52,12 @@ class Preparation(TransformerMixin, BaseEstimator):
            [ 1.22,  0.71, -0.71]])
     """
 
-    def __init__(self, *, max_levels: int = 50, drop_first: bool = False) -> None:
+    def __init__(
+        self, *, max_levels: int = 50, drop_first: bool = False, schema: Schema | None = None
+    ) -> None:
         self.max_levels = max_levels
         self.drop_first = drop_first
+        self.schema = schema
 
     @property
     def source_columns_(self) -> NDArray[np.int64]:
@@ -82,7 +86,7 @@ class Preparation(TransformerMixin, BaseEstimator):
     @whole_or_not_at_all
     def _fit(self, X: Any) -> Floats:
         """Learn, and return the rows expanded but not yet filled and scaled."""
-        self.schema_ = Schema.learn(X)
+        self.schema_ = Schema.learn(X) if self.schema is None else self.schema
         self.n_features_in_ = self.schema_.n_features
         matrix = self._encoded(X)
         self.levels_ = [
