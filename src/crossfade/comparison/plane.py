@@ -67,11 +67,10 @@ def _largest_remaining(Z: Floats, first: Floats) -> Floats:
 
 def class_scores(model: Any, X: Any, columns: Integers, n_classes: int) -> Floats:
     """Return log-posteriors, centred over classes, shape (n_rows, n_classes)."""
-    if hasattr(model, "predict_log_proba"):
-        with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):
+        if hasattr(model, "predict_log_proba"):
             found = np.asarray(model.predict_log_proba(X), dtype=np.float64)
-    else:
-        with np.errstate(divide="ignore"):
+        else:
             found = np.log(np.asarray(model.predict_proba(X), dtype=np.float64))
     found = np.maximum(found, -700.0)  # what a double can still tell from zero
     scores = np.repeat(found.min(axis=1, keepdims=True), n_classes, axis=1)

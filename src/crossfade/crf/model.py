@@ -160,7 +160,8 @@ class ConditionalRandomField(FieldStandardErrors, ConditionalChain, BaseEstimato
             Itself.
         """
         self._check_parameters()
-        encoded = self._encoded_for_fit(X, lengths)
+        given = isinstance(X, EncodedSequences)
+        encoded = X if given else AttributeEncoder().fit_transform(X, lengths)
         labels = read_labels(y, encoded.layout)
         if encoded.n_tokens == 0:
             raise DataError("X: expected at least one token to train on, got none; pass sequences")
@@ -212,11 +213,6 @@ class ConditionalRandomField(FieldStandardErrors, ConditionalChain, BaseEstimato
                 f"allowed_transitions: expected None, 'seen' or a list of pairs of labels, got "
                 f"{given!r}"
             )
-
-    def _encoded_for_fit(self, X: Any, lengths: ArrayLike | None) -> EncodedSequences:
-        return (
-            X if isinstance(X, EncodedSequences) else AttributeEncoder().fit_transform(X, lengths)
-        )
 
     def _allowed(self, classes: NDArray[Any], codes: Integers, layout: Layout) -> NDArray[np.bool_]:
         """Return which transitions may occur, and refuse labels that contradict it."""

@@ -9,7 +9,7 @@ which, with the same weights, is that of CRFsuite's L-BFGS training (``c2`` = ½
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -194,7 +194,6 @@ class TrainingOptions:
 
     `passes`: Stochastic ones, before L-BFGS.
     `delta`: Least relative decrease of F over ten steps.
-    `target`: L-BFGS stops when F is no larger; for comparisons at equal objective.
     """
 
     l1: float = 0.0
@@ -202,7 +201,6 @@ class TrainingOptions:
     delta: float = 1e-5
     max_iter: int = 1000
     seed: int = 0
-    target: float = field(default=-np.inf)
 
 
 def train(objective: Objective, options: TrainingOptions) -> Solution:
@@ -213,8 +211,6 @@ def train(objective: Objective, options: TrainingOptions) -> Solution:
         if not decreases:
             decreases.append(before.value)
         decreases.append(after.value)
-        if after.value <= options.target:
-            return f"objective {after.value:.6g} has reached the target"
         if len(decreases) <= _PERIOD:
             return None
         share = (decreases[-1 - _PERIOD] - after.value) / max(abs(after.value), 1e-300)

@@ -164,8 +164,7 @@ class Product(Density):
         return new, MixedRows(X.contents, words, told_apart=True)
 
     def spread(self, eta: Floats) -> tuple[Density, Floats]:
-        places = zip(self.parts, self._statistics, strict=True)
-        found = [part.spread(eta[:, s]) for (part, _), s in places]
+        found = [part.spread(own) for part, _, own in self.shared_out(eta)]
         if all(part is own for (part, _), (own, _) in zip(found, self.parts, strict=True)):
             return self, eta
         return self._composed([part for part, _ in found]), _side_by_side([one for _, one in found])
@@ -257,6 +256,11 @@ class Product(Density):
             ]
         )
 
+    def shared_out(self, eta: Floats) -> Iterator[tuple[Density, Integers, Floats]]:
+        """Yield each part, its columns, and its own of parameters of shape (..., n_statistics)."""
+        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
+            yield part, columns, eta[..., s]
+
     def sufficient_statistics(self, X: Floats) -> Floats:
         return np.hstack([p.sufficient_statistics(self._columns_of(X, c)) for p, c in self.parts])
 
@@ -312,8 +316,8 @@ class Product(Density):
 
     def sample(self, eta: Floats, size: int, rng: np.random.Generator) -> Floats:
         drawn = np.empty((size, self.n_features))
-        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
-            drawn[:, columns] = part.sample(eta[s], size, rng)
+        for part, columns, own in self.shared_out(eta):
+            drawn[:, columns] = part.sample(own, size, rng)
         return drawn
 
     @property
@@ -360,10 +364,7 @@ class Product(Density):
     def normalised(self, eta: Floats) -> tuple[Floats, Floats]:
         if not self.per_word:
             return super().normalised(eta)
-        found = [
-            part.normalised(eta[:, s])
-            for (part, _), s in zip(self.parts, self._statistics, strict=True)
-        ]
+        found = [part.normalised(own) for part, _, own in self.shared_out(eta)]
         return np.hstack([one for one, _ in found]), np.sum([shift for _, shift in found], axis=0)
 
     @property
@@ -464,17 +465,14 @@ class Product(Density):
 
     def surprise(self, X: Floats, eta: Floats) -> Floats:
         return np.concatenate(
-            [
-                part.surprise(self._columns_of(X, columns), eta[:, s])
-                for (part, columns), s in zip(self.parts, self._statistics, strict=True)
-            ],
+            [part.surprise(self._columns_of(X, c), own) for part, c, own in self.shared_out(eta)],
             axis=1,
         )
 
     def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
         shares = np.empty((*X.shape, eta.shape[0]))
-        for (part, columns), s in zip(self.parts, self._statistics, strict=True):
-            shares[:, columns] = part.scores_by_column(self._columns_of(X, columns), eta[:, s])
+        for part, columns, own in self.shared_out(eta):
+            shares[:, columns] = part.scores_by_column(self._columns_of(X, columns), own)
         return shares
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:

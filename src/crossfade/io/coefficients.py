@@ -153,13 +153,14 @@ def _content(estimator: Any, intercept: Floats, columns: list[dict[str, Any]]) -
 
 def _parts_of_words(model: TradeoffClassifier) -> dict[int, tuple[Words, Floats]]:
     """Return densities of words and their natural parameters, by the number of the column."""
-    found, first = {}, 0
-    natural = model.parameters_.natural
-    for part, columns in getattr(model.density_, "parts", ()):
-        if isinstance(part, Words):
-            found[int(columns[0])] = part, natural[:, first : first + part.n_statistics]
-        first += part.n_statistics
-    return found
+    density = model.density_
+    if not isinstance(density, Product):
+        return {}
+    return {
+        int(columns[0]): (part, own)
+        for part, columns, own in density.shared_out(model.parameters_.natural)
+        if isinstance(part, Words)
+    }
 
 
 def _rows(model: TradeoffClassifier, numbers: Floats) -> Any:
@@ -199,9 +200,7 @@ def _is_sum(model: TradeoffClassifier) -> bool:
 def _adds_up(density: Density, natural: Floats) -> bool:
     """Return whether scores are a sum over columns: no products of two."""
     if isinstance(density, Product):
-        ends = np.cumsum([part.n_statistics for part, _ in density.parts])[:-1]
-        own = np.split(natural, ends, axis=1)
-        return all(_adds_up(part, eta) for (part, _), eta in zip(density.parts, own, strict=True))
+        return all(_adds_up(part, eta) for part, _, eta in density.shared_out(natural))
     if not isinstance(density, MultivariateGaussian) or density.shared:
         return True
     form = density.quadratic_form(natural)
