@@ -169,12 +169,7 @@ def find(name: str) -> Path:
     raise DataError(f"data: expected the name of a data set or a file, got {show(name)}; {remedy}")
 
 
-def _from_file(
-    path: Path,
-    target: str | None,
-    table: TableFile,
-    unlabelled: bool,
-) -> Dataset:
+def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: bool) -> Dataset:
     from crossfade.io.reading import split_target
     from crossfade.table.labels import encode_labels
 

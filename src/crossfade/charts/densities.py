@@ -34,10 +34,7 @@ def transform_histograms(
     return (
         alt.layer(bars, rule)
         .properties(width=150, height=70)
-        .facet(
-            facet=alt.Facet("name:N", title=None, sort=list(names)),
-            columns=4,
-        )
+        .facet(facet=alt.Facet("name:N", title=None, sort=list(names)), columns=4)
         .properties(
             title="Where numbers lie in their densities",
             description="Histograms of where numbers lie in the densities of their columns, from "

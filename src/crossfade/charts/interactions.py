@@ -62,7 +62,7 @@ def residual_maps(maps: Sequence[Mapping[str, Any]], colours: Colours = LIGHT) -
         .resolve_scale(color="shared", opacity="shared")
         .properties(
             description="By parts of two columns, by how much a class is more frequent among test "
-            "rows than naive Bayes predicts, in percentage points.",
+            "rows than naive Bayes predicts, in percentage points."
         )
     )
 

@@ -24,11 +24,7 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import single_threaded_blas
 from crossfade.choice import ColumnChoice
-from crossfade.classifiers.checks import (
-    check_tradeoff,
-    check_unlabelled,
-    prior_shift,
-)
+from crossfade.classifiers.checks import check_tradeoff, check_unlabelled, prior_shift
 from crossfade.classifiers.reading import Read, TableReader
 from crossfade.densities.base import Density
 from crossfade.errors import DataError, DomainError

@@ -119,10 +119,7 @@ class EntropicNaiveBayes(PriorInUse, ScoredClassifier, BaseEstimator):
         self.class_prior_ = self._row_shares if shares is None else shares
         self._log_prior = np.log(self.class_prior_)
         self.column_classifiers_ = [
-            (
-                self._fitted(given, matrix[:, columns], codes, weights),
-                columns,
-            )
+            (self._fitted(given, matrix[:, columns], codes, weights), columns)
             for given, columns in self._pairs()
         ]
         self._position = [self._class_positions(one) for one, _ in self.column_classifiers_]

@@ -48,8 +48,7 @@ def compare(
     cost: Cost = None,
     models: ModelNames = "default",
     time: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="End after so long, as in 60s, 5m or 1h."),
+        str | None, typer.Option(metavar="TIME", help="End after so long, as in 60s, 5m or 1h.")
     ] = None,
     all_splits: Annotated[
         bool,
@@ -79,11 +78,7 @@ def compare(
     (the second class taken for the first) costs five false positives.
     """
     from crossfade.commands.comparison_view import live_table, print_result
-    from crossfade.commands.output import (
-        check_outputs,
-        command_line,
-        write_json,
-    )
+    from crossfade.commands.output import check_outputs, command_line, write_json
     from crossfade.commands.tables import open_table
     from crossfade.comparison import compare as run
     from crossfade.report.page import check_installed
@@ -93,13 +88,7 @@ def compare(
     if out is not None:
         check_installed()
     table = open_table(
-        data,
-        target,
-        drop=drop,
-        missing=missing,
-        text=text,
-        separator=separator,
-        batches=batches,
+        data, target, drop=drop, missing=missing, text=text, separator=separator, batches=batches
     ).named()
     chosen = None if models == "default" else models.split(",")
     with live_table() as watch:

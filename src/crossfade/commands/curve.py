@@ -34,8 +34,7 @@ def curve(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Save finished splits there; a stopped run continues from it.",
+            metavar="FILE", help="Save finished splits there; a stopped run continues from it."
         ),
     ] = None,
     drop: options.Drop = None,

@@ -24,8 +24,7 @@ def explore(
     target: Target = None,
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 0,
     host: Annotated[
-        str,
-        typer.Option(help="Address to listen on; 127.0.0.1 serves this machine only."),
+        str, typer.Option(help="Address to listen on; 127.0.0.1 serves this machine only.")
     ] = "127.0.0.1",
     seed: Seed = 0,
     cost: Cost = None,

@@ -13,8 +13,7 @@ from crossfade.commands.options import ModelFile
 def export(
     model: ModelFile,
     onnx: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the model as ONNX, for onnxruntime."),
+        Path | None, typer.Option(metavar="FILE", help="Write the model as ONNX, for onnxruntime.")
     ] = None,
     json: Annotated[
         Path | None,

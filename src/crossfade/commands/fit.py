@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crossfade.commands.options import (
-    Batches,
-    Data,
-    Drop,
-    Missing,
-    Seed,
-    Separator,
-    Target,
-    Text,
-)
+from crossfade.commands.options import Batches, Data, Drop, Missing, Seed, Separator, Target, Text
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -44,14 +35,14 @@ def fit(
         str | None,
         typer.Option(
             help="λ of a named model: 0 (discriminative) to 1 (generative), or auto.  "
-            "[default: auto]",
+            "[default: auto]"
         ),
     ] = None,
     handle_unknown: Annotated[
         str | None,
         typer.Option(
             help="What naive-bayes does with a category that is new in crossfade predict: "
-            "ignore (take it as missing) or error.  [default: ignore]",
+            "ignore (take it as missing) or error.  [default: ignore]"
         ),
     ] = None,
     splits: Annotated[int, typer.Option(help="Number of random splits for best.")] = 20,

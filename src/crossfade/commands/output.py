@@ -103,12 +103,7 @@ def live_progress(label: str, doing: str = "starting") -> Iterator[Progress]:
         with lines_now_and_then(lambda seconds: f"{name}: {seconds:.0f} s · now {''.join(at)}"):
             yield note
         return
-    from rich.progress import (
-        BarColumn,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (

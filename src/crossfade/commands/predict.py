@@ -26,8 +26,7 @@ def predict(
     adapt: Annotated[
         bool,
         typer.Option(
-            "--adapt",
-            help="Estimate the class shares of these rows first, and predict with those.",
+            "--adapt", help="Estimate the class shares of these rows first, and predict with those."
         ),
     ] = False,
     class_prior: Annotated[

@@ -140,10 +140,7 @@ def compare(
         problem = problem if note is None else replace(problem, notes=(*problem.notes, note))
     splits = list(
         repeated_splits(
-            problem.evaluator.codes,
-            n_splits=n_splits,
-            n_train=n_train,
-            random_state=random_state,
+            problem.evaluator.codes, n_splits=n_splits, n_train=n_train, random_state=random_state
         )
     )
     settings = Settings(criterion, random_state, stop_early, time_limit, evidence, progress, watch)

@@ -12,17 +12,9 @@ import numpy as np
 
 from crossfade._typing import Floats
 from crossfade.blocks import MANY_ROWS
-from crossfade.comparison.details import (
-    Subject,
-    count_steps,
-    find_details,
-    keeps_posteriors,
-)
+from crossfade.comparison.details import Subject, count_steps, find_details, keeps_posteriors
 from crossfade.comparison.models import ModelFamily
-from crossfade.comparison.results import (
-    ComparisonResult,
-    Status,
-)
+from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.comparison.standings import Standings, lambda_of, n_chosen
 from crossfade.comparison.stopping import FEWEST_SPLITS, TimeOver, needed_splits, time_limit
 from crossfade.errors import DataError

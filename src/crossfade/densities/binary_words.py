@@ -43,11 +43,7 @@ class BinaryWords(Words):
     binarise = True
 
     def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        by_ratio: bool = False,
-        used: NDArray[np.bool_] | None = None,
+        self, alpha: float = 1.0, *, by_ratio: bool = False, used: NDArray[np.bool_] | None = None
     ) -> None:
         check_alpha(alpha)
         self.alpha, self.by_ratio, self.used = alpha, by_ratio, used

@@ -17,13 +17,7 @@ from crossfade.blocks import for_each_block, n_threads
 from crossfade.densities.base import Bound, Density, Term
 from crossfade.densities.bernoulli import check_alpha
 from crossfade.errors import NotADensityError
-from crossfade.rowwise import (
-    add_by_class,
-    add_entry_sums,
-    entry_scores,
-    log_sums,
-    many_entries,
-)
+from crossfade.rowwise import add_by_class, add_entry_sums, entry_scores, log_sums, many_entries
 
 #: Estimated probabilities keep this distance from 0, so that their logarithms are finite.
 EDGE = 1e-15

@@ -19,13 +19,7 @@ from crossfade.densities.multivariate import MultivariateGaussian
 from crossfade.densities.poisson import Poisson
 from crossfade.densities.product import Product
 from crossfade.densities.univariate import statistic_scales
-from crossfade.evaluation.kinds import (
-    BERNOULLI,
-    CATEGORICAL,
-    GAUSSIAN,
-    POISSON,
-    SHARED_GAUSSIAN,
-)
+from crossfade.evaluation.kinds import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, SHARED_GAUSSIAN
 from crossfade.evaluation.splits import Split
 
 #: Most cells of the statistics' matrix, and most statistics, of a discriminative curve.

@@ -193,10 +193,7 @@ class Evaluator:
                 result = Failure(_first_line(error))
                 found.failures[name] = (1, result.reason)
         for warning in reversed(caught):
-            found.warnings[name, warning.category.__name__] = (
-                1,
-                _shorten(str(warning.message)),
-            )
+            found.warnings[name, warning.category.__name__] = (1, _shorten(str(warning.message)))
         self.counts.add(found)
         return result
 

@@ -28,12 +28,7 @@ def _clipped(share: float) -> float:
 
 @kernel()
 def _number_column(
-    kind: int,
-    smoothing: float,
-    counts: Floats,
-    first: Floats,
-    second: Floats,
-    terms: Floats,
+    kind: int, smoothing: float, counts: Floats, first: Floats, second: Floats, terms: Floats
 ) -> None:
     """Write a column's log-density in each class: terms (a, b, c, e) of a + b x + c (x - e)²."""
     n_classes = counts.shape[0]

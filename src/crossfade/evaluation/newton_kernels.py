@@ -207,11 +207,7 @@ def _newton(design: Floats, y: Integers, l2: float, theta: Floats) -> None:
 
 
 def minimise(
-    design: Floats,
-    y: Integers,
-    active: NDArray[np.bool_],
-    l2: float,
-    theta: Floats,
+    design: Floats, y: Integers, active: NDArray[np.bool_], l2: float, theta: Floats
 ) -> None:
     """Move theta to the minimum over the statistics that vary; the others keep weight 0."""
     if active.all() and not (len(active) > len(design) and l2 > 0.0):

@@ -297,12 +297,6 @@ class LearningCurve(Finding):
         for name in self.models:
             sizes, (scores,) = self.usable([name], metric)
             found[name] = extrapolate(
-                name,
-                metric,
-                scores,
-                sizes,
-                int(m),
-                unit=self.unit,
-                random_state=self.random_state,
+                name, metric, scores, sizes, int(m), unit=self.unit, random_state=self.random_state
             )
         return found

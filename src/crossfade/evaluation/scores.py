@@ -29,10 +29,7 @@ _SMALLEST: Final = float(np.finfo(np.float64).eps)
 
 
 def score_predictions(
-    predicted: Integers,
-    posterior: Floats | None,
-    truth: Integers,
-    costs: Floats | None = None,
+    predicted: Integers, posterior: Floats | None, truth: Integers, costs: Floats | None = None
 ) -> dict[str, float]:
     """Return the scores of a model on test rows.
 

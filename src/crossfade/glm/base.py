@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
-from crossfade.errors import (
-    AliasedColumnsWarning,
-    ConvergenceWarning,
-    DataError,
-    SeparationWarning,
-)
+from crossfade.errors import AliasedColumnsWarning, ConvergenceWarning, DataError, SeparationWarning
 from crossfade.glm import formulas
 from crossfade.glm.data import Data
 from crossfade.glm.fit import Fit, FitSettings

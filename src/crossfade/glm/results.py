@@ -15,9 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
-from crossfade.errors import (
-    DataError,
-)
+from crossfade.errors import DataError
 from crossfade.glm import inference
 from crossfade.glm.data import Data, no_rows_at_hand
 from crossfade.glm.fit import Fit

@@ -16,13 +16,7 @@ from crossfade.errors import DataError
 from crossfade.glm import inference
 from crossfade.glm import residuals as diagnostics
 from crossfade.glm.base import Regression
-from crossfade.glm.checks import (
-    check_exposure,
-    check_offset,
-    ignore_rows,
-    no_trials,
-    numbers,
-)
+from crossfade.glm.checks import check_exposure, check_offset, ignore_rows, no_trials, numbers
 from crossfade.glm.data import Data
 from crossfade.glm.design import refuse_missing
 from crossfade.glm.families import Family

@@ -10,13 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats
-from crossfade.densities import (
-    DENSITIES,
-    Density,
-    Gaussian,
-    MultivariateGaussian,
-    Poisson,
-)
+from crossfade.densities import DENSITIES, Density, Gaussian, MultivariateGaussian, Poisson
 from crossfade.densities.base import Bound
 from crossfade.errors import DataError
 from crossfade.hmm.density_emission import DensityEmission

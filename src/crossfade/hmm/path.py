@@ -50,19 +50,11 @@ from scipy.special import softmax
 
 from crossfade._typing import Floats, Integers
 from crossfade.chains.input import Layout
-from crossfade.chains.markov import (
-    ChainParameters,
-    path_scores,
-)
+from crossfade.chains.markov import ChainParameters, path_scores
 from crossfade.chains.recursions import log_partition
 from crossfade.errors import NotADensityError
 from crossfade.hmm.emission import Emission
-from crossfade.hmm.objective import (
-    ChainObjective,
-    ChainWeights,
-    LabelledChain,
-    everything,
-)
+from crossfade.hmm.objective import ChainObjective, ChainWeights, LabelledChain, everything
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.solver import descend
 

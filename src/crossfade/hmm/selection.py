@@ -24,13 +24,7 @@ from crossfade.chains.input import Layout
 from crossfade.errors import DataError
 from crossfade.hmm.emission import Emission, by_step, score_steps, taken
 from crossfade.hmm.objective import ChainWeights, LabelledChain, labelled_chain
-from crossfade.hmm.path import (
-    ChainFit,
-    StopRule,
-    conditional_log_likelihood,
-    path,
-    read_as_model,
-)
+from crossfade.hmm.path import ChainFit, StopRule, conditional_log_likelihood, path, read_as_model
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.choice import Choice, choose, unscored
 from crossfade.tradeoff.grid import points

@@ -109,12 +109,7 @@ class HiddenMarkovTraining:
         self._seen = SeenSequences.of(raw, layout, labels.codes, again, whole)
 
     def _cross(
-        self,
-        named: Emission,
-        raw: Any,
-        layout: Layout,
-        labels: Labels,
-        data: LabelledChain,
+        self, named: Emission, raw: Any, layout: Layout, labels: Labels, data: LabelledChain
     ) -> tuple[ChainSelection | None, path.ChainFit]:
         settings = path.StopRule(int(self.max_iter), self.tol)
         if not isinstance(self.tradeoff, str):

@@ -20,9 +20,7 @@ from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, Entropic
 from crossfade.classifiers.explanation import posterior_power
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
-from crossfade.densities import (
-    Product,
-)
+from crossfade.densities import Product
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.io.onnx_scores import class_scores, split_missing

@@ -55,12 +55,7 @@ def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
 
 
 def text_batches(
-    file: BinaryIO,
-    path: str,
-    separator: str | None,
-    size: int = _CHUNK,
-    *,
-    empty: bool = False,
+    file: BinaryIO, path: str, separator: str | None, size: int = _CHUNK, *, empty: bool = False
 ) -> Iterator[Delimited]:
     """Yield a file as proper tables of some rows each, one after the other.
 

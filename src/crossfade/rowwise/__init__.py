@@ -5,12 +5,7 @@ which threads wait for the interpreter's lock. Here each is one compiled loop, f
 beside its NumPy twin.
 """
 
-from crossfade.rowwise.entries import (
-    add_by_class,
-    add_entry_sums,
-    entry_scores,
-    many_entries,
-)
+from crossfade.rowwise.entries import add_by_class, add_entry_sums, entry_scores, many_entries
 from crossfade.rowwise.losses import (
     Pass,
     logistic_information,
@@ -19,13 +14,7 @@ from crossfade.rowwise.losses import (
     poisson_pass,
 )
 from crossfade.rowwise.posteriors import log_sums, softmax, two_classes
-from crossfade.rowwise.rows import (
-    add_products,
-    add_rows,
-    group_rows,
-    scale_rows,
-    standardise_rows,
-)
+from crossfade.rowwise.rows import add_products, add_rows, group_rows, scale_rows, standardise_rows
 
 __all__ = [
     "Pass",

@@ -144,12 +144,7 @@ def logistic_pass_numpy(
 
 @kernel("M V x V V V", twin=logistic_pass_numpy, when=many_rows, fastmath=REORDERED)
 def logistic_pass(
-    X: Floats,
-    slopes: Floats,
-    constant: float,
-    offset: Floats,
-    successes: Floats,
-    trials: Floats,
+    X: Floats, slopes: Floats, constant: float, offset: Floats, successes: Floats, trials: Floats
 ) -> tuple[float, float, Floats]:
     """Return the logistic loss of η = X β + constant + offset over a block, and its sums.
 
@@ -183,12 +178,7 @@ def poisson_pass_numpy(
 
 @kernel("M V x V V V", twin=poisson_pass_numpy, when=many_rows, fastmath=REORDERED)
 def poisson_pass(
-    X: Floats,
-    slopes: Floats,
-    constant: float,
-    offset: Floats,
-    counts: Floats,
-    exposure: Floats,
+    X: Floats, slopes: Floats, constant: float, offset: Floats, counts: Floats, exposure: Floats
 ) -> tuple[float, float, Floats]:
     """Return the Poisson loss of η = X β + constant + offset over a block, and its sums.
 

@@ -97,10 +97,7 @@ def log_sums_numpy(values: Floats, sizes: Floats, out: Floats) -> None:
 
 
 @kernel(
-    "M V V!",
-    twin=log_sums_numpy,
-    when=lambda values, *_: values.size >= FEW_CELLS,
-    fastmath=FUSED,
+    "M V V!", twin=log_sums_numpy, when=lambda values, *_: values.size >= FEW_CELLS, fastmath=FUSED
 )
 def log_sums(values: Floats, sizes: Floats, out: Floats) -> None:
     """Write log Σ_j sizes_j exp v_jk to `out`; no entry in `sizes` stands for all one.

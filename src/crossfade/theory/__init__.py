@@ -7,12 +7,7 @@ simulations.
 
 from __future__ import annotations
 
-from crossfade.theory.bayes import (
-    BayesClassifier,
-    ErrorEstimate,
-    PopulationGap,
-    population_gap,
-)
+from crossfade.theory.bayes import BayesClassifier, ErrorEstimate, PopulationGap, population_gap
 from crossfade.theory.discriminative import (
     discriminative_excess_error,
     discriminative_sample_size,

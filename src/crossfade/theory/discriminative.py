@@ -31,10 +31,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from crossfade._checks import check_number
-from crossfade.theory.parameters import (
-    check_probability,
-    smallest_rows,
-)
+from crossfade.theory.parameters import check_probability, smallest_rows
 
 
 def log_dichotomies(n_points: int, n_features: int) -> float:

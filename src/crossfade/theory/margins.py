@@ -289,14 +289,7 @@ def generative_sample_size(
 
     def enough(m: int) -> bool:
         bound = generative_excess_error(
-            n_features,
-            m,
-            delta,
-            prior_floor,
-            parameter_floor,
-            mass,
-            smoothing=smoothing,
-            kind=kind,
+            n_features, m, delta, prior_floor, parameter_floor, mass, smoothing=smoothing, kind=kind
         )
         return bound <= epsilon
 

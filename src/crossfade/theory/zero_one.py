@@ -156,11 +156,7 @@ def _errors(scores: Floats, sign: Floats) -> int:
 
 
 def _search_all(
-    design: Floats,
-    sign: Floats,
-    starts: list[Floats],
-    n_restarts: int,
-    rng: np.random.Generator,
+    design: Floats, sign: Floats, starts: list[Floats], n_restarts: int, rng: np.random.Generator
 ) -> tuple[Floats, int]:
     """Return the best weights of searches from all starts and restarts, and their errors."""
     counts = [_errors(design @ start, sign) for start in starts]

@@ -24,11 +24,7 @@ _BLOCK_DOUBLES = 400_000
 
 
 def summarise(
-    density: Density,
-    rows: LabelledRows,
-    *,
-    started: Density | None = None,
-    scales: bool = True,
+    density: Density, rows: LabelledRows, *, started: Density | None = None, scales: bool = True
 ) -> tuple[Density, Any]:
     """Sum the rows by class in one pass."""
     if started is not None:

@@ -16,12 +16,7 @@ import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Density
-from crossfade.inference.density_fit import (
-    ColumnFit,
-    anderson_darling,
-    column_fit,
-    transforms,
-)
+from crossfade.inference.density_fit import ColumnFit, anderson_darling, column_fit, transforms
 from crossfade.optim.newton import sample_rows
 from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows
 from crossfade.tradeoff.folds import folds
@@ -43,10 +38,7 @@ Pair = tuple[int, int]
 
 
 def density_fits(
-    rows: LabelledRows,
-    density: Density,
-    options: FitOptions,
-    columns: Sequence[int],
+    rows: LabelledRows, density: Density, options: FitOptions, columns: Sequence[int]
 ) -> list[ColumnFit]:
     """Return how these columns of numbers fit in each class."""
     if rows.n_samples > _MOST_ROWS:

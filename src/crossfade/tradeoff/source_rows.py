@@ -12,14 +12,7 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import Together, add_sums
 from crossfade.table.source import Part, RowSource, rows_of
-from crossfade.table.survey import (
-    SAMPLE_ROWS,
-    Drawing,
-    Encoder,
-    Foresight,
-    Survey,
-    drawn_rows,
-)
+from crossfade.table.survey import SAMPLE_ROWS, Drawing, Encoder, Foresight, Survey, drawn_rows
 from crossfade.tradeoff.folds import one_by_one
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
