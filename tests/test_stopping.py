@@ -267,3 +267,19 @@ def test_what_libraries_make_of_a_signals_exception_is_a_stop_all_the_same(numbe
     with Forked(main, [], partial(swallowed, number)) as process:
         _, err = process.communicate()
         assert (process.returncode, err) == (code, said)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit(143), ValueError("told")])
+def test_a_signal_where_nothing_can_be_raised_is_not_told_as_a_fault(monkeypatch, error):
+    """As in the callbacks of weak references, of which every import has some."""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: told.append(str(one.exc_value)))
+
+    class Last:
+        def __del__(self):
+            raise error
+
+    with stopping.watched():
+        one = Last()
+        del one
+    assert told == (["told"] if isinstance(error, ValueError) else [])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from crossfade import GaussianDiscriminant
 from crossfade.densities import MultivariateGaussian
 from crossfade.densities.covariance import Full, PowerSums, fourth_moments
 from crossfade.densities.multivariate import COVARIANCES
@@ -120,6 +121,16 @@ def test_infinite_and_too_large_cells_are_refused():
     X[4, 1] = 1e100
     with pytest.raises(DomainError, match=r"column 1: expected numbers with finite fourth powers"):
         MultivariateGaussian().begin(X).summary(X, y, None, N_CLASSES)
+
+
+def test_the_column_that_is_too_large_is_named_beside_missing_cells():
+    X, y = gaussian_columns(30), labels(30)
+    X[:, 1] *= 1e140
+    X[np.arange(30), np.arange(30) % X.shape[1]] = np.nan
+    with pytest.raises(
+        DomainError, match=r"column 'x1': expected .* powers, got \d.*e\+1(39|4\d);"
+    ):
+        GaussianDiscriminant(tradeoff=0).fit(X, y)
 
 
 def test_parameters_are_checked():

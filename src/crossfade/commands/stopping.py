@@ -122,9 +122,16 @@ def watched() -> Iterator[Watch]:
         watch.code = 128 + number
         sys.exit(watch.code)
 
+    def ignored(error: Any) -> None:
+        # A signal's exception that came where none can be raised: the watch ends the process.
+        if not isinstance(error.exc_value, (KeyboardInterrupt, SystemExit)):
+            told(error)
+
     before = signal.signal(signal.SIGTERM, end)
+    told, sys.unraisablehook = sys.unraisablehook, ignored
     try:
         yield watch
     finally:
         watch.close()
+        sys.unraisablehook = told
         signal.signal(signal.SIGTERM, before)

@@ -237,8 +237,8 @@ class MultivariateGaussian(Density):
             self.check(X)
         check_large(X, squares[0].sum(axis=0), self._shift)
         if not finite:
-            column = int(np.argmax(np.abs(X).max(axis=0)))
-            largest = float(np.abs(X[:, column]).max())
+            sizes = np.abs(np.where(np.isnan(X), 0.0, X)).max(axis=0)
+            column, largest = int(sizes.argmax()), float(sizes.max())
             remedy = "change the column's unit, or take its logarithm"
             raise DomainError((column,), "numbers with finite fourth powers", largest, remedy)
         return sums
