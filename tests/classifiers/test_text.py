@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -237,6 +238,11 @@ def test_the_commands_take_a_file_of_reviews(tmp_path, capsys):
         assert not ended.value.code
     told = capsys.readouterr().out
     assert "prediction,P(bad),P(good)" in told
+    # What words add, the last line those that are not shown, sums to what their column adds.
+    shown = told[told.index("\nreview ") :].partition("more)")
+    column, *words = map(float, re.findall(r"[+-]\d+\.\d{3}", shown[0] + shown[2].splitlines()[0]))
+    assert len(words) == 9
+    assert sum(words) == pytest.approx(column, abs=5e-3)
     words = set(CountVectorizer(token_pattern=r"\w+").fit([X.review[1]]).vocabulary_)
     shown = {
         line.split()[0] for line in told.splitlines() if line.startswith("  ") and line.split()

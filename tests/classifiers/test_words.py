@@ -16,6 +16,7 @@ from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError, NotADensityError
+from crossfade.io import load_model, save_model
 from crossfade.table.documents import MixedRows
 from crossfade.tradeoff.binding import bind, compact
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -248,6 +249,42 @@ def test_sparse_columns_of_pandas_keep_their_names():
         dense.predict_proba(one_dense),
         NaiveBayes("poisson", tradeoff=1).fit(X, y).predict_proba(X),
     )
+
+
+@pytest.mark.parametrize("fills", [[np.nan], [1.0], [0.0, np.nan], [0.0, 2.0, np.nan]])
+def test_sparse_columns_of_pandas_may_leave_out_any_value(fills):
+    X, y = counts(n_words=6)
+    X = X.astype(float)
+
+    def frame_of(table):
+        each = enumerate(table.T)
+        return pd.DataFrame(
+            {f"w{j}": pd.arrays.SparseArray(x, fill_value=fills[j % len(fills)]) for j, x in each}
+        )
+
+    frame = frame_of(X)
+    expected = MultinomialNB().fit(X, y).predict_proba(X)
+    assert_allclose(NaiveBayes(tradeoff=1).fit(frame, y).predict_proba(frame), expected, rtol=1e-12)
+    assert [dtype.fill_value for dtype in frame.dtypes[: len(fills)]] == pytest.approx(
+        fills, nan_ok=True
+    )
+    X[3, 1] = np.nan
+    with pytest.raises(DataError, match=r"expected no missing cells in a sparse table .*, got 1;"):
+        NaiveBayes(tradeoff=1).fit(frame_of(X), y)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+@pytest.mark.parametrize("density", ["multinomial", "bernoulli"])
+@pytest.mark.parametrize("made", [scipy.sparse.coo_array, pd.DataFrame.sparse.from_spmatrix])
+def test_model_files_keep_models_of_sparse_tables(made, density, tradeoff, tmp_path):
+    X, y = counts(n_words=12)
+    table = made(scipy.sparse.csr_matrix(X))
+    if isinstance(table, pd.DataFrame):
+        table = table.add_prefix("w")
+    model = NaiveBayes(density, tradeoff=tradeoff).fit(table, y)
+    save_model(model, tmp_path / "m.skops")
+    again = load_model(tmp_path / "m.skops").estimator
+    assert_allclose(again.predict_proba(table), model.predict_proba(table), rtol=1e-14)
 
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])

@@ -226,16 +226,20 @@ def test_many_rows_are_sampled_and_keep_their_classes(monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_words_weigh_what_multinomial_naive_bayes_of_scikit_learn_gives_them(n_classes):
     rng = np.random.default_rng(0)
-    X = scipy.sparse.csr_array(rng.poisson(0.6, (60, 9)).astype(float))
+    X = rng.poisson(0.6, (60, 9)).astype(float)
     y = np.arange(60) % n_classes
+    X[:, 4] = 1.0  # of every row alike: it has a weight but tells none apart
+    X = scipy.sparse.csr_array(X)
     other = MultinomialNB().fit(X, y)
     found = word_weights(NaiveBayes(tradeoff=1).fit(X, y), X, [str(k) for k in range(n_classes)])
     gap = other.feature_log_prob_ - other.feature_log_prob_.mean(axis=0)
     gap *= 2.0 if n_classes == 2 else 1.0
     total, rows = X.sum(axis=0), (X > 0).sum(axis=0)
+    spread = X.toarray().std(axis=0)
+    assert np.abs(gap[:, 4]).max() > 0.0 == spread[4]
     for k in range(n_classes):
         own = [one for one in found if one.label == str(k)]
-        order = [j for j in np.argsort(-gap[k] * total) if gap[k, j] > 0]
+        order = [j for j in np.argsort(-gap[k] * spread) if gap[k, j] * spread[j] > 0]
         assert [one.word for one in own] == [f"x{j}" for j in order]
         expected = [gap[k, j] * total[j] / rows[j] for j in order]
         np.testing.assert_allclose([one.value for one in own], expected, rtol=1e-10)

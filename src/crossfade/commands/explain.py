@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -214,9 +215,8 @@ def _print(content: dict[str, Any], p: str, q: str, data: str, out: Console) -> 
             Text(shortened(plain(one["name"]), 24) or repr("")), shown, f"{value:+z.3f}",
             _bar(value, largest),
         )  # fmt: skip
-        for each in one.get("words", ())[:_MOST_WORDS]:
-            added = each["contribution"]
-            word = Text(f"  {shortened(plain(each['word']), 22)}", style="dim")
+        for name, added in _shown_words(one.get("words", ())):
+            word = Text(f"  {shortened(plain(name), 22)}", style="dim")
             table.add_row(word, "", f"{added:+z.3f}", _bar(added, largest))
     table.add_section()
     for name, value in content.get("members", {}).items():
@@ -224,6 +224,13 @@ def _print(content: dict[str, Any], p: str, q: str, data: str, out: Console) -> 
     table.add_row(Text("log-odds", style="bold"), "", f"{content['log_odds']:+z.3f}", "")
     out.print(table)
     out.print()
+
+
+def _shown_words(words: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """Return the words that add most, and what all others add together."""
+    shown = [(each["word"], each["contribution"]) for each in words[:_MOST_WORDS]]
+    rest = [each["contribution"] for each in words[_MOST_WORDS:]]
+    return [*shown, (f"({len(rest)} more)", sum(rest))] if rest else shown
 
 
 def _cell(value: Any) -> Any:

@@ -85,7 +85,10 @@ def weights(scores: Floats, probes: Probes) -> Floats:
 
 
 def word_weights(model: Any, X: Any, labels: Sequence[str]) -> tuple[WordWeight, ...]:
-    """Return the words that say most for each class in these rows together, class by class.
+    """Return the words that tell these rows apart most, class by class.
+
+    A word's say is the standard deviation, over the rows, of what it adds: nothing where it is in
+    every row, and little where it is rare.
 
     `labels`: The model's classes as text.
     """
@@ -93,17 +96,22 @@ def word_weights(model: Any, X: Any, labels: Sequence[str]) -> tuple[WordWeight,
         return ()
     found: list[list[tuple[float, WordWeight]]] = [[] for _ in labels]
     for column, (words, by_class) in word_scores(model, model._encoded(X)).items():
-        n_rows = np.bincount(by_class[0].indices, minlength=len(words))
-        sums = np.stack([np.asarray(one.sum(axis=0)).ravel() for one in by_class])
-        sums -= sums.mean(axis=0)
+        place, n_rows = by_class[0].indices, np.bincount(by_class[0].indices, minlength=len(words))
+        added = np.stack([one.data for one in by_class])
+        added -= added.mean(axis=0)
         if len(labels) == 2:
-            sums *= 2.0  # against the other class
+            added *= 2.0  # against the other class
         for k, label in enumerate(labels):
-            for j in np.argsort(-sums[k], kind="stable")[:_MOST_WORDS].tolist():
-                if sums[k, j] > 0.0:
-                    mean, times = float(sums[k, j] / n_rows[j]), int(n_rows[j])
+            sums = np.bincount(place, added[k], len(words))
+            squares = np.bincount(place, added[k] ** 2, len(words))
+            # Not exactly 0 where every row has the same: rounding is no say.
+            variance = squares - sums**2 / by_class[0].shape[0]
+            say = np.where(variance > 1e-9 * squares, variance, 0.0) * (sums > 0.0)
+            for j in np.argsort(-say, kind="stable")[:_MOST_WORDS].tolist():
+                if say[j] > 0.0:
+                    mean, times = float(sums[j] / n_rows[j]), int(n_rows[j])
                     one = WordWeight(column, str(words[j]), label, mean, times)
-                    found[k].append((float(sums[k, j]), one))
+                    found[k].append((float(say[j]), one))
     return tuple(
         one
         for of_class in found

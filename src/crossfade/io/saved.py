@@ -256,7 +256,8 @@ def _try_out(estimator: Any, schema: Schema) -> None:
         # Every category once; nothing in a column of text that had no cell.
         column[:] = np.minimum(np.arange(len(codes)), size - 1) if size else np.nan
     density = getattr(estimator, "density_", None)
-    if isinstance(estimator, Pipeline) or (density is not None and density.allows_missing):
+    has_gaps = isinstance(estimator, Pipeline) or (density is not None and density.allows_missing)
+    if has_gaps and not schema.sparse:
         codes = np.vstack([codes, np.full(schema.n_features, np.nan)])
     table = np.array(schema.decode(codes), dtype=object).T
     posterior = estimator.predict_proba(table)

@@ -270,7 +270,7 @@ def _check_shape(shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
         raise DataError(
             f"X: expected a 2-D array or a data frame, got an array of shape {shape}. Reshape "
-            "your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+            "your data: np.reshape(X, (-1, 1)) if it is one column, (1, -1) if it is one row"
         )
     n_rows, n_columns = shape
     if n_columns == 0:

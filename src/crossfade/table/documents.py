@@ -145,7 +145,7 @@ def indexable(X: Any) -> Any:
 def word_counts(X: Any) -> Any:
     """Return a sparse table as CSR of doubles in canonical form; X itself is not changed."""
     if not scipy.sparse.issparse(X):
-        X = X.sparse.to_coo()
+        X = _of_frame(X)
     if len(X.shape) != 2 or 0 in X.shape:
         raise DataError(
             f"X: expected rows and columns, got a sparse table of shape {X.shape}: found "
@@ -171,6 +171,15 @@ def word_counts(X: Any) -> Any:
         counts = counts.copy()
         counts.eliminate_zeros()
     return counts
+
+
+def _of_frame(X: Any) -> Any:
+    """Return the cells of a pandas frame of sparse columns, whatever value each leaves out."""
+    if all(dtype.fill_value == 0 for dtype in X.dtypes):
+        return X.sparse.to_coo()
+    # What pandas leaves out unasked is NaN of numbers with a point: cells all the same.
+    columns = (np.asarray(X.iloc[:, j])[:, None] for j in range(X.shape[1]))
+    return scipy.sparse.hstack([scipy.sparse.csc_array(one) for one in columns])
 
 
 def _least(data: Floats) -> float:
