@@ -3,10 +3,12 @@
     python -m benchmarks.selection --splits 50 --sizes 30 100 300 1000 --store auto.jsonl
 
 Every cell is a data set and a number of training rows; all models see the same stratified splits.
-The default pool, its rivals (LightGBM and EBM where they are installed) and scikit-learn's stack of
-the same members: `--models pool forest boosting LightGBM EBM stacking --sizes 50 200 1000`.
+The default pool, its members, its rivals (LightGBM and EBM where they are installed) and
+scikit-learn's stack of the same members: `--models pool "NB auto" "GD full" forest boosting
+LightGBM EBM stacking --sizes 50 200 1000`.
 Results are kept in the store, one line per split, so that a run can be stopped and continued,
-and `--report` prints the tables of what is there. Data sets that scikit-learn brings are always
+and `--report` prints the tables of the splits on which all of the `--models` were scored that are
+in the store at all. Data sets that scikit-learn brings are always
 there; others are read from the folder that ``CROSSFADE_DATA`` names, ``../shared/data`` by default.
 """
 
@@ -147,6 +149,9 @@ for _package, _name, _make in (
     if find_spec(_package) is not None:
         MODELS[_name] = _make
 
+#: Members of the default pool, by the names that they have here.
+_MEMBERS = ("NB auto", "GD full", "forest", "boosting")
+
 METRICS = ("log-loss", "Brier", "error", "seconds")
 
 
@@ -215,8 +220,8 @@ def run(
                 print(name, n, split, file=sys.stderr, flush=True)
 
 
-def report(store: Path) -> str:
-    """Return the tables of what the store holds of every model."""
+def report(store: Path, models: Iterable[str] = tuple(MODELS)) -> str:
+    """Return the tables of what the store holds of these models, as far as all were scored."""
     splits: dict[tuple[str, int], dict[int, dict[str, list[float]]]] = defaultdict(
         lambda: defaultdict(dict)
     )
@@ -224,15 +229,18 @@ def report(store: Path) -> str:
         splits[name, n][split][model] = values
     if not splits:
         return f"nothing is in {store} yet"
-    names = [m for m in MODELS if any(m in at for cell in splits.values() for at in cell.values())]
+    names = [m for m in models if any(m in at for cell in splits.values() for at in cell.values())]
     names.sort(key=lambda name: name != "pool")  # which is what is asked about, where it is there
     cells: dict[tuple[str, int], Any] = {}
     for cell, by_split in splits.items():
         whole = [at for _, at in sorted(by_split.items()) if all(m in at for m in names)]
         if whole:
             cells[cell] = np.array([[at[m] for m in names] for at in whole])
+    sizes = sorted({n for _, n in cells})
+    parts = [{cell: found for cell, found in cells.items() if cell[1] == n} for n in sizes]
     tables = [_by_cell(names, cells, metric) for metric in range(len(METRICS))]
-    return "\n\n".join([_means(names, cells), _shortfalls(names, cells), *tables])
+    means = [_means(names, part) for part in (parts if len(parts) > 1 else []) + [cells]]
+    return "\n\n".join([*means, *_shortfalls(names, cells), *tables])
 
 
 def _head(*columns: str) -> list[str]:
@@ -242,19 +250,25 @@ def _head(*columns: str) -> list[str]:
 def _means(names: list[str], cells: dict[tuple[str, int], Any]) -> str:
     """Return means over cells, and the paired difference of the first model to each."""
     means = np.array([values.mean(axis=0) for values in cells.values()])
+    splits = sorted({len(values) for values in cells.values()})
+    rows = ", ".join(map(str, sorted({n for _, n in cells})))
     lines = [
-        f"means over {len(cells)} cells (a data set and a number of training rows); differences of "
-        f"{names[0]} to each, paired over cells, ± standard error",
+        f"{rows} rows: means over {len(cells)} cells (a data set and a number of training rows) of "
+        f"{' to '.join(map(str, dict.fromkeys((splits[0], splits[-1]))))} splits; differences of "
+        f"{names[0]} to each, paired over cells, ± standard error; of seconds its ratio to each",
         "",
         *_head("model", *(part for metric in METRICS for part in (metric, "difference"))),
     ]
+    lines[-2] = lines[-2].removesuffix("difference |") + "ratio |"
     for m, name in enumerate(names):
         row = [name]
-        for k in range(len(METRICS)):
+        for k, metric in enumerate(METRICS):
             gap = means[:, 0, k] - means[:, m, k]
             error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
-            row.append(f"{means[:, m, k].mean():.4f}")
-            row.append("" if m == 0 else f"{gap.mean():+.4f} ± {error:.4f}")
+            shown = f"{gap.mean():+.4f} ± {error:.4f}"
+            if metric == "seconds":
+                shown = f"{np.exp(np.log(means[:, 0, k] / means[:, m, k]).mean()):.2f}"
+            row += [f"{means[:, m, k].mean():.4f}", "" if m == 0 else shown]
         lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines)
 
@@ -282,21 +296,31 @@ def _by_cell(names: list[str], cells: dict[tuple[str, int], Any], metric: int) -
     return "\n".join(lines)
 
 
-def _shortfalls(names: list[str], cells: dict[tuple[str, int], Any]) -> str:
-    """List the cells where the first model's log-loss is clearly over 5 % above another's."""
+def _shortfalls(names: list[str], cells: dict[tuple[str, int], Any]) -> list[str]:
+    """List the cells where the first model's log-loss is clearly above another's."""
+    others = names[1:]
+    asked = [(5, "the best other", others)]
+    if names[0] == "pool":
+        asked.append((2, "its best member", [name for name in others if name in _MEMBERS]))
+    return [_above(names, cells, *one) for one in asked if one[2]]
+
+
+def _above(
+    names: list[str], cells: dict[tuple[str, int], Any], percent: int, what: str, others: list[str]
+) -> str:
     lines = []
     for (name, n), values in sorted(cells.items()):
         losses = values[:, :, 0]
         means = losses.mean(axis=0)
-        best = int(means[1:].argmin()) + 1
+        best = min(map(names.index, others), key=means.__getitem__)
         gap = losses[:, 0] - losses[:, best]
         error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.inf
-        if means[0] > 1.05 * means[best] and gap.mean() > 2.0 * error:
+        if gap.mean() > max(0.01 * percent * means[best], 2.0 * error):
             lines.append(
                 f"- {name}, {n} rows: {means[0]:.4f} against {means[best]:.4f} of {names[best]} "
-                f"({100 * (means[0] / means[best] - 1):+.0f} %)"
+                f"({100 * gap.mean() / means[best]:+.1f} ± {100 * error / means[best]:.1f} %)"
             )
-    title = f"cells where {names[0]} is over 5 % and two standard errors worse than the best other"
+    title = f"cells where {names[0]} is over {percent} % and two standard errors worse than {what}"
     return "\n".join([title, "", *(lines or ["none"])])
 
 
@@ -387,7 +411,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(timing() if options.timing else honesty(*chosen))
         return 0
     chosen = options.sets, options.sizes, options.splits, options.store, options.models
-    return run_and_report(options, lambda: run(*chosen, options.seed), report)
+    return run_and_report(
+        options, lambda: run(*chosen, options.seed), lambda store: report(store, options.models)
+    )
 
 
 if __name__ == "__main__":
