@@ -138,8 +138,8 @@ def check_types(schema: Any, path: str, trusted: Collection[str] = ()) -> None:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise DataError(
             f"{path}: expected only types that Crossfade's models are made of, got {shown}{more}; "
-            "nothing was loaded. Where you know and trust them, use "
-            "crossfade.io.load_model(path, trusted=[…])"
+            "nothing was loaded or written. Where you know and trust them, give trusted=[…] to "
+            "crossfade.io.load_model or save_model"
         )
     other = sorted({loader for loader, _ in built - _BUILT} - _LOADERS)
     mixed = {name for _, name in _BUILT} & {name for _, name in built - _BUILT}
