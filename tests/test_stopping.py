@@ -244,7 +244,7 @@ def test_the_end_of_a_process_is_the_end_of_its_pool(busy, number):
         process.communicate()
 
 
-def swallowed(number):
+def swallowed(number, kind):
     """Return an application in which a library makes another exception of a signal's own."""
 
     def app(**given):
@@ -254,7 +254,7 @@ def swallowed(number):
                 time.sleep(0.01)
         except BaseException as error:
             time.sleep(0.1)
-            raise RuntimeError("a library's own words") from error
+            raise kind("a library's own words") from error
 
     return app
 
@@ -263,8 +263,11 @@ def swallowed(number):
     ("number", "code", "said"),
     [(signal.SIGINT, 130, "stopped by the keyboard\n"), (signal.SIGTERM, 143, "")],
 )
-def test_what_libraries_make_of_a_signals_exception_is_a_stop_all_the_same(number, code, said):
-    with Forked(main, [], partial(swallowed, number)) as process:
+@pytest.mark.parametrize("kind", [RuntimeError, ImportError, ValueError])
+def test_what_libraries_make_of_a_signals_exception_is_a_stop_all_the_same(
+    number, code, said, kind
+):
+    with Forked(main, [], partial(swallowed, number, kind)) as process:
         _, err = process.communicate()
         assert (process.returncode, err) == (code, said)
 

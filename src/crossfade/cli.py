@@ -138,50 +138,42 @@ def _forget_output() -> None:
 def _run(arguments: Sequence[str] | None, build: Callable[[], Any], name: str, watch: Watch) -> int:
     try:
         app = build()
-    except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
-            raise
-        return _fail(missing_extra(error.name, "the command line"), 2)
-    import typer
-
-    # Newer versions of typer carry click inside, older ones import it: find it by its name.
-    usage_error: Any = next(
-        kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
-    )
-    try:
         code = app(args=arguments, prog_name=name, standalone_mode=False)
-        if code == STOPPED_CODE:
-            raise KeyboardInterrupt
-        return code if isinstance(code, int) else 0
-    except (KeyboardInterrupt, typer.Abort):  # which of them, or the code, depends on typer
-        watch.tell()
-        return STOPPED_CODE
+        if code != STOPPED_CODE:
+            return code if isinstance(code, int) else 0
     except BrokenPipeError:
         return _CLOSED_PIPE
-    except usage_error as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(str(error))
-            return 2
-        command = getattr(getattr(error, "ctx", None), "command_path", name)
-        return _fail(f"{error.format_message()} (see {command} --help)", 2)
-    except (ValueError, OSError) as error:
-        return _fail(_describe(error), 2, error)
-    except ImportError as error:
-        from crossfade.errors import MissingExtraError
-
-        if isinstance(error, MissingExtraError):
-            return _fail(str(error), 2, error)
-        if error.name in EXTRAS:
-            return _fail(missing_extra(error.name, "the command line"), 2, error)
-        return _unexpected(error)
-    except Exception as error:  # the last resort of a program that people see
-        if type(error).__name__ == "ClosedPipeError":
-            return _CLOSED_PIPE
-        if watch.code:  # libraries may make another exception of the one that a signal raised
-            if watch.code == STOPPED_CODE:
-                watch.tell()
+    except KeyboardInterrupt:
+        pass
+    except Exception as error:
+        # Which exception Ctrl-C is, or the code, depends on typer; libraries may make any other one
+        # of it, or of termination.
+        if watch.code not in (0, STOPPED_CODE):
             return watch.code
-        return _unexpected(error)
+        if not watch.code and type(error).__name__ != "Abort":
+            return _tell(error, name)
+    watch.tell()
+    return STOPPED_CODE
+
+
+def _tell(error: Exception, name: str) -> int:
+    """Say what went wrong and return the exit code."""
+    # Newer versions of typer carry click inside, older ones import it: its kinds by their names.
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "NoArgsIsHelpError" in kinds:
+        print(error)
+        return 2
+    if "ClickException" in kinds:
+        usage: Any = error
+        command = getattr(getattr(error, "ctx", None), "command_path", name)
+        return _fail(f"{usage.format_message()} (see {command} --help)", 2)
+    if "ClosedPipeError" in kinds:
+        return _CLOSED_PIPE
+    if isinstance(error, (ValueError, OSError)) or "MissingExtraError" in kinds:
+        return _fail(_describe(error), 2, error)
+    if isinstance(error, ImportError) and error.name in EXTRAS:
+        return _fail(missing_extra(error.name, "the command line"), 2, error)
+    return _unexpected(error)  # the last resort of a program that people see
 
 
 def _describe(error: Exception) -> str:

@@ -111,6 +111,10 @@ def test_cells_are_values():
         ("dead ~ ", "formula: expected 'response ~ terms', got 'dead ~ '"),
         ("a ~ b ~ c", "formula: expected 'response ~ terms', got 'a ~ b ~ c'"),
         ("dead ~ dosis", "formula: expected names of columns, got 'dosis'; did you mean 'dose'?"),
+        (
+            "dead ~ . - n",
+            "formula: expected names of columns, got '.' in '. - n'; name each column",
+        ),
         ("died ~ dose", "formula: expected names of columns, got 'died'"),
         (
             "dead ~ dose + hole",
@@ -254,3 +258,12 @@ def test_a_formula_model_predicts_from_tables_as_given():
         BinomialRegression.from_formula(formula, table, exposure="n")
     fit.fit(columns, table["y"])
     assert fit.predict(columns).shape == (60,)
+
+
+def test_a_column_beside_the_formula_is_named_by_what_asks_for_it():
+    for given, said in {
+        "dosis": "expected names of columns, got 'dosis'; did you mean 'dose'?",
+        "hole": "expected a value in every cell, got 1 missing in column 'hole'",
+    }.items():
+        with pytest.raises(DataError, match=re.escape(f"sample_weight: {said}")):
+            BinomialRegression.from_formula("cbind(dead, n) ~ dose", TABLE, sample_weight=given)

@@ -85,7 +85,8 @@ class Regression(Results):
                 raise DataError(
                     f"{name}: expected none beside cbind(), got {given!r}; give one of the two"
                 )
-            rows[name] = formulas.column(table, given) if isinstance(given, str) else given
+            named = isinstance(given, str)
+            rows[name] = formulas.column(table, given, name) if named else given
         rows = {name: values for name, values in rows.items() if values is not None}
         for name in rows:
             if name not in signature(cls.fit).parameters:

@@ -217,6 +217,10 @@ def _whole(values: NDArray[Any]) -> NDArray[Any]:
 
 def _parsed(text: str) -> list[Any]:
     formulaic = import_optional("formulaic", "formulas")
+    if re.search(r"(?<![\w.])\.(?![\w.])", re.sub("`[^`]*`|'[^']*'|\"[^\"]*\"", "", text)):
+        raise DataError(
+            f"formula: expected names of columns, got '.' in {text!r}; name each column: a + b"
+        )
     try:
         parsed = list(formulaic.Formula(text))
     # Nothing but the user's text is read here, so whatever is raised is about that text: besides
@@ -337,19 +341,19 @@ def _numbers(values: NDArray[Any], text: str) -> NDArray[Any]:
     return values.astype(np.float64)
 
 
-def column(table: Any, name: str) -> NDArray[Any]:
-    """Return one column; missing cells are refused."""
+def column(table: Any, name: str, parameter: str = "formula") -> NDArray[Any]:
+    """Return one column, which this parameter names; missing cells are refused."""
     if name not in table.columns:
         known = [str(column) for column in table.columns]
         remedy = did_you_mean(name, known, f"the columns are {listed(known)}")
-        raise DataError(f"formula: expected names of columns, got {name!r}; {remedy}")
+        raise DataError(f"{parameter}: expected names of columns, got {name!r}; {remedy}")
     series = table[name]
     missing = series.isna().to_numpy()
     if missing.any():
         raise DataError(
-            f"formula: expected a value in every cell, got {int(missing.sum())} missing in column "
-            f"{name!r} (first in row {int(np.flatnonzero(missing)[0])}); drop those rows or fill "
-            "them in"
+            f"{parameter}: expected a value in every cell, got {int(missing.sum())} missing in "
+            f"column {name!r} (first in row {int(np.flatnonzero(missing)[0])}); drop those rows or "
+            "fill them in"
         )
     return _plain_numbers(series)
 
