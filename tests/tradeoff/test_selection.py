@@ -97,6 +97,45 @@ def test_the_pool_is_the_weighted_mean_of_its_points(route):
         np.testing.assert_array_equal(path[key], again.tradeoff_path_[key])
 
 
+def test_the_pool_says_of_missing_cells_what_its_points_say():
+    """Refit every point by itself, to rows with missing cells, and weigh the log-odds by hand."""
+    X, y = small()
+    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    model = NaiveBayes("gaussian", shared_variance=True).fit(X, y)
+    path = model.tradeoff_path_
+    assert set(path["tradeoff"]) == set(TRADEOFFS)
+    assert path["weight"][path["tradeoff"] == 0.0].any()
+    weight, parts = path["weight"] / path["weight"].sum(), []
+    for tradeoff, l2 in zip(path["tradeoff"], path["l2"], strict=True):
+        part = NaiveBayes("gaussian", tradeoff=tradeoff, l2=l2, shared_variance=True).fit(X, y)
+        parts.append(part.predict_log_proba(X))
+    # Above λ = 0 a density's -A is left out of the pool; the mean of A is not A of the mean.
+    log_prior = np.log(np.bincount(y) / len(y))
+    pooled = np.tensordot(weight, parts, axes=1)
+    scores = log_prior + model.posterior_scale_ * (pooled - log_prior)
+    np.testing.assert_allclose(model.predict_log_proba(X), log_softmax(scores, axis=1), atol=1e-5)
+
+
+def test_at_zero_missing_categories_count_as_their_mean_beside_a_gaussian():
+    """As a logistic regression on columns whose missing cells were filled in by hand."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=150)
+    X = rng.normal(size=(150, 2)) + y[:, None]
+    smokes = np.where(rng.random(150) < 0.3 + 0.3 * y, 1.0, 0.0)
+    smokes[rng.random(150) < 0.3] = np.nan
+    frame = {"a": X[:, 0], "b": X[:, 1]}
+    gaps = pl.DataFrame(frame | {"smokes": smokes == 1.0}).with_columns(
+        pl.when(pl.Series(~np.isnan(smokes))).then(pl.col("smokes"))
+    )
+    filled = pl.DataFrame(frame | {"smokes": np.where(np.isnan(smokes), np.nanmean(smokes), smokes)})
+    found = GaussianDiscriminant("shared", tradeoff=0, l2=0).fit(gaps, y)
+    by_hand = GaussianDiscriminant("shared", tradeoff=0, l2=0).fit(filled, y)
+    assert found.tradeoff_ == 0.0
+    np.testing.assert_allclose(found.predict_proba(gaps), by_hand.predict_proba(filled), atol=1e-6)
+    pool = GaussianDiscriminant("shared").fit(gaps, y)
+    assert set(pool.tradeoff_path_["tradeoff"]) == set(TRADEOFFS)
+
+
 def test_the_pool_adds_the_same_columns_of_every_variant():
     """Columns of all densities in turn, one of them with a variance that classes always share."""
     rng = np.random.default_rng(0)

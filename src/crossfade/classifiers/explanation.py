@@ -272,32 +272,36 @@ def column_scores(model: TradeoffClassifier, matrix: NDArray[Any]) -> tuple[Floa
         single = np.bincount(factors, minlength=density.n_factors) == 1
         single &= ~density.word_factors
         baseline += partition[:, single].sum(axis=1)
-        if absent is not None:  # no density says what all classes have in common
-            baseline -= np.logaddexp.reduce(baseline, axis=1)[:, None]
         missing = density.missing_factors(matrix)
         present = np.ones(matrix.shape, bool) if missing is None else ~missing[:, factors]
         present &= single[factors]
         contributions -= np.where(present[:, :, None], partition.T[factors], 0.0)
-    _share_out(model, matrix, baseline, contributions)
+    _share_out(model, matrix, partition, baseline, contributions)
     n_components = natural.shape[0] // model.classes_.size
     if n_components > 1:
         baseline, contributions = _averaged(baseline, contributions, n_components)
     if model._derived is not None:
         contributions = model._derived.folded(contributions)
     scale, base = posterior_power(model)
-    return scale * baseline + base, scale * contributions
+    baseline = scale * baseline + base
+    if absent is not None:  # no density says what all classes have in common
+        baseline -= np.logaddexp.reduce(baseline, axis=1)[:, None]
+    return baseline, scale * contributions
 
 
 def _share_out(
-    model: TradeoffClassifier, matrix: NDArray[Any], baseline: Floats, contributions: Floats
+    model: TradeoffClassifier,
+    matrix: NDArray[Any],
+    partition: Floats,
+    baseline: Floats,
+    contributions: Floats,
 ) -> None:
     """Add to missing cells what the whole has more than the sum: their part in a marginal."""
     absent = np.isnan(matrix)
     rows, natural = np.flatnonzero(absent.any(axis=1)), model.parameters_.natural
-    partition = model.density_.log_partition(natural)
     if not (rows.size and model.density_.fills_missing and np.isfinite(partition).all()):
         return
-    scores = model.density_.relative_log_density(matrix[rows], natural)
+    scores = model.density_.relative_log_density(matrix[rows], natural, partition)
     scores += model.parameters_.offset + partition.sum(axis=1)
     gap = scores - baseline[rows] - contributions[rows].sum(axis=1)
     share = absent[rows] / absent[rows].sum(axis=1, keepdims=True)

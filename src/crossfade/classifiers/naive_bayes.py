@@ -167,9 +167,9 @@ default="auto"
     cell's factor is left out of the product at λ > 0; the fit is then followed down the path from
     λ = 1. At λ = 0 its statistics have their mean over the rows of fit, as in a logistic regression
     whose missing cells are filled in so. For a tradeoff between 0 and 1e-4 the fit at 1e-4 then
-    stands, with a :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so; "auto" and
-    "best" end their grids at 0.01. A column without any cell has no part in this: it changes no
-    posterior.
+    stands, with a :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so. A pool adds
+    up what its members say of a missing cell. A column without any cell has no part in this: it
+    changes no posterior.
 
     Rows without a label add λ γ Σ log Σ_k p_k f_k(x), γ being `unlabelled_weight_`, which EM climbs
     (Nigam, McCallum, Thrun & Mitchell 2000; Lasserre, Bishop & Minka 2006). At λ = 0 they have no

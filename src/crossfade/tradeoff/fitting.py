@@ -324,11 +324,10 @@ def fit_tradeoff(
     selection, warned = f"tradeoff={tradeoff:g} was given", worries([(objective, solution)])
     if objective.tradeoff != tradeoff:
         selection += f"; with missing cells, {objective.tradeoff:g} stands for it"
-        lower = ", or give 0" if objective.with_tradeoff(0.0).tradeoff < tradeoff else ""
         message = (
             f"tradeoff: expected at least {objective.tradeoff:g} where cells are missing, got "
             f"{tradeoff:g}; the fit is that of {objective.tradeoff:g} (see tradeoff_); fill in "
-            f"the missing cells first for a smaller tradeoff{lower}"
+            "the missing cells first for a smaller tradeoff, or give 0"
         )
         warned = (TradeoffWarning(message), *warned)
     nothing = np.array([np.nan])

@@ -17,9 +17,6 @@ _ALL_PENALTIES = (0.5, 0.0)
 #: a class's own variance may be nothing, and its posterior then certainty.
 SHRINKAGE_ROWS = 2.0
 
-#: The last λ of the grid where cells are missing: further down the function is hardly convex.
-LAST_WITH_MISSING = 0.01
-
 #: Largest number of parameters whose Hessian is formed (1,500² doubles are 18 MB).
 _DENSE = 1_500
 
@@ -74,15 +71,13 @@ def grids(
     found: list[list[tuple[float, float]]] = []
     if given is not None:
         for objective, own in zip(objectives, given, strict=True):
-            last = LAST_WITH_MISSING if objective.has_gaps else 0.0
-            found.append([(max(t, last), objective.l2 * multiple) for t, multiple in own])
+            found.append([(t, objective.l2 * multiple) for t, multiple in own])
         return found, ""
     kinds: set[tuple[bytes, bool]] = set()
     none_alone = all(objective.unlabelled is not None for objective in objectives)
     remarks = []
     for objective in objectives:
-        last = LAST_WITH_MISSING if objective.has_gaps else 0.0
-        below = sorted({max(each, last) for each in TRADEOFFS if each < 1.0})
+        below = sorted(each for each in TRADEOFFS if each < 1.0)
         regression = objective.passes.n_classes * (objective.density.n_linear + 1)
         most = most_searched(regression)
         alone = objective.unlabelled is None or none_alone
@@ -99,7 +94,7 @@ def grids(
         several = (
             alone and objective.exact_labels and all(_is_dense_at(objective, each) for each in kept)
         )
-        tried = points(objective.l2, several=several, last=last)
+        tried = points(objective.l2, several=several)
         found.append([point for point in tried if point[0] in (1.0, *kept)])
     return found, "; ".join(remarks)
 

@@ -222,15 +222,9 @@ class TradeoffObjective:
 
     def _attainable(self, tradeoff: float) -> float:
         """Return λ, or where cells are missing the smallest one that tells the densities."""
-        if not self.has_gaps or (tradeoff == 0.0 and self._has_mean):
+        if not self.has_gaps or tradeoff == 0.0:
             return float(tradeoff)
         return max(float(tradeoff), SMALLEST_WITH_MISSING)
-
-    @property
-    def _has_mean(self) -> bool:
-        """Return whether missing factors can count as their mean: no mixture, nothing filled in."""
-        density = self.density
-        return self.exact_labels and density.allows_missing and not density.fills_missing
 
     def sampled(self, share: float) -> Self:
         """Return the same function over an evenly spread share of the rows, scaled up to all."""
@@ -265,7 +259,7 @@ class TradeoffObjective:
         _, offsets, _ = self.split(theta)
         offset = offsets - eta @ self.passes.mean
         absent = None
-        if self.tradeoff == 0.0 and self._has_mean:
+        if self.tradeoff == 0.0 and self.exact_labels and self.density.allows_missing:
             absent = by_factor(eta * self.passes.mean, self.passes.factors, self.density.n_factors)
         elif self.has_missing:
             eta, moved = self.density.normalised(eta)

@@ -15,9 +15,13 @@ from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.newton import ConjugateGradient, Dense, Sampled
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
 from crossfade.tradeoff.class_blocks import LARGEST_CLASS, has_class_blocks, is_short
-from crossfade.tradeoff.grid import LAST_WITH_MISSING, is_dense
+from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
+
+#: With missing cells a smaller λ than this is entered from here: further down the function is hardly
+#: convex.
+_LAST_WITH_MISSING = 0.01
 
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
 _IN_ONE_PASS = 200
@@ -138,9 +142,9 @@ def minimise(
         cold = False
     sparse, short = objective.density.reads_words, is_short(objective)
     newton_tol = tol or (1e-8 if objective.has_missing or sparse else 1e-10)
-    if cold and objective.has_gaps and 0.0 < objective.tradeoff < LAST_WITH_MISSING:
+    if cold and objective.has_gaps and 0.0 < objective.tradeoff < _LAST_WITH_MISSING:
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
-        above = objective.with_tradeoff(LAST_WITH_MISSING)
+        above = objective.with_tradeoff(_LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
     # Far from the optimum, missing cells bend the function down.
     bends = objective.has_missing and objective.tradeoff > 0.0

@@ -356,12 +356,15 @@ def polish(selection: Selection) -> Pool:
     if first.objective.density.reads_words:
         first = selection.members[0]  # members may look at different columns, this one at all
     density, _ = first.objective.spread(first.point.solution.theta)
-    found = [m.objective.spread(m.point.solution.theta)[1] for m in members]
-    absent = [p.absent for p in found if p.absent is not None]
+    found = [m.objective.spread(m.point.solution.theta) for m in members]
+    absent = None
+    if any(m.objective.passes.at_mean for m in members):  # no density's A stands for these gaps
+        each = [own.log_partition(p.natural) if p.absent is None else p.absent for own, p in found]
+        absent = np.tensordot(weights, each, axes=1)
     mean = Parameters(
-        np.tensordot(weights, [p.natural for p in found], axes=1),
-        np.tensordot(weights, [p.offset for p in found], axes=1),
-        np.tensordot(weights, absent, axes=1) if len(absent) == len(found) else None,
+        np.tensordot(weights, [p.natural for _, p in found], axes=1),
+        np.tensordot(weights, [p.offset for _, p in found], axes=1),
+        absent,
     )
     # A mean of logarithms: what all classes have in common is left to make the shares sum to one.
     log_shares = mean.offset + density.log_partition(mean.natural).sum(axis=1)
