@@ -372,8 +372,9 @@ def _beside(
     """Return a start beside the other path's point, or the path's last point.
 
     Beside it by as much as the last points of both paths were beside each other; where the other
-    path has no such parameter (NaN), at the last point. The `first` point below λ = 1 may be lower
-    at the other path's: closed forms of densities that are next to singular lie anywhere.
+    path has no such parameter (NaN), at the last point. That point itself may be lower at λ = 0,
+    where no density holds back the weights of rare levels; the `first` point below λ = 1 may be
+    lower at the other path's: closed forms of densities that are next to singular lie anywhere.
     """
     theta = near
     if theta.size != objective.n_parameters:
@@ -381,9 +382,10 @@ def _beside(
     if last is not None and before is not None:
         moved = theta + last - before
         theta = np.where(np.isnan(moved), last, moved)
-        there = np.where(np.isnan(near), last, near)
-        if first and objective.value(there) < objective.value(theta):
-            theta = there
+        other = np.where(np.isnan(near), last, near) if first else last
+        unsure = first or objective.tradeoff == 0.0
+        if unsure and objective.value(other) < objective.value(theta):
+            theta = other
     if np.isnan(theta).any():
         return last
     return theta if _is_inside(objective, theta) else last
