@@ -127,7 +127,9 @@ def test_at_zero_missing_categories_count_as_their_mean_beside_a_gaussian():
     gaps = pl.DataFrame(frame | {"smokes": smokes == 1.0}).with_columns(
         pl.when(pl.Series(~np.isnan(smokes))).then(pl.col("smokes"))
     )
-    filled = pl.DataFrame(frame | {"smokes": np.where(np.isnan(smokes), np.nanmean(smokes), smokes)})
+    filled = pl.DataFrame(
+        frame | {"smokes": np.where(np.isnan(smokes), np.nanmean(smokes), smokes)}
+    )
     found = GaussianDiscriminant("shared", tradeoff=0, l2=0).fit(gaps, y)
     by_hand = GaussianDiscriminant("shared", tradeoff=0, l2=0).fit(filled, y)
     assert found.tradeoff_ == 0.0

@@ -93,11 +93,12 @@ feature_names_in_
     an independent factor given the class, with Laplace's smoothing (the location model, Olkin &
     Tate 1961). An array of numbers is one Gaussian, whatever its numbers.
 
-    A missing category is left out of the product; at tradeoff 0 it counts as the mean. A missing number has, at tradeoff 1, no part
-    either: the row's density is that of its other numbers, exactly. At any other tradeoff it is
-    its mean given the row's other numbers, by the mean and covariance of all classes together
-    (found by EM). Rows to learn from are filled in that way, too, and at tradeoff 1 the variance
-    that such a mean leaves is added. Mixtures (components > 1) take no missing cells.
+    A missing category is left out of the product; at tradeoff 0 it counts as the mean. A missing
+    number has, at tradeoff 1, no part either: the row's density is that of its other numbers,
+    exactly. At any other tradeoff it is its mean given the row's other numbers, by the mean and
+    covariance of all classes together (found by EM). Rows to learn from are filled in that way,
+    too, and at tradeoff 1 the variance that such a mean leaves is added. Mixtures (components > 1)
+    take no missing cells.
 
     References
     ----------

@@ -19,8 +19,7 @@ from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
 
-#: With missing cells a smaller λ than this is entered from here: further down the function is hardly
-#: convex.
+#: With missing cells a smaller λ is entered from here: further down the function is hardly convex.
 _LAST_WITH_MISSING = 0.01
 
 #: Most parameters whose curvature is summed in every pass over rows that are not at hand.
