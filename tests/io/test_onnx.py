@@ -423,7 +423,7 @@ def test_a_pool_of_members_with_operators_is_a_graph(options, kind):
     X, labels = numbers(n_classes=3)
     members = [("nb", NaiveBayes(tradeoff=1)), ("other", NaiveBayes(tradeoff=0.5))]
     if kind != "table":
-        members = [*members, ("lr", LogisticRegression(max_iter=2000))]
+        members = [*members, ("lr", LogisticRegression(solver="newton-cholesky"))]
         members[1] = ("full", GaussianDiscriminant("full", tradeoff=0.5))
         table, y = X, labels
     model = PooledClassifier(members, cv=2, **options)
