@@ -207,7 +207,7 @@ BAD_FILES = {
     "empty": ("", ""),
     "header only": ("x,target\n", ""),
     "one class": ("x,target\n1,a\n2,a\n3,a\n", "expected at least 2 classes, got 1 class"),
-    "a class with one row": ("x,target\n" + ROWS + "3,c\n", "1 class has 1 row ('c')"),
+    "a class with one row": ("x,target\n1,a\n2,a\n3,a\n4,c\n", "1 class has 1 row ('c')"),
     "no feature columns": ("target\na\nb\na\nb\n", "no feature columns"),
     "all cells missing": ("x,target\n,a\n,b\n,a\n,b\n", ""),
     "repeated column names": ("x,x,target\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", "x"),
