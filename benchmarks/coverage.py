@@ -26,16 +26,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.store import Store, add_store, run_and_report, say
 from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
+from crossfade.densities import Multinomial
 
 TITLE = "coverage: standard errors"
 
 _SHARES = np.array([0.5, 0.3, 0.2])
 _MEANS = np.array([[0.0, 0.0, 0.0], [0.8, -0.5, 0.3], [-0.4, 0.9, 0.0]])
+_WORDS = np.random.default_rng(7).dirichlet(np.full(20, 2.0), size=3)
+_WORDS = 0.6 * _WORDS.mean(axis=0) + 0.4 * _WORDS
 _HUMPS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
 _POOL = "PooledClassifier"
 _N_ROWS = (300, 1_000)
@@ -127,12 +131,15 @@ class Case:
     """What rows are drawn, what is fitted to them, and what it is to find.
 
     `truth`: From rows to coefficients and probabilities; None where a fit to many rows tells.
+    `by_mean`: Whether instead the mean of the estimates does: cells are filled by what 2,000 rows
+        tell, however many there are.
     """
 
     rows: Callable[[int, np.random.Generator], tuple[Any, Any]]
     make: Callable[[Any], Any]
     models: tuple[Any, ...]
     truth: Callable[[Any], tuple[Any, Any]] | None = None
+    by_mean: bool = False
 
 
 def _humps(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -149,6 +156,31 @@ def _posterior_of_humps(new: Any) -> tuple[Any, Any]:
 
 def _mixture(model: Any) -> Any:
     return GaussianDiscriminant("shared_diagonal", components=2, tradeoff=model, l2=0.01)
+
+
+def _documents(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    y = rng.choice(3, size=n, p=_SHARES)
+    counts = [rng.multinomial(rng.integers(10, 30), _WORDS[k]) for k in y]
+    return csr_array(np.array(counts, dtype=float)), y
+
+
+def _truth_of_words(new: Any) -> tuple[Any, Any]:
+    each = np.column_stack([np.log(_SHARES), np.log(_WORDS)])
+    scores = new @ each[:, 1:].T + each[:, 0]
+    return (each[1:] - each[0]).ravel(), softmax(scores, axis=1)
+
+
+def _of_words(model: Any) -> Any:
+    return NaiveBayes(Multinomial(alpha=0.01), tradeoff=model, l2=0.01)
+
+
+def _some_missing(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    X, y = _wrong(n, rng)
+    return np.where(rng.random(X.shape) < 0.2, np.nan, X), y
+
+
+def _joint(model: Any) -> Any:
+    return GaussianDiscriminant(tradeoff=model)
 
 
 def _third_labelled(rows: Any) -> Any:
@@ -194,7 +226,7 @@ def _goals(kind: str, model: Any) -> tuple[Any, Any]:
     case = _CASES[kind]
     if case.truth is not None:
         return case.truth(_new(kind))
-    if model in ("auto", _POOL):
+    if case.by_mean or model in ("auto", _POOL):
         return None, None
     fitted = case.make(model).fit(*case.rows(_MANY_ROWS, np.random.default_rng(0)))
     coefficients = _estimates(fitted) if _has_coefficients(fitted) else np.zeros(0)
@@ -225,6 +257,8 @@ _CASES = {
         _third_labelled(_true), _with_unlabelled, (0.5, 1, "auto"), _truth
     ),
     "wrong, a third labelled": Case(_third_labelled(_wrong), _with_unlabelled, (0.5, 1)),
+    "wrong, a fifth of cells missing": Case(_some_missing, _joint, (0.5, 1), by_mean=True),
+    "true, words": Case(_documents, _of_words, (0.5, 1), _truth_of_words),
     "two humps a class": Case(_humps, _mixture, (0.5, 1, "auto"), _posterior_of_humps),
 }
 

@@ -9,14 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 from scipy.stats import norm
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PooledClassifier
+from crossfade.densities import BinaryWords, Multinomial
 from crossfade.errors import SeparationWarning
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
+from crossfade.table.text import Text
 from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
 from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.pooling import least_loss
@@ -438,6 +441,79 @@ def test_mixtures_have_intervals_and_no_coefficients():
         model.summary()
 
 
+# -- words -----------------------------------------------------------------------------------------
+
+
+def documents(n, n_words=5, k=2, seed=0):
+    """Return counts of words of documents of different lengths, and their classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    shares = rng.dirichlet(np.full(n_words, 2.0), size=k)
+    X = np.array([rng.multinomial(rng.integers(3, 15), shares[c]) for c in y])
+    return scipy.sparse.csr_array(X.astype(float)), y
+
+
+WORDS = {
+    "counts": lambda: Multinomial(alpha=0.5),
+    "occurrences": lambda: BinaryWords(alpha=0.5),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "tradeoff"),
+    [
+        ("counts", 0.5),
+        ("occurrences", 0.5),
+        pytest.param("counts", 1, marks=pytest.mark.slow),
+        pytest.param("occurrences", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_errors_of_words_are_those_of_what_each_document_does(name, tradeoff):
+    X, y = documents(30, 4)
+    # Words of the same documents are one to the fit.
+    X = scipy.sparse.csr_array(scipy.sparse.hstack([X, X[:, [1]]]))
+    check(lambda: NaiveBayes(WORDS[name](), tradeoff=tradeoff, l2=0), X, y, X[:4])
+
+
+def test_without_penalty_words_have_the_robust_errors_of_a_regression():
+    X, y = documents(200, 3)
+    found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary()
+    regression = BinomialRegression().fit(X.toarray(), y)
+    assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-7)
+
+
+def test_the_generative_end_has_the_errors_of_a_ratio_of_counts():
+    X, y = documents(80, 3)
+    found = NaiveBayes(Multinomial(alpha=0), tradeoff=1).fit(X, y).summary()
+    counts, expected = X.toarray(), 0.0
+    for k in (0, 1):
+        own = counts[y == k]
+        total = own.sum()
+        share = own.sum(axis=0) / total
+        away = (own / share - own.sum(axis=1, keepdims=True)) / total
+        expected = expected + (away**2).sum(axis=0)
+    assert_allclose(found.standard_errors[1:] ** 2, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("tradeoff", [0, 1, "auto"])
+def test_text_beside_numbers_has_intervals_and_files_have_them_too(tradeoff):
+    rng = np.random.default_rng(0)
+    X, y = documents(90, 8)
+    texts = [" ".join(f"w{j}" for j in rng.permutation(row.indices)) for row in X]
+    table = pd.DataFrame({"text": texts, "x": rng.normal(size=90) + y})
+    table.loc[3, "x"] = np.nan
+    text = Text(ngram_range=(1, 1))
+    model = NaiveBayes({"text": text}, tradeoff=tradeoff).fit(table, y)
+    posterior, low, high = model.predict_proba(table, interval=0.9)
+    gone = np.isnan(low).any(axis=1)
+    assert gone.nonzero()[0].tolist() == ([] if tradeoff == 1 else [3])  # "auto" has λ = 0, too
+    assert ((low < posterior) & (posterior < high))[~gone].all()
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict_proba(table, interval=0.9), (posterior, low, high), rtol=1e-9)
+    assert str(again.summary()) == str(model.summary())
+    assert [one.column for one in model.summary().tests] == ["text", "x"]
+
+
 # -- a pool ----------------------------------------------------------------------------------------
 
 
@@ -602,7 +678,7 @@ def test_models_from_files_have_the_same_errors(tradeoff, tmp_path):
 def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
     X, y = drawn(60)
     expected = gaussian(0.5).fit(X, y).summary()
-    monkeypatch.setattr("crossfade.tradeoff.influence._MOST_ASKED_FOR", 12)
+    monkeypatch.setattr("crossfade.tradeoff.influence.MOST_ASKED_FOR", 12)
     model = gaussian(0.5).fit(X, y)
     assert model._fitted.evidence.rows.n_samples == 0
     with pytest.raises(DataError, match=r"got 60 rows and 13 parameters.*summary\(X, y\)"):
@@ -677,7 +753,9 @@ def test_rows_in_parts_have_errors_by_a_table_of_them(tradeoff, tmp_path):
         batches.summary()
 
 
-def test_missing_cells_have_no_interval_where_densities_are_open():
+@pytest.mark.parametrize("dense", [1_500, 1])
+def test_missing_cells_have_no_interval_where_densities_are_open(dense, monkeypatch):
+    monkeypatch.setattr("crossfade.tradeoff.grid._DENSE", dense)  # the limit is sought for these
     X, y = drawn(60)
     model = gaussian(0).fit(X, y)
     X[3, 0] = np.nan
@@ -725,19 +803,16 @@ def test_a_column_without_any_cell_in_fit_changes_no_interval(tradeoff, gone):
         assert np.isnan(low).any(axis=1).nonzero()[0].tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: NaiveBayes("multinomial", tradeoff=1), "got words"),
-    ],
-)
-def test_models_without_coefficients_refuse_and_a_pool_of_one_has_intervals(make, message):
-    X, y = drawn(60)
-    X = np.abs(X).round()
-    model = make().fit(X, y)
-    with pytest.raises(DataError, match=rf"{message}.* a pool of this one model has intervals"):
-        model.summary()
-    pool = PooledClassifier([("name", make())]).fit(X, y)
+@pytest.mark.parametrize("tradeoff", [0.5, 1])
+def test_words_beyond_the_limit_refuse_and_a_pool_of_one_has_intervals(tradeoff, monkeypatch):
+    monkeypatch.setattr("crossfade.tradeoff.influence.MOST_ASKED_FOR", 5)
+    X, y = documents(60)
+    model = NaiveBayes("multinomial", tradeoff=tradeoff).fit(X, y)
+    for ask in (model.summary, lambda: model.summary(X, y)):
+        with pytest.raises(DataError, match=r"of words, got .* a pool of this one model has inter"):
+            ask()
+    assert model.summary(errors=False).estimates.size == 6
+    pool = PooledClassifier([("name", NaiveBayes("multinomial", tradeoff=tradeoff))]).fit(X, y)
     posterior, low, high = pool.predict_proba(X, interval=0.95)
     assert ((low < posterior) & (posterior < high)).all()
 

@@ -34,6 +34,7 @@ from crossfade.table.groups import encode_groups, numbered_first
 from crossfade.table.part_by_part import part_by_part
 from crossfade.table.read import without_cells
 from crossfade.tradeoff.fitting import Fitted
+from crossfade.tradeoff.influence import MOST_ASKED_FOR
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 
 #: What has no standard errors has intervals of probabilities all the same.
@@ -41,6 +42,9 @@ _BY_REFITS = (
     'a pool of this one model has intervals by refits: PooledClassifier([("name", model)]), '
     "crossfade fit --model pool:nb --intervals"
 )
+
+#: Rows for each coefficient of a text column, so many at least, that a test of it needs.
+_ROWS_OF_A_COEFFICIENT = 5
 
 #: Doubles of the gradients of a block of rows: 8 MB.
 _BLOCK_DOUBLES = 1 << 20
@@ -157,9 +161,12 @@ class StandardErrors(ABC):
     def _why_without(self) -> str:
         fitted = self._fitted
         if self.density_.reads_words:
+            got = "a file without, or no density"
+            if fitted.evidence is not None:
+                got = f"{fitted.evidence.n_influences:,}"
             return (
-                "X: expected numbers and categories for standard errors, got words; leave these "
-                f"columns out, or {_BY_REFITS}"
+                f"X: expected at most {MOST_ASKED_FOR:,} parameters (words times classes) for "
+                f"standard errors of words, got {got}; leave rarer words out, or {_BY_REFITS}"
             )
         if fitted.unlabelled_weight > 0.0 and self.density_.filled:
             return (
@@ -188,8 +195,10 @@ class StandardErrors(ABC):
     ) -> None:
         """Compute the standard errors from rows, and keep them."""
         evidence = self._fitted.evidence
-        if evidence is None:
+        if evidence is None or (self.density_.reads_words and not evidence.rows.n_samples):
             raise DataError(self._why_without())
+        if self.density_.reads_words:
+            return  # its rows are at hand, made smaller by what their words have in common
         if comes_in_parts(X):
             raise DataError(
                 f"X: expected a table in memory, got {type(X).__name__}; give a sample of the rows "
@@ -250,6 +259,12 @@ class StandardErrors(ABC):
             flat = of_classes.reshape(-1, of_classes.shape[-1])
             covariance = flat @ errors.covariance @ flat.T
         names = self._longer_schema.names
+        # Of next to as many coefficients as rows there is no test of all at once.
+        most = np.inf if errors is None else errors.n_rows / _ROWS_OF_A_COEFFICIENT
+        of_columns = {
+            name: [t for t, of in enumerate(columns) if column in of]
+            for column, name in enumerate(names)
+        }
         return of_coefficients(
             name=type(self).__name__,
             facts=self._facts(errors),
@@ -258,8 +273,9 @@ class StandardErrors(ABC):
             against=against,
             terms=terms,
             columns={
-                name: [t for t, of in enumerate(columns) if column in of]
-                for column, name in enumerate(names)
+                name: own
+                for name, own in of_columns.items()
+                if not self.density_.reads_words or len(own) * len(coefficients) <= most
             },
             values=values,
             covariance=covariance,
@@ -383,7 +399,8 @@ class StandardErrors(ABC):
         fills = density.fills_statistics
         if density.filling.size:
             fills = np.zeros_like(fills)
-        open_densities = fitted.open is not None or fitted.settled is not None
+        path = fitted.path
+        open_densities = ((path["tradeoff"] == 0.0) & (path["weight"] > 0.0)).any()
         if not (open_densities and density.allows_missing):
             return fills
         gradients, (_, columns) = self._coefficient_gradients(), self._terms()

@@ -79,6 +79,12 @@ class MixedRows:
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         return np.array(self.contents, dtype=dtype) if copy else np.asarray(self.contents, dtype)
 
+    def copy(self) -> MixedRows:
+        """Return rows that share no numbers with these."""
+        words = {j: counts.copy() for j, counts in self.words.items()}
+        told = {"told_apart": self._told_apart, "in_order": self._in_order}
+        return MixedRows(self.numbers.copy(), words, **told)
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
             return self.contents[key]
@@ -116,6 +122,13 @@ def block_of(X: Any, rows: slice | Integers) -> Any:
     if isinstance(X, MixedRows):
         return X[rows]
     return np.ascontiguousarray(X[rows], dtype=np.float64)
+
+
+def n_cells(X: Any) -> int:
+    """Return how many numbers rows hold; of counts of words, those that are not zero."""
+    if isinstance(X, MixedRows):
+        return X.numbers.size + sum(counts.nnz for counts in X.words.values())
+    return int(X.nnz if scipy.sparse.issparse(X) else X.shape[0] * X.shape[1])
 
 
 def stacked(X: Any, others: Any) -> Any:

@@ -30,7 +30,7 @@ def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
     """
     others = objective.unlabelled
     if others is None:
-        return objective.curvature(theta)
+        return _of_known_labels(objective, theta)
     gradients, n_rows = _class_gradients(objective, theta), others.weights.size
 
     def lost(span: slice) -> Floats:
@@ -46,7 +46,26 @@ def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
     whole, _ = objective.completed(theta)
     block_rows = max(1, _BLOCK_DOUBLES // theta.size)
     missed: Floats = block_sum(lost, n_rows, block_rows=block_rows)
-    return whole.curvature(theta) - objective.tradeoff * missed
+    return _of_known_labels(whole, theta) - objective.tradeoff * missed
+
+
+def _of_known_labels(objective: TradeoffObjective, theta: Floats) -> Floats:
+    if not objective.density.reads_words:
+        return objective.curvature(theta)
+    product = objective.curvature_product(theta)  # which knows what is penalised of words
+    H = np.stack([product(one) for one in np.eye(theta.size)])
+    if objective.tradeoff == 0.0:
+        return H
+    # Adding a constant to the weights of all words, and taking it off the offset, changes nothing.
+    passes, size = objective.passes, float(np.trace(H)) / len(H)
+    for factor in np.flatnonzero(objective.density.word_factors):
+        for k in range(passes.n_classes):
+            own = np.where(passes.factors == factor, passes.scale, 0.0)[passes.free]
+            pinned = np.zeros(theta.size)
+            pinned[k * passes.n_free : (k + 1) * passes.n_free] = own
+            pinned[passes.n_classes * passes.n_free + k] = -1.0
+            H += size / (pinned @ pinned) * np.outer(pinned, pinned)
+    return H
 
 
 def unlabelled_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:

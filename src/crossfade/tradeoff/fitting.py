@@ -25,11 +25,18 @@ from crossfade.errors import (
 from crossfade.inference.held_out import HeldOut
 from crossfade.inference.sandwich import PosteriorCovariance
 from crossfade.optim.solver import Solution
+from crossfade.table.documents import n_cells
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.binding import compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.grid import is_dense
-from crossfade.tradeoff.influence import FittedMember, StackedFits, score_gradients, stacked_fits
+from crossfade.tradeoff.influence import (
+    FittedMember,
+    StackedFits,
+    is_small,
+    score_gradients,
+    stacked_fits,
+)
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
@@ -308,7 +315,8 @@ def fit_tradeoff(
     if learnt_words and rows.unlabelled is not None:
         density = density.for_words_of(rows.X, rows.unlabelled.X if some_weight else None)
     if tradeoff == 1.0 and density.reads_words and not some_weight:
-        return add_rows(rows, density, options)  # as wide as words are, one look is enough
+        fitted = add_rows(rows, density, options)  # as wide as words are, one look is enough
+        return replace(fitted, evidence=_of_closed_form(rows, fitted, options, groups))
     if tradeoff != 1.0 or some_weight:
         density, rows = compact(density, rows, with_others=some_weight)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
@@ -355,6 +363,20 @@ def fit_tradeoff(
         evidence=stacked_fits([FittedMember(objective, solution.theta)], groups),
         unlabelled_weight=unlabelled_weight if some_weight else 0.0,
     )
+
+
+def _of_closed_form(
+    rows: LabelledRows, fitted: Fitted, options: FitOptions, groups: Integers | None
+) -> StackedFits | None:
+    """Return what standard errors of a closed form need, None where there are none."""
+    small = is_small(n_cells(rows.X), fitted.optimum.natural.size)
+    if fitted.sums is None or not small or not np.isfinite(fitted._partition).all():
+        return None
+    bound = fitted.sums.started.bind(fitted.sums.summary)
+    own = replace(rows, unlabelled=None)
+    objective = options.objective(own, bound)
+    theta = objective.theta(fitted.optimum)
+    return stacked_fits([FittedMember(objective, theta)], groups, copied=False)
 
 
 def add_rows(

@@ -19,6 +19,7 @@ from crossfade.densities.base import Density
 from crossfade.densities.filling import STEP
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
+from crossfade.table.documents import n_cells
 from crossfade.tradeoff.estimating import (
     curvature,
     filling_slopes,
@@ -39,7 +40,7 @@ _MOST_WORK = 4_000_000_000
 _OF_FILLING = 24
 
 #: Parameters whose covariance is computed when it is asked for: 72 MB.
-_MOST_ASKED_FOR = 3_000
+MOST_ASKED_FOR = 3_000
 
 #: Cells that are copied for them: 16 MB.
 _MOST_CELLS = 2_097_152
@@ -94,8 +95,8 @@ class StackedFits:
     @property
     def _n_of_pool(self) -> int:
         """States' parameters and offsets, and the scale."""
-        passes = self.members[0].objective.passes
-        return passes.n_classes * (passes.tied.size + 1) + 1
+        objective = self.members[0].objective
+        return objective.passes.n_classes * (objective.density.n_spread + 1) + 1
 
     @property
     def _filling(self) -> Floats:
@@ -130,6 +131,19 @@ class StackedFits:
 
     def covariance(self) -> PosteriorCovariance:
         """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
+        if self.rows.n_samples and self.members[0].objective.density.reads_words:
+            return self._afresh()._covariance()  # what is formed of words' counts is large
+        return self._covariance()
+
+    def _afresh(self) -> StackedFits:
+        """Return the same without what its passes have formed, and will form."""
+        members = []
+        for one in self.members:
+            passes = one.objective.passes.over(one.objective.rows)
+            members.append(replace(one, objective=replace(one.objective, passes=passes)))
+        return replace(self, members=tuple(members))
+
+    def _covariance(self) -> PosteriorCovariance:
         rows, passes = self.rows, self.members[0].objective.passes
         n_pool, towards = self._n_of_pool, self._towards()
         gradients = [row_gradients(one.objective, one.theta) for one in self.members]
@@ -202,7 +216,7 @@ class StackedFits:
         found = []
         weights = self._weight_slopes()
         for number, one in enumerate(self.members):
-            to_pool = one.weight * to_natural(one.objective)
+            to_pool = one.weight * to_natural(one.objective, one.theta)
             to_pool = np.hstack([to_pool, np.zeros((len(to_pool), 1))])
             if weights is not None:
                 to_pool = to_pool + weights[0][number].T @ weights[1]
@@ -239,7 +253,7 @@ class StackedFits:
         H = loss.model(w, loss.evaluate(w)[1])[1]
         directions = []
         for one in self.members:
-            found = one.objective.parameters(one.theta)
+            found = one.objective.spread(one.theta)[1]
             directions.append(np.concatenate([found.natural.ravel(), found.offset, [1.0]]))
         to_pool = -np.linalg.solve(H, np.array(directions))
         return self._score_slopes(self.weighing, w), to_pool
@@ -260,8 +274,9 @@ class StackedFits:
             maps = passes.coefficient_maps(one.theta)
             at = passes.row_coefficients(one.theta)
             slopes = np.zeros((number, len(one.theta)))
-            for start in range(0, weighing.index.size, passes.block_rows):
-                part = slice(start, start + passes.block_rows)
+            size = max(16, min(passes.block_rows, _BLOCK_DOUBLES // len(one.theta)))
+            for start in range(0, weighing.index.size, size):
+                part = slice(start, start + size)
                 Z = passes.design(weighing.index[part], *at)[0]
                 for h in range(number):
                     pull = w[g] * spread[h, part]
@@ -286,28 +301,37 @@ class StackedFits:
         return added
 
 
+def is_small(cells: int, n_influences: int) -> bool:
+    """Return whether rows are few enough to be kept, and parameters for their covariance."""
+    return cells <= _MOST_CELLS and n_influences <= MOST_ASKED_FOR
+
+
 def stacked_fits(
     members: Sequence[FittedMember],
     groups: Integers | None = None,
     weighing: WeightEquations | None = None,
+    *,
+    copied: bool = True,
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
-    None where there are no standard errors: of words, and of rows without a label whose cells are
-    filled in for the fit alone, so that EM's equations have no likelihood.
+    Takes copied: Whether rows with words are a copy already, as compact ones are.
+
+    None where there are none: of rows without a label whose cells are filled in for the fit alone,
+    so that EM's equations have no likelihood.
     """
     density, rows = members[0].objective.density, members[0].objective.rows
-    if density.reads_words:
-        return None
     counted = any(one.objective.unlabelled is not None for one in members)
     if counted and density.filled and not density.fills_statistics.any():
         return None
     found = StackedFits(tuple(members), groups, weighing)
     others = found.others
-    cells = (rows.n_samples + (0 if others is None else others.X.shape[0])) * rows.X.shape[1]
+    cells = n_cells(rows.X) + (0 if others is None else n_cells(others.X))
     if weighing is not None:
         cells += weighing.loss.scores.size
-    if not rows.is_part and cells <= _MOST_CELLS and found.n_influences <= _MOST_ASKED_FOR:
+    if not rows.is_part and is_small(cells, found.n_influences):
+        if density.reads_words and copied:
+            return found  # each member has its own, of the words that tell
         # The user may write into what fit was given. Statistics are formed anew when asked for:
         # here they would only take memory.
         weights = None if rows.weights is None else rows.weights.copy()
@@ -322,19 +346,31 @@ def stacked_fits(
     return found.over(none)
 
 
-def to_natural(objective: TradeoffObjective) -> Floats:
-    """Return d(natural parameters by class, offsets)/dθ, shape (n_parameters, K (p + 1))."""
-    passes = objective.passes
-    k, p, n_free = passes.n_classes, passes.tied.size, passes.n_free
+def to_natural(objective: TradeoffObjective, theta: Floats) -> Floats:
+    """Return d(natural parameters by class, offsets)/dθ, shape (n_parameters, K (p + 1)).
+
+    Of words that is once A is zero where it is counted by words, and of all words there are.
+    """
+    passes, density = objective.passes, objective.density
+    k, n_free = passes.n_classes, passes.n_free
     free, tied = np.flatnonzero(passes.free), np.flatnonzero(passes.tied)
-    found = np.zeros((passes.n_parameters, k * (p + 1)))
+    by_word = np.flatnonzero(density.word_factors & (objective.tradeoff > 0.0))
+    mean = density.mean(passes.natural(theta)) if by_word.size else np.zeros((k, passes.tied.size))
+    blocks, offsets = [], np.zeros((passes.n_parameters, k))
     for c in range(k):
-        found[c * n_free + np.arange(n_free), c * p + free] = 1.0 / passes.free_scale
+        block = np.zeros((passes.n_parameters, passes.tied.size))
+        block[c * n_free + np.arange(n_free), free] = 1.0 / passes.free_scale
         if passes.n_tied:
-            found[k * n_free + k + np.arange(tied.size), c * p + tied] = 1.0 / passes.scale[tied]
-        found[:, k * p + c] -= found[:, c * p : c * p + p] @ passes.mean
-        found[k * n_free + c, k * p + c] += 1.0
-    return found
+            block[k * n_free + k + np.arange(tied.size), tied] = 1.0 / passes.scale[tied]
+        offsets[:, c] -= block @ passes.mean
+        offsets[k * n_free + c, c] += 1.0
+        for factor in by_word:
+            own = np.flatnonzero(passes.factors == factor)
+            moved = block[:, own] @ mean[c, own]
+            block[:, own] -= moved[:, None]
+            offsets[:, c] += moved
+        blocks.append(density.spread(block)[1])
+    return np.hstack([*blocks, offsets])
 
 
 def score_gradients(
