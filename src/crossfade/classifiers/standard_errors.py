@@ -101,7 +101,7 @@ class StandardErrors(ABC):
         reference : label, optional
             The class that the others are compared with; the first by default.
         errors : bool, default=True
-            False: the coefficients alone, which words have, too.
+            False: the coefficients alone, which models of many words have, too.
 
         Returns
         -------
@@ -112,8 +112,8 @@ class StandardErrors(ABC):
         Raises
         ------
         DataError
-            If there are no standard errors, for words; no coefficients, for mixtures; or if the
-            rows are needed.
+            If there are no standard errors, for more words than 3,000 parameters have; no
+            coefficients, for mixtures; or if the rows are needed.
 
         Notes
         -----

@@ -141,7 +141,7 @@ def _limits(estimator: Any, table: Any) -> Any:
         return None
     try:
         _, low, high = estimator.predict_proba(table, interval=0.95)
-    except DataError:  # without the rows, words: what is explained needs no errors
+    except DataError:  # without the rows, many words: what is explained needs no errors
         return None
     return None if np.isnan(low).any() else (low[0], high[0])
 
