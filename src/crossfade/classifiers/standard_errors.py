@@ -160,13 +160,11 @@ class StandardErrors(ABC):
 
     def _why_without(self) -> str:
         fitted = self._fitted
-        if self.density_.reads_words:
-            got = "a file without, or no density"
-            if fitted.evidence is not None:
-                got = f"{fitted.evidence.n_influences:,}"
+        if self.density_.reads_words and fitted.evidence is not None:
             return (
                 f"X: expected at most {MOST_ASKED_FOR:,} parameters (words times classes) for "
-                f"standard errors of words, got {got}; leave rarer words out, or {_BY_REFITS}"
+                f"standard errors of words, got {fitted.evidence.n_influences:,}; leave rarer "
+                f"words out, or {_BY_REFITS}"
             )
         if fitted.unlabelled_weight > 0.0 and self.density_.filled:
             return (

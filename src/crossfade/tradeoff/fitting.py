@@ -25,7 +25,6 @@ from crossfade.errors import (
 from crossfade.inference.held_out import HeldOut
 from crossfade.inference.sandwich import PosteriorCovariance
 from crossfade.optim.solver import Solution
-from crossfade.table.documents import n_cells
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.binding import compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
@@ -33,7 +32,6 @@ from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.influence import (
     FittedMember,
     StackedFits,
-    is_small,
     score_gradients,
     stacked_fits,
 )
@@ -369,8 +367,7 @@ def _of_closed_form(
     rows: LabelledRows, fitted: Fitted, options: FitOptions, groups: Integers | None
 ) -> StackedFits | None:
     """Return what standard errors of a closed form need, None where there are none."""
-    small = is_small(n_cells(rows.X), fitted.optimum.natural.size)
-    if fitted.sums is None or not small or not np.isfinite(fitted._partition).all():
+    if fitted.sums is None or not np.isfinite(fitted._partition).all():
         return None
     bound = fitted.sums.started.bind(fitted.sums.summary)
     own = replace(rows, unlabelled=None)

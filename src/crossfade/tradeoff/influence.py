@@ -301,11 +301,6 @@ class StackedFits:
         return added
 
 
-def is_small(cells: int, n_influences: int) -> bool:
-    """Return whether rows are few enough to be kept, and parameters for their covariance."""
-    return cells <= _MOST_CELLS and n_influences <= MOST_ASKED_FOR
-
-
 def stacked_fits(
     members: Sequence[FittedMember],
     groups: Integers | None = None,
@@ -329,7 +324,7 @@ def stacked_fits(
     cells = n_cells(rows.X) + (0 if others is None else n_cells(others.X))
     if weighing is not None:
         cells += weighing.loss.scores.size
-    if not rows.is_part and is_small(cells, found.n_influences):
+    if not rows.is_part and cells <= _MOST_CELLS and found.n_influences <= MOST_ASKED_FOR:
         if density.reads_words and copied:
             return found  # each member has its own, of the words that tell
         # The user may write into what fit was given. Statistics are formed anew when asked for:
