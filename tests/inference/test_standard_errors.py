@@ -738,6 +738,16 @@ def test_rows_in_parts_have_intervals_part_by_part(tmp_path):
     assert_allclose(whole, parts, rtol=1e-12)
 
 
+def test_dask_collections_have_intervals_lazily():
+    dask = pytest.importorskip("dask.dataframe")
+    X, y = drawn(100)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    model = gaussian(0.5).fit(table, y)
+    parts = model.predict_proba(dask.from_pandas(table, npartitions=3), interval=0.8)
+    for one, whole in zip(parts, model.predict_proba(table, interval=0.8), strict=True):
+        assert_allclose(one.compute(), whole, rtol=1e-12)
+
+
 @pytest.mark.parametrize("tradeoff", [1, 0.5])
 def test_rows_in_parts_have_errors_by_a_table_of_them(tradeoff, tmp_path):
     X, y = drawn(300)

@@ -345,16 +345,14 @@ class StandardErrors(ABC):
         interval = check_number("interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
         check_is_fitted(self)
         if is_lazy(X):
-            raise DataError(
-                f"interval: expected a table in memory, or files opened by crossfade.io.scan, got "
-                f"{type(X).__name__}; compute it first"
-            )
-
-        def of_table(model: StandardErrors, table: Any) -> Floats:
-            return model._limits(model._encoded(table), interval)
-
-        found = part_by_part(of_table)(self, X)
+            self._errors()  # before the model goes to workers, without its rows
+        found = self._intervals(X, interval=interval)
         return found[:, 0], found[:, 1], found[:, 2]
+
+    @part_by_part
+    def _intervals(self, X: Any, *, interval: float) -> Floats:
+        """Return posteriors and their limits, (n_rows, 3, n_classes)."""
+        return self._limits(self._encoded(X), interval)
 
     @abstractmethod
     def _log_posterior(self, matrix: NDArray[Any]) -> Floats:

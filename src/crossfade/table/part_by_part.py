@@ -77,6 +77,8 @@ def _result_of(model: Any, name: str, numbers: dict[str, float]) -> tuple[tuple[
         return (), np.dtype(np.float64)
     if name in ("predict", "_decided"):
         return (), np.dtype(object) if "reject" in numbers else classes.dtype
+    if name == "_intervals":
+        return (3, classes.size), np.dtype(np.float64)
     of_rows = ("score_samples", "outlier_score", "outlier_p_value")
     alone = name in of_rows or (name == "decision_function" and classes.size == 2)
     return () if alone else (classes.size,), np.dtype(np.float64)
