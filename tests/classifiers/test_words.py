@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
-from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError, NotADensityError
@@ -81,8 +82,10 @@ def test_complements_are_no_density_and_have_one_tradeoff():
             NaiveBayes(Multinomial(complement=True), tradeoff=tradeoff).fit(S, y)
     model = NaiveBayes(Multinomial(complement=True), tradeoff=1)
     whole = model.fit(S, y).predict_proba(S)
-    with pytest.raises(NotADensityError, match="without complement"):
-        model.score_samples(S)
+    for asked in (model.score_samples, model.outlier_score, model.outlier_p_value):
+        with pytest.raises(NotADensityError, match="without complement"):
+            asked(S)
+    assert (pickle.loads(pickle.dumps(model)).predict_proba(S) == whole).all()
     parts = NaiveBayes(Multinomial(complement=True), tradeoff=1)
     for rows in (slice(0, 50), slice(50, None)):
         parts.partial_fit(S[rows], y[rows], classes=[0, 1, 2])
@@ -273,15 +276,21 @@ def test_sparse_columns_of_pandas_may_leave_out_any_value(fills):
         NaiveBayes(tradeoff=1).fit(frame_of(X), y)
 
 
-@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
-@pytest.mark.parametrize("density", ["multinomial", "bernoulli"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(NaiveBayes(of, tradeoff=t) for of in ("auto", "bernoulli") for t in (1, 0.5, 0, "auto")),
+        NaiveBayes(Multinomial(complement=True), tradeoff=1),
+        pytest.param(PooledClassifier([("nb", NaiveBayes()), "forest"]), marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("made", [scipy.sparse.coo_array, pd.DataFrame.sparse.from_spmatrix])
-def test_model_files_keep_models_of_sparse_tables(made, density, tradeoff, tmp_path):
+def test_model_files_keep_models_of_sparse_tables(made, model, tmp_path):
     X, y = counts(n_words=12)
     table = made(scipy.sparse.csr_matrix(X))
     if isinstance(table, pd.DataFrame):
         table = table.add_prefix("w")
-    model = NaiveBayes(density, tradeoff=tradeoff).fit(table, y)
+    model.fit(table, y)
     save_model(model, tmp_path / "m.skops")
     again = load_model(tmp_path / "m.skops").estimator
     assert_allclose(again.predict_proba(table), model.predict_proba(table), rtol=1e-14)

@@ -226,7 +226,9 @@ class TradeoffClassifier(TableReader, ABC):
                     learnt_words=learnt_words,
                 )
         self._set_fitted(replace(fitted, held_out=None))
-        if not isinstance(rows, SourceRows) or self.tradeoff != 1:  # of which no sample was drawn
+        # Of rows that were read in parts no sample was drawn; weights of complements are no density.
+        kept = fitted.has_words_density and not isinstance(rows, SourceRows)
+        if kept or self.tradeoff != 1:
             self._joint = self._joint_rows(rows.at_hand, choices, options, numbers)
         for name in ("n_passes_", "n_unlabelled_", "unlabelled_weight_"):
             self.__dict__.pop(name, None)

@@ -112,6 +112,7 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         if isinstance(joint, JointRows):
             joint = joint.described
         if joint is None:
+            self._check_density()
             if self.tradeoff_ != 1.0:
                 raise DataError(
                     "outlier_score: expected a model that kept what rows look like, got one of an "

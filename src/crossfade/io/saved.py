@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
@@ -256,10 +257,12 @@ def _try_out(estimator: Any, schema: Schema) -> None:
         # Every category once; nothing in a column of text that had no cell.
         column[:] = np.minimum(np.arange(len(codes)), size - 1) if size else np.nan
     density = getattr(estimator, "density_", None)
-    has_gaps = isinstance(estimator, Pipeline) or (density is not None and density.allows_missing)
-    if has_gaps and not schema.sparse:
-        codes = np.vstack([codes, np.full(schema.n_features, np.nan)])
-    table = np.array(schema.decode(codes), dtype=object).T
+    if schema.sparse:
+        table = scipy.sparse.csr_array(codes)
+    else:
+        if isinstance(estimator, Pipeline) or (density is not None and density.allows_missing):
+            codes = np.vstack([codes, np.full(schema.n_features, np.nan)])
+        table = np.array(schema.decode(codes), dtype=object).T
     posterior = estimator.predict_proba(table)
     expected = len(codes), len(estimator.classes_)
     if posterior.shape != expected or not np.allclose(posterior.sum(axis=1), 1.0):
