@@ -226,7 +226,7 @@ class TradeoffClassifier(TableReader, ABC):
                     learnt_words=learnt_words,
                 )
         self._set_fitted(replace(fitted, held_out=None))
-        # Of rows that were read in parts no sample was drawn; weights of complements are no density.
+        # Of rows read in parts no sample was drawn; weights of complements are no density.
         kept = fitted.has_words_density and not isinstance(rows, SourceRows)
         if kept or self.tradeoff != 1:
             self._joint = self._joint_rows(rows.at_hand, choices, options, numbers)
