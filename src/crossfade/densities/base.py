@@ -475,6 +475,11 @@ class Density(ABC):
         return False
 
     @property
+    def indicators(self) -> NDArray[np.bool_]:
+        """Statistics that are 0 or 1, of which a factor has at most one that is 1."""
+        return np.zeros(self.n_statistics, dtype=bool)
+
+    @property
     def word_factors(self) -> NDArray[np.bool_]:
         """Factors whose A is counted once for each word of a row, not once for the row."""
         return np.zeros(self.n_factors, dtype=bool)

@@ -291,6 +291,10 @@ class Categorical(Density):
         np.put_along_axis(onehot, self._positions(X), 1.0, axis=1)
         return onehot[:, self._kept]
 
+    @property
+    def indicators(self) -> NDArray[np.bool_]:
+        return np.ones(self.n_statistics, dtype=bool)
+
     def log_base_measure(self, X: Floats) -> Floats:
         return np.zeros(X.shape)
 
@@ -315,6 +319,13 @@ class Categorical(Density):
                 dense[:, first:last, first:last] = -own[:, :, None] * own[:, None, :]
         dense[:, diagonal, diagonal] += p
         return dense
+
+    def hessian_diagonal(self, eta: Floats) -> Floats:
+        p = self.mean(eta)
+        return p - p**2
+
+    def square_sums(self, X: Floats, weights: Floats) -> Floats:
+        return self.weighted_sums(X, weights)  # of 0 and 1
 
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
         p = self.mean(eta)

@@ -339,6 +339,10 @@ class Product(Density):
         return any(part.reads_words for part, _ in self.parts)
 
     @property
+    def indicators(self) -> NDArray[np.bool_]:
+        return np.concatenate([part.indicators for part, _ in self.parts])
+
+    @property
     def word_factors(self) -> NDArray[np.bool_]:
         return np.concatenate([part.word_factors for part, _ in self.parts])
 

@@ -38,6 +38,9 @@ _MOST_INNER = 250
 
 Operator = Callable[[Floats], Floats]
 
+#: From a point and a share of the rows to v ↦ H⁻¹v, H the curvature there.
+Invert = Callable[[Floats, float], Operator]
+
 Factor = tuple[Floats, bool]
 
 
@@ -46,17 +49,20 @@ class Dense:
     """The curvature of all rows at every step.
 
     `enough`: Nats per row; a step that promises less is the last one, and not evaluated.
+    `invert`: How systems with the curvature are solved; else by its Cholesky factor.
     """
 
     foresight: Foresight | None = None
     enough: float = 0.0
+    invert: Invert | None = None
 
     def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
         at: Iterate | None = evaluate(problem, start)
+        invert = self.invert or partial(inverse, problem)
         while at is not None:
             yield at
-            step = -solve(factorise(problem.curvature(at.theta)), at.gradient)
+            step = -invert(at.theta, 1.0)(at.gradient)
             words = None if self.foresight is None else self.foresight(at, step)
             if words is not None:
                 return words
@@ -79,6 +85,7 @@ class Sampled:
     `worthwhile`: Share of the promised gain that a step must remove.
     `sample`: The function over some rows, whose optimum is the start.
     `enough`: Nats per row; a step that promises less is the last one, and not evaluated.
+    `invert`: How systems with the curvature are solved; else by its Cholesky factor.
     """
 
     share: float = 0.1
@@ -88,6 +95,7 @@ class Sampled:
     sample: Problem | None = None
     foresight: Foresight | None = None
     enough: float = 0.0
+    invert: Invert | None = None
 
     def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
@@ -95,10 +103,11 @@ class Sampled:
         yield at
         model: _Curvature | None = None
         trusted = True
+        invert = self.invert or partial(inverse, problem)
         while True:
             if model is None or (at.gradient_norm > self.near and model.steps):
                 whole = self.share if trusted else 1.0
-                model = _Curvature(problem.curvature(at.theta, whole), exact=not trusted)
+                model = _Curvature(invert(at.theta, whole), exact=not trusted)
             direction = model.solve(at.gradient)
             words = None if self.foresight is None else self.foresight(at, -direction)
             if words is not None:
@@ -192,6 +201,11 @@ def factorise(matrix: Floats) -> Factor:
     raise scipy.linalg.LinAlgError("curvature matrix is not positive semidefinite")
 
 
+def inverse(problem: Problem, theta: Floats, share: float = 1.0) -> Operator:
+    """Return v ↦ H⁻¹v by a Cholesky factor."""
+    return partial(solve, factorise(problem.curvature(theta, share)))
+
+
 def solve(factor: Factor, vector: Floats) -> Floats:
     """Return the solution of a factorised system, of shape (n,)."""
     found: Floats = dpotrs(factor[0], vector, lower=1)[0] if vector.size else vector
@@ -212,17 +226,16 @@ def sample_rows(n_rows: int, share: float) -> Integers:
 
 
 class _Curvature:
-    """A factorised curvature, improved by the gradient changes seen since (limited-memory BFGS)."""
+    """An inverse curvature, improved by the gradient changes seen since (limited-memory BFGS)."""
 
-    def __init__(self, matrix: Floats, *, exact: bool) -> None:
-        self.factor = factorise(matrix)
+    def __init__(self, first: Operator, *, exact: bool) -> None:
+        self.first = first
         self.exact = exact
         self.steps: list[Pair] = []
 
     def solve(self, gradient: Floats) -> Floats:
         """Return the inverse curvature times the gradient (the two-loop recursion)."""
-        first = partial(solve, self.factor)
-        return two_loops(self.steps, gradient, first)
+        return two_loops(self.steps, gradient, self.first)
 
     def learn(self, moved: Floats, change: Floats) -> None:
         """Note a step and the change of the gradient along it."""

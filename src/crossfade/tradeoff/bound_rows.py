@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,45 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 #: which costs less than to read them.
 KEPT_DOUBLES = 8_388_608
 
+#: Levels of a column from which rows are kept by them.
+_FEWEST_LEVELS = 32
+
 Sums = TypeVar("Sums")
+
+
+class Placed(NamedTuple):
+    """Rows as the level that they have of one column, and their other statistics.
+
+    `levels` (L,), `columns` (q,): Places among the free statistics of the levels, and of the rest.
+    `level` (n_samples,): L where a row has none of them: the base, or a missing cell.
+    `rest` (n_samples, q): The other statistics.
+    """
+
+    levels: Integers
+    columns: Integers
+    level: Integers
+    rest: Floats
+
+    def take(self, rows: slice | Integers) -> Placed:
+        """Return the same of some rows."""
+        return self._replace(level=self.level[rows], rest=self.rest[rows])
+
+    def scores(self, slopes: Floats, out: Floats) -> Floats:
+        """Return slopes_k·T_i, (n_samples, n_classes)."""
+        np.matmul(self.rest, slopes[:, self.columns].T, out=out)
+        of_levels = np.zeros((self.levels.size + 1, len(slopes)))
+        of_levels[:-1] = slopes[:, self.levels].T
+        out += of_levels[self.level]
+        return out
+
+    def sums(self, R: Floats) -> Floats:
+        """Return Σ_i R_ik T_i, (R.shape[1], n_free)."""
+        n_levels = self.levels.size
+        found = np.empty((R.shape[1], n_levels + self.columns.size))
+        found[:, self.columns] = R.T @ self.rest
+        for own, values in zip(found, R.T, strict=True):
+            own[self.levels] = np.bincount(self.level, values, n_levels + 1)[:-1]
+        return found
 
 
 class KeptStatistics:
@@ -49,6 +87,20 @@ class KeptStatistics:
 
         for_each_block(block, len(kept), block_rows=1_024)
         return kept
+
+    @cached_property
+    def placed(self) -> Placed | None:
+        """The same by the levels of the column that has most; None where that saves little."""
+        whole, free = self.whole, ~np.asarray(self._density.tied, dtype=bool)
+        indicators, factors = self._density.indicators[free], self._density.factors[free]
+        sizes = np.bincount(factors[indicators], minlength=1)
+        if whole is None or sizes.max() < _FEWEST_LEVELS:
+            return None
+        own = indicators & (factors == sizes.argmax())
+        levels, columns = np.flatnonzero(own), np.flatnonzero(~own)
+        indicator = whole[:, levels]
+        level = np.where(indicator.any(axis=1), indicator.argmax(axis=1), levels.size)
+        return Placed(levels, columns, level, whole[:, columns])
 
     def left_out(self, rows: slice | Integers) -> Floats | None:
         """Return how often each factor's A is left out of each row of a block, None for never."""

@@ -75,7 +75,7 @@ class _Form:
             lost += (posterior if weights is None else posterior * weights[:, None]).T @ gaps
         roots = np.ones((n, 1)) if weights is None else np.sqrt(weights)[:, None]
         total = float(n if weights is None else weights.sum())
-        own_roots = np.sqrt(posterior * _others(posterior)) * roots
+        own_roots = np.sqrt(posterior * others(posterior)) * roots
         if self.n_classes == 2:
             Z *= own_roots[:, :1]
             return np.asarray(Z.T @ Z, dtype=np.float64), lost, total
@@ -168,7 +168,7 @@ class _Form:
             H[place, o] += part[:, k * p :].sum(axis=1, keepdims=True)
 
 
-def _others(posterior: Floats) -> Floats:
+def others(posterior: Floats) -> Floats:
     """Return 1 - τ, by the other classes' sum where that is next to nothing."""
     if posterior.shape[1] == 2:
         return posterior[:, ::-1]

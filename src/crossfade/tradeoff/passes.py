@@ -15,7 +15,7 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, workspace
 from crossfade.rowwise import logistic_pass, standardise_rows
-from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, by_factor
+from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, Placed, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
 from crossfade.tradeoff.row_curvature import RowCurvature
 
@@ -69,7 +69,9 @@ class RowPasses(BoundRows):
         """How many rows make a block whose statistics stay in cache."""
         if self._reads_words:
             return WORD_ROWS
-        return min(max(_BLOCK_DOUBLES // max(self.n_free, 1), 128), 4096)
+        placed = self.kept.placed
+        width = self.n_free if placed is None else placed.columns.size
+        return min(max(_BLOCK_DOUBLES // max(width, 1), 128), 4096)
 
     @cached_property
     def _forms_statistics(self) -> bool:
@@ -123,20 +125,27 @@ class RowPasses(BoundRows):
 
     def block_carrier(self, rows: slice, *, missing: bool) -> tuple[Any, Floats | None]:
         """Return the block's statistics (or its columns), and which factors are missing."""
-        carrier = self.carried(rows) if self._forms_statistics else self.rows.block(rows)
+        placed = self.kept.placed
+        carrier: Any
+        if placed is not None:
+            carrier = placed.take(rows)
+        else:
+            carrier = self.carried(rows) if self._forms_statistics else self.rows.block(rows)
         return carrier, self.kept.left_out(rows) if missing else None
 
     def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
         """Return slopes_k·T_i; the scores last until the next block."""
         if not self._forms_statistics:
             return self.density.scores(carrier, self._full(slopes))
+        if isinstance(carrier, Placed):
+            return carrier.scores(slopes, workspace("scores", len(carrier.level), len(slopes)))
         return np.matmul(carrier, slopes.T, out=workspace("scores", len(carrier), len(slopes)))
 
-    def block_sums(
-        self, carrier: Floats, missing: Floats | None, R: Floats
-    ) -> tuple[Floats, Floats]:
+    def block_sums(self, carrier: Any, missing: Floats | None, R: Floats) -> tuple[Floats, Floats]:
         """Return Σ_i R_ik T̃_i over the free statistics, (R.shape[1], n_free), and Σ_i R_ik."""
-        if self._forms_statistics:
+        if isinstance(carrier, Placed):
+            sums = carrier.sums(R)
+        elif self._forms_statistics:
             sums = R.T @ carrier
         else:
             sums = self.density.weighted_sums(carrier, R)
@@ -237,7 +246,7 @@ class RowPasses(BoundRows):
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = None if absent is None else self.absent(theta)[0][-1]
 
-        two_whole = self.n_classes == 2 and not self.has_missing
+        two_whole = self.n_classes == 2 and not self.has_missing and self.kept.placed is None
         two_whole = two_whole and (self.standardisation[0] or self.kept.whole is not None)
 
         def block(own: RowPasses, rows: slice) -> tuple[float, Floats, Floats, Floats]:

@@ -12,10 +12,11 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
 from crossfade.optim.lbfgs import QuasiNewton
-from crossfade.optim.newton import ConjugateGradient, Dense, Sampled
+from crossfade.optim.newton import ConjugateGradient, Dense, Sampled, inverse
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
 from crossfade.tradeoff.class_blocks import LARGEST_CLASS, has_class_blocks, is_short
 from crossfade.tradeoff.grid import is_dense
+from crossfade.tradeoff.level_blocks import ByLevels, has_levels
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
 
@@ -147,9 +148,11 @@ def minimise(
         start = minimise(above, start, tol=1e-3).theta
     # Far from the optimum, missing cells bend the function down.
     bends = objective.has_missing and objective.tradeoff > 0.0
-    dense_enough = is_dense(objective) and not short
+    dense = is_dense(objective)
+    levels = ByLevels(objective) if dense and has_levels(objective) else None
+    dense_enough = levels is not None or (dense and not short)
     productless = not dense_enough and bends and not sparse
-    few = objective.rows.n_samples < _MANY_ROWS
+    few = objective.rows.n_samples < _MANY_ROWS and levels is None
     if productless or (few and not sparse and _has_many_classes(objective)):
         solution = _by_classes(objective, start, newton_tol)
         if solution.converged or productless:
@@ -164,18 +167,28 @@ def minimise(
             invert = partial(preconditioner, objective)
             inner = ConjugateGradient(invert, loosest, _ENOUGH, renewed)
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
+    invert = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
-    dense: InnerSolve[Problem] = Dense(enough=enough)
+    inner_solve: InnerSolve[Problem] = Dense(enough=enough, invert=invert)
     if objective.exact_labels and many:
         newton_tol = tol or 1e-8
         first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / objective.rows.n_samples
         sample = objective.sampled(first) if cold and first < 0.5 else None
-        dense = Sampled(share=curvature_share(objective), sample=sample, enough=enough)
+        inner_solve = Sampled(
+            share=curvature_share(objective), sample=sample, enough=enough, invert=invert
+        )
     elif objective.exact_labels and objective.n_parameters > _KEEPING:
-        dense = Sampled(share=1.0, near=np.inf, worthwhile=0.5, keep=6, enough=enough)
+        inner_solve = Sampled(
+            share=1.0, near=np.inf, worthwhile=0.5, keep=6, enough=enough, invert=invert
+        )
     with single_threaded_blas():
-        return descend(objective, start, dense, tol=newton_tol, max_iter=max_iter)
+        return descend(objective, start, inner_solve, tol=newton_tol, max_iter=max_iter)
+
+
+def _by_levels(levels: ByLevels, theta: Floats, share: float = 1.0) -> Callable[[Floats], Floats]:
+    """Return v ↦ H⁻¹v by elimination of a column's levels, or where that cannot be, of H whole."""
+    return levels.inverse(theta) or inverse(levels.objective, theta, share)
 
 
 def _stride(objective: TradeoffObjective, n_sample: int) -> int:

@@ -1,0 +1,268 @@
+"""Newton's linear system where one categorical column has most of the parameters.
+
+A row has one level of a column, so that its curvature couples no two levels: the levels' part of
+the Hessian is a K × K block a level, but for what levels share, one vector a class: the gradient
+of A, and where the level is missing, too. The levels are eliminated block by block, and what is
+left, the Schur complement, is as large as the other columns.
+
+For that, scores are written in the indicators as they are, c' = c - w·mean/scale taking up what
+standardising adds to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from crossfade._typing import Floats, Integers
+from crossfade.optim.newton import factorise, solve
+from crossfade.tradeoff.formed_curvature import others
+from crossfade.tradeoff.labelled_rows import log_normalise
+from crossfade.tradeoff.objective import TradeoffObjective
+
+#: The part of the parameters that may be others than the levels', for the elimination to pay.
+_MOST_REST = 0.6
+
+#: Doubles that a pass may make of the rows: of each row, for each pair of classes, its statistics.
+_MOST_DOUBLES = 50_000_000
+
+
+def has_levels(objective: TradeoffObjective) -> bool:
+    """Return whether a column has so many levels that to eliminate them is worth it."""
+    passes = objective.passes
+    if not objective.exact_labels or not objective.density.indicators.any():
+        return False
+    placed = passes.kept.placed
+    if placed is None:
+        return False
+    rest = passes.n_parameters - passes.n_classes * placed.levels.size
+    few = passes.n_classes * rest * passes.rows.n_samples <= _MOST_DOUBLES
+    return few and rest <= _MOST_REST * passes.n_parameters
+
+
+class _Rest(NamedTuple):
+    """The parameters that are no level's, (W, c, V): where each class's and other parts lie."""
+
+    columns: Integers
+    own: list[Integers]
+    offsets: slice
+    tied: slice
+    size: int
+
+
+class ByLevels:
+    """Systems with the Hessian of an objective: its rows by level, which no step changes."""
+
+    def __init__(self, objective: TradeoffObjective) -> None:
+        self.objective = objective
+        passes, placed = objective.passes, objective.passes.kept.placed
+        assert placed is not None
+        k, t = passes.n_classes, passes.n_tied
+        levels, columns = placed.levels, placed.columns
+        self.levels = levels
+        self._factor = int(passes.free_factors[levels[0]])
+        n, n_levels, q = len(placed.rest), levels.size, columns.size
+        self._rest = _Rest(
+            columns,
+            [np.append(np.arange(q) + c * q, k * q + c) for c in range(k)],
+            slice(k * q, k * q + k),
+            slice(k * q + k, None),
+            k * q + k + t,
+        )
+        self._gaps = gaps = passes.kept.left_out(slice(0, n)) if passes.has_missing else None
+        # After the base level, a missing one has a place of its own.
+        place = placed.level
+        if gaps is not None:
+            place = np.where(gaps[:, self._factor] > 0.0, n_levels + 1, place)
+        # Of each class in turn the rows of each level: a matrix of as many rows as these have.
+        order = np.argsort(place, kind="stable").astype(np.int32)
+        starts = np.searchsorted(place, np.arange(n_levels + 2), sorter=order)
+        self._order, self._by_level = np.tile(order, k), order
+        self._ends = np.append((starts + n * np.arange(k)[:, None]).ravel(), n * k)
+        self._ends = self._ends.astype(np.int32)
+        Z = np.empty((n, q + 1))
+        np.divide(placed.rest - passes.free_mean[columns], passes.free_scale[columns], out=Z[:, :q])
+        Z[:, q] = 1.0
+        if gaps is not None:
+            Z[:, :q][gaps[:, passes.free_factors[columns]] > 0.0] = 0.0
+        self._Z = Z
+        self._scale = passes.free_scale[levels]
+        self._shift = passes.free_mean[levels] / self._scale
+
+    def inverse(self, theta: Floats) -> Callable[[Floats], Floats] | None:
+        """Return v ↦ H⁻¹v; None where that is not to be had so, as H may not be definite."""
+        objective, rest, levels = self.objective, self._rest, self.levels
+        passes, lam = objective.passes, objective.tradeoff
+        k, p, n_levels = passes.n_classes, passes.n_free, levels.size
+        blocks, B, C, M, Q, lost = self._of_rows(theta)
+        for part in (blocks, B, C, M, Q, lost):
+            part *= 1.0 - lam
+        blocks /= self._scale[:, None, None] ** 2
+        B /= self._scale[:, None, None]
+        penalty = (1.0 - lam) * objective.penalty * (np.eye(k) - 1.0 / k)
+        blocks += penalty
+        q = rest.columns.size
+        own = C[: k * q, : k * q].reshape(k, q, k, q)
+        diagonal = np.arange(q)
+        own[:, diagonal, :, diagonal] += penalty
+        vector = np.tile(self._shift, (k, 1))  # what a row has of levels where it has none
+        if lam > 0.0:
+            weight, gradient, spread = self._joint(theta)
+            if passes.has_missing:
+                weight += lost - passes.missing_counts
+            at = passes.at(theta)
+            vector = at.slope[:, passes.free][:, levels] + self._shift
+            mine = weight[:, self._factor]
+            blocks[:, np.arange(k), np.arange(k)] += mine * (vector / self._scale).T
+            M += spread - np.diag(mine)
+            Q += spread @ gradient
+            C += gradient.T @ spread @ gradient
+            self._add_partition(C, at.natural, weight)
+        size = max((float(np.trace(C)) + float(np.trace(blocks.sum(axis=0)))), 1e-300)
+        size /= passes.n_parameters
+        C[rest.offsets, rest.offsets] += size / k
+        if lam == 0.0:  # what all classes have in common changes nothing
+            blocks += size / k
+            own[:, diagonal, :, diagonal] += size / k
+            tied = np.arange(rest.size)[rest.tied]
+            C[tied, tied] += size
+        # Levels, class after class: D + U M U', U the classes' vectors, and B + U Q.
+        try:
+            roots = np.linalg.inv(np.linalg.cholesky(blocks))
+        except np.linalg.LinAlgError:
+            return None
+        U = vector.T[:, :, None] * np.eye(k)
+        halved = (roots @ np.concatenate([B, U], axis=2)).reshape(k * n_levels, -1)
+        YB, YU = halved[:, : rest.size], halved[:, rest.size :]
+        inner = np.eye(k) + M @ (YU.T @ YU)
+        if np.linalg.eigvals(inner).real.min() < 1e-10:
+            return None
+        N = np.linalg.solve(inner, M)
+        # B + U Q, with D^-½ before it, and what A⁻¹ has less than D⁻¹.
+        YB += YU @ Q
+        P = YU.T @ YB
+        C -= YB.T @ YB - P.T @ (N @ P)
+        if not np.isfinite(C).all() or (
+            passes.has_missing and lam > 0.0 and scipy.linalg.lapack.dpotrf(C, lower=1)[1]
+        ):
+            return None
+        factor = factorise(C)
+
+        def inverted(v: Floats) -> Floats:
+            weights, offsets, tied = objective.split(v)
+            of_levels = weights[:, levels].T + self._shift[:, None] * offsets
+            half = (roots @ of_levels[:, :, None]).reshape(-1)
+            half -= YU @ (N @ (YU.T @ half))
+            of_rest = np.concatenate([weights[:, rest.columns].ravel(), offsets, tied])
+            found = solve(factor, of_rest - YB.T @ half)
+            half -= YB @ found - YU @ (N @ (P @ found))
+            solved = (half.reshape(n_levels, 1, k) @ roots)[:, 0].T
+            out = np.empty((k, p))
+            out[:, levels] = solved
+            out[:, rest.columns] = found[: k * q].reshape(k, q)
+            moved = found[rest.offsets] + solved @ self._shift
+            return objective.join(out, moved, found[rest.tied])
+
+        return inverted
+
+    def _of_rows(self, theta: Floats) -> tuple[Floats, ...]:
+        """Return Σ w J'(diag τ - ττ')J, and Σ w τ of missing factors, (K, m).
+
+        Of the first: a level's, (L, K, K), that between it and the rest, (L, K, r), the rest's,
+        (r, r), and the first two of the rows that lack the column, (K, K) and (K, r).
+        """
+        passes, rest = self.objective.passes, self._rest
+        k, q, n_levels = passes.n_classes, rest.columns.size, self.levels.size
+        posterior = log_normalise(passes.scores(theta))[1]
+        weights = passes.rows.block_weights(slice(0, passes.rows.n_samples))
+        weighed = posterior if weights is None else posterior * weights[:, None]
+        spread = weighed * others(posterior)
+        designs = list(self._designs(theta))
+        alike = len(designs) == 1
+        designs *= k if alike else 1
+        # √w τ_k Z_k of all classes.
+        roots = posterior if weights is None else posterior * np.sqrt(weights)[:, None]
+        every = np.empty((len(posterior), k * (q + 1)))
+        every[:, k * q :] = roots
+        for c, (Z, _) in enumerate(designs):
+            np.multiply(Z[:, :q], roots[:, c, None], out=every[:, c * q : c * q + q])
+        C, B = np.zeros((rest.size, rest.size)), np.zeros((n_levels + 2, k, rest.size))
+        C[: k * (q + 1), : k * (q + 1)] = -(every.T @ every)
+        for c, (Z, tied) in enumerate(designs):
+            own, values = rest.own[c], weighed * -posterior[:, c, None]
+            values[:, c] = spread[:, c]
+            B[:, :, own] = self._sums(values, Z)
+            C[np.ix_(own, own)] = Z.T @ (Z * spread[:, c, None])
+            if not alike and passes.n_tied:
+                mean = np.einsum("nk,knt->nt", posterior, [each for _, each in designs])
+                gap = (tied - mean) * weighed[:, c, None]
+                C[own, rest.tied] = Z.T @ gap
+                C[rest.tied, own] = C[own, rest.tied].T
+                C[rest.tied, rest.tied] += tied.T @ gap
+                B[:, c, rest.tied] = self._sums(np.ones((len(gap), k)), gap)[:, c]
+        blocks = B[:, :, rest.offsets].copy()
+        lost = np.zeros((k, 0)) if self._gaps is None else weighed.T @ self._gaps
+        return blocks[:n_levels], B[:n_levels], C, blocks[-1], B[-1], lost
+
+    def _sums(self, values: Floats, design: Floats) -> Floats:
+        """Return Σ value_k · design over the rows of each level, of the base and of none.
+
+        Shapes: values (n, K); design (n, d); → (L + 2, K, d).
+        """
+        n, k = values.shape
+        cells = values[self._by_level].T.ravel(), self._order, self._ends
+        found = scipy.sparse.csr_array(cells, (self._ends.size - 1, n)) @ design
+        by_level: Floats = found.reshape(k, -1, design.shape[1]).transpose(1, 0, 2)
+        return by_level
+
+    def _designs(self, theta: Floats) -> Iterator[tuple[Floats, Floats]]:
+        """Yield (T̃, 1) of the other columns and the tied ones by class; once if all are alike."""
+        passes, columns, gaps, Z = self.objective.passes, self._rest.columns, self._gaps, self._Z
+        none = np.zeros((len(Z), passes.n_tied))
+        q = columns.size
+        if gaps is None or passes.at_mean:
+            yield Z, none
+            return
+        slope = passes.absent(theta)[1]
+        free, tied = gaps[:, passes.free_factors[columns]], gaps[:, passes.factors[passes.tied]]
+        for c in range(passes.n_classes):
+            each = Z.copy()
+            each[:, :q] += free * slope[c, passes.free][columns]
+            yield each, none + (tied * slope[c, passes.tied])[:, : passes.n_tied]
+
+    def _joint(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the joint part's weights of ∇²A_f(η_k), ∇(c_k + A(η_k)) in the rest, and its own.
+
+        Shapes: (K, m), (K, r), (K, K).
+        """
+        objective, rest = self.objective, self._rest
+        passes, lam = objective.passes, objective.tradeoff
+        k = passes.n_classes
+        at = passes.at(theta)
+        log_terms = passes.split(theta)[1] + at.partition.sum(axis=1)
+        share = np.exp(log_terms - np.logaddexp.reduce(log_terms))
+        total = lam * passes.total
+        weight = total * share[:, None] + lam * objective.bound.prior_counts
+        gradient = np.zeros((k, rest.size))
+        for c in range(k):
+            gradient[c, rest.own[c]] = np.append(at.slope[c, passes.free][rest.columns], 1.0)
+        gradient[:, rest.tied] = at.slope[:, passes.tied][:, : passes.n_tied]
+        return weight, gradient, total * (np.diag(share) - np.outer(share, share))
+
+    def _add_partition(self, C: Floats, natural: Floats, weight: Floats) -> None:
+        """Add Σ_kf weight_kf ∇²A_f(η_k) of the rest to C."""
+        passes, rest = self.objective.passes, self._rest
+        free = np.flatnonzero(passes.free)[rest.columns]
+        tied = np.flatnonzero(passes.tied)[: passes.n_tied]
+        index = np.concatenate([free, tied])
+        factors, scale = passes.factors[index], passes.scale[index]
+        inner = passes.density.hessian(natural)[:, index[:, None], index]
+        inner /= scale * scale[:, None]
+        inner *= weight[:, factors, None]  # zero where factors differ
+        for c in range(passes.n_classes):
+            place = np.concatenate([rest.own[c][:-1], np.arange(rest.size)[rest.tied]])
+            C[np.ix_(place, place)] += inner[c]
