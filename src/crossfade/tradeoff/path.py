@@ -12,7 +12,7 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.blocks import single_threaded_blas
 from crossfade.optim.lbfgs import QuasiNewton
-from crossfade.optim.newton import ConjugateGradient, Dense, Sampled, inverse
+from crossfade.optim.newton import ConjugateGradient, Dense, Invert, Sampled, inverse
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
 from crossfade.tradeoff.class_blocks import LARGEST_CLASS, has_class_blocks, is_short
 from crossfade.tradeoff.grid import is_dense
@@ -167,20 +167,20 @@ def minimise(
             invert = partial(preconditioner, objective)
             inner = ConjugateGradient(invert, loosest, _ENOUGH, renewed)
             return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
-    invert = None if levels is None else partial(_by_levels, levels)
+    eliminate: Invert | None = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
-    inner_solve: InnerSolve[Problem] = Dense(enough=enough, invert=invert)
+    inner_solve: InnerSolve[Problem] = Dense(enough=enough, invert=eliminate)
     if objective.exact_labels and many:
         newton_tol = tol or 1e-8
         first = max(_FIRST_SAMPLE, 10 * objective.n_parameters) / objective.rows.n_samples
         sample = objective.sampled(first) if cold and first < 0.5 else None
         inner_solve = Sampled(
-            share=curvature_share(objective), sample=sample, enough=enough, invert=invert
+            share=curvature_share(objective), sample=sample, enough=enough, invert=eliminate
         )
     elif objective.exact_labels and objective.n_parameters > _KEEPING:
         inner_solve = Sampled(
-            share=1.0, near=np.inf, worthwhile=0.5, keep=6, enough=enough, invert=invert
+            share=1.0, near=np.inf, worthwhile=0.5, keep=6, enough=enough, invert=eliminate
         )
     with single_threaded_blas():
         return descend(objective, start, inner_solve, tol=newton_tol, max_iter=max_iter)

@@ -1,0 +1,107 @@
+"""A column of many levels: rows are kept by them, and Newton's systems eliminate them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+
+from crossfade import GaussianDiscriminant, NaiveBayes
+from crossfade.densities import Categorical
+from crossfade.densities.base import Density
+from crossfade.optim.newton import inverse
+from crossfade.tradeoff import bound_rows, level_blocks, path
+from crossfade.tradeoff.level_blocks import ByLevels, has_levels
+from crossfade.tradeoff.path import cold_start, minimise
+from tests.densities.cases import bound_to, coded_columns, labels
+from tests.tradeoff.cases import make, specification, start
+from tests.tradeoff.test_derivatives import directions, slope, unpinned
+
+
+@pytest.fixture
+def any_number(monkeypatch):
+    """Treat columns of three levels as columns of many."""
+    monkeypatch.setattr(bound_rows, "_FEWEST_LEVELS", 2)
+    monkeypatch.setattr(level_blocks, "_MOST_REST", 1.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", ["categorical", "product"])
+@pytest.mark.usefixtures("any_number")
+def test_value_and_gradient_of_rows_kept_by_levels(name, k, weighted, missing):
+    for tradeoff in (0.4, 0.0):
+        objective = make(name, k, tradeoff=tradeoff, weighted=weighted, missing=missing)
+        assert objective.passes.kept.placed is not None
+        theta = start(objective)
+        value, gradient = objective.value_and_gradient(theta)
+        assert value == pytest.approx(specification(objective, theta), rel=1e-11)
+        for v in directions(objective, theta):
+            expected = slope(objective.value, theta, v)
+            assert gradient @ v == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("k", [2, 3, 4])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", ["categorical", "product"])
+@pytest.mark.usefixtures("any_number")
+def test_systems_without_levels_have_the_solutions_of_the_whole(name, k, weighted, missing):
+    for tradeoff, l2 in ((0.9, 0.7), (0.4, 0.0), (0.1, 5.0), (0.0, 0.7)):
+        objective = make(name, k, tradeoff=tradeoff, l2=l2, weighted=weighted, missing=missing)
+        assert has_levels(objective)
+        theta = minimise(objective, cold_start(objective), cold=True).theta
+        found, whole = ByLevels(objective).inverse(theta), inverse(objective, theta)
+        assert found is not None
+        for v in directions(objective, theta):
+            right = unpinned(objective, v)
+            expected = unpinned(objective, whole(right))
+            scale = np.abs(expected).max()
+            assert_allclose(unpinned(objective, found(right)), expected, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("model", [NaiveBayes(), GaussianDiscriminant("full")])
+@pytest.mark.parametrize(("tradeoff", "share"), [(0.3, 0.0), (0.3, 0.1), (0.0, 0.1), (0.0, 0.0)])
+def test_fits_are_those_of_whole_systems(monkeypatch, model, tradeoff, share):
+    rng = np.random.default_rng(0)
+    n, k = 240, 3
+    y = rng.integers(k, size=n)
+    level = (rng.integers(40, size=n) + y) % 40
+    table = pl.DataFrame(
+        {
+            "place": [None if rng.random() < share else f"p{one}" for one in level],
+            "kind": [f"k{one}" for one in rng.integers(3, size=n)],
+            "size": rng.normal(size=n) + 0.5 * y,
+            "age": [None if rng.random() < share else one for one in rng.normal(size=n)],
+        }
+    )
+    used = []
+    original = path._by_levels
+
+    def noted(*args):
+        used.append(1)
+        return original(*args)
+
+    monkeypatch.setattr(path, "_by_levels", noted)
+    model = type(model)(**model.get_params()).set_params(tradeoff=tradeoff)
+    found = model.fit(table, y).predict_proba(table)
+    assert used
+    monkeypatch.setattr(path, "has_levels", lambda objective: False)
+    monkeypatch.setattr(bound_rows, "_FEWEST_LEVELS", 10_000)
+    used.clear()
+    expected = model.fit(table, y).predict_proba(table)
+    assert not used
+    assert_allclose(found, expected, atol=1e-7)
+
+
+def test_sums_of_squares_and_variances_of_levels_are_those_of_indicators():
+    X, codes = coded_columns(60), labels(60)
+    density = bound_to(Categorical([4, 1, 2]), X, codes).density
+    weights = np.random.default_rng(0).random((60, 3))
+    eta = np.random.default_rng(1).normal(size=(3, density.n_statistics))
+    expected = Density.square_sums(density, X, weights)
+    assert_allclose(density.square_sums(X, weights), expected, rtol=1e-12)
+    expected = Density.hessian_diagonal(density, eta)
+    assert_allclose(density.hessian_diagonal(eta), expected, rtol=1e-12)
