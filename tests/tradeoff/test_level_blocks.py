@@ -96,6 +96,27 @@ def test_fits_are_those_of_whole_systems(monkeypatch, model, tradeoff, share):
     assert_allclose(found, expected, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::crossfade.errors.SeparationWarning")
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_classes_apart_by_levels_are_fitted_without_a_penalty(monkeypatch, share):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=300)
+    table = pl.DataFrame(
+        {
+            name: [None if rng.random() < share else f"p{one}" for one in column]
+            for name, column in (
+                ("place", (rng.integers(40, size=300) + 3 * y) % 40),
+                ("shop", (rng.integers(45, size=300) + 2 * y) % 45),
+            )
+        }
+    )
+    model = NaiveBayes(tradeoff=0.0, l2=0.0)
+    found = model.fit(table, y).predict_proba(table)
+    monkeypatch.setattr(path, "has_levels", lambda objective: False)
+    expected = model.fit(table, y).predict_proba(table)
+    assert_allclose(found, expected, atol=1e-6)
+
+
 def test_sums_of_squares_and_variances_of_levels_are_those_of_indicators():
     X, codes = coded_columns(60), labels(60)
     density = bound_to(Categorical([4, 1, 2]), X, codes).density

@@ -95,6 +95,13 @@ class ByLevels:
 
     def inverse(self, theta: Floats) -> Callable[[Floats], Floats] | None:
         """Return v ↦ H⁻¹v; None where that is not to be had so, as H may not be definite."""
+        try:
+            return self._inverse(theta)
+        except np.linalg.LinAlgError:
+            return None
+
+    def _inverse(self, theta: Floats) -> Callable[[Floats], Floats] | None:
+        """Return the same; an error where a part of it is not definite."""
         objective, rest, levels = self.objective, self._rest, self.levels
         passes, lam = objective.passes, objective.tradeoff
         k, p, n_levels = passes.n_classes, passes.n_free, levels.size
@@ -131,10 +138,7 @@ class ByLevels:
             tied = np.arange(rest.size)[rest.tied]
             C[tied, tied] += size
         # Levels, class after class: D + U M U', U the classes' vectors, and B + U Q.
-        try:
-            roots = np.linalg.inv(np.linalg.cholesky(blocks))
-        except np.linalg.LinAlgError:
-            return None
+        roots = np.linalg.inv(np.linalg.cholesky(blocks))
         U = vector.T[:, :, None] * np.eye(k)
         halved = (roots @ np.concatenate([B, U], axis=2)).reshape(k * n_levels, -1)
         YB, YU = halved[:, : rest.size], halved[:, rest.size :]
