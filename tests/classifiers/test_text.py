@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
+from scipy.special import log_softmax
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -32,7 +33,8 @@ from crossfade.pools.boosting import Boosting
 from crossfade.table import Schema
 from crossfade.table.documents import word_counts
 from crossfade.table.preparation import Indicators, WithWords
-from crossfade.tradeoff import selection
+from crossfade.tradeoff import choosing, selection
+from crossfade.tradeoff.scoring import Scorer
 
 GOOD = ["a joy to read", "great fun for all!", "I love this great book", "a great story, well told"]
 BAD = ["dull and far too long", "no fun at all", "I hate this long book", "a story badly told"]
@@ -49,6 +51,36 @@ def reviews(n: int = 64, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     texts = [f"{text} {i}" for i, text in enumerate(texts)]  # all differ
     frame = {"review": texts, "stars": rng.normal(size=n) + y, "town": rng.choice(["A", "B"], n)}
     return pd.DataFrame(frame | {"id": [f"u{i:04d}" for i in range(n)]}), y
+
+
+@pytest.mark.parametrize("gaps", [["stars"], ["town"], ["stars", "town", "review"]])
+def test_the_pool_says_of_missing_cells_beside_text_what_its_members_say(monkeypatch, gaps):
+    X, y = reviews(96)
+    rng, pools = np.random.default_rng(2), []
+    X["size"], X["colour"] = rng.normal(size=96), rng.choice(["r", "g", "b"], 96)
+    for name in gaps:
+        X.loc[rng.random(96) < 0.3, name] = None
+    polish = choosing.polish
+
+    def noted(chosen):
+        pools.append(polish(chosen))
+        return pools[-1]
+
+    monkeypatch.setattr(choosing, "polish", noted)
+    model = NaiveBayes().fit(X, y)
+    (pool,) = pools
+    log_prior = np.log(np.bincount(y) / len(y))
+    scores = log_prior + np.zeros((len(y), 1))
+    for member, weight in zip(pool.members, pool.weights, strict=True):
+        at = member.objective
+        own = at.parameters(member.point.solution.theta)
+        scorer = Scorer(at.density, own, at.density.log_partition(own.natural))
+        scores += pool.scale * weight * (scorer.all_rows(at.rows.X, joint=False) - log_prior)
+    assert len({member.objective.density.n_factors for member in pool.members}) > 1
+    assert_allclose(model.predict_log_proba(X), log_softmax(scores, axis=1), atol=1e-6)
+    found = explain(model, X)
+    total = found.baseline + found.contributions.sum(axis=1)
+    assert_allclose(np.diff(total), np.diff(model.predict_log_proba(X)), atol=1e-6)
 
 
 def test_kinds_of_columns_of_words():

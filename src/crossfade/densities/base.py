@@ -157,6 +157,10 @@ class Density(ABC):
         """Return the density that :meth:`compact` was asked of, and its natural parameters."""
         return self, eta
 
+    def spread_factors(self, values: Floats) -> Floats:
+        """Return values of factors as those of the density that :meth:`spread` gives, (K, …)."""
+        return values
+
     @property
     def n_spread(self) -> int:
         """How many natural parameters :meth:`spread` gives."""

@@ -177,6 +177,10 @@ class Product(Density):
             start += width
         return np.hstack(found)
 
+    def spread_factors(self, values: Floats) -> Floats:
+        factors = zip(self.parts, self._factors, strict=True)
+        return np.hstack([part.spread_factors(values[:, f]) for (part, _), f in factors])
+
     @property
     def n_spread(self) -> int:
         return sum(part.n_spread for part, _ in self.parts)

@@ -15,38 +15,42 @@ from crossfade.densities.base import Bound, Density, not_a_density
 class Silent(Density):
     """Columns that say nothing: no statistic to be fitted, zeros where another density has some.
 
-    `spread` gives zeros for the statistics of the density that it stands for, so that a pool may
-    add its parameters to those of members that look at these columns.
+    `spread` gives zeros for the statistics and factors of the density that it stands for, so that a
+    pool may add its parameters to those of members that look at these columns.
     """
 
     def __init__(self, density: Density) -> None:
         self.density = density
 
-    _width: int
+    _stands_for: Density
 
     @property
     def idle(self) -> NDArray[np.bool_]:
-        return np.ones(1, dtype=bool)
+        return np.ones(self.n_factors, dtype=bool)
 
     @property
     def n_spread(self) -> int:
-        return self._width
+        return self._stands_for.n_statistics
 
-    def _of_width(self, n_statistics: int) -> Self:
+    def _of(self, factors: Integers, n_factors: int) -> Self:
         new = copy.copy(self)
-        new.n_statistics, new.factors = n_statistics, np.zeros(n_statistics, np.int64)
-        new.tied = np.zeros(n_statistics, dtype=bool)
+        new.n_statistics, new.factors, new.n_factors = factors.size, factors, n_factors
+        new.tied = np.zeros(factors.size, dtype=bool)
         return new
 
     def begin(self, head: Any, *, scales: bool = True) -> Self:
-        new = self._of_width(0)
-        new._width = self.density.begin(head, scales=scales).n_statistics
-        new.n_features, new.n_factors = head.shape[1], 1
+        new = self._of(np.zeros(0, np.int64), 1)
+        new._stands_for = self.density.begin(head, scales=scales)
+        new.n_features = head.shape[1]
         new.feature_factors = np.zeros(new.n_features, np.int64)
         return new
 
     def spread(self, eta: Floats) -> tuple[Density, Floats]:
-        return self._of_width(self._width), np.zeros((eta.shape[0], self._width))
+        other = self._stands_for
+        return self._of(other.factors, other.n_factors), np.zeros((len(eta), other.n_statistics))
+
+    def spread_factors(self, values: Floats) -> Floats:
+        return np.zeros((len(values), self._stands_for.n_factors))
 
     def gathered(self, eta: Floats) -> Floats:
         return eta[:, :0]
@@ -79,7 +83,7 @@ class Silent(Density):
         return None
 
     def log_partition(self, eta: Floats) -> Floats:
-        return np.zeros((*eta.shape[:-1], 1))
+        return np.zeros((*eta.shape[:-1], self.n_factors))
 
     def mean(self, eta: Floats) -> Floats:
         return np.zeros_like(eta)

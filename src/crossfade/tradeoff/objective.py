@@ -283,7 +283,8 @@ class TradeoffObjective:
         """Return the density of the rows as they were given, and its parameters."""
         found = self.parameters(theta)
         density, natural = self.density.spread(found.natural)
-        return density, replace(found, natural=natural)
+        absent = None if found.absent is None else self.density.spread_factors(found.absent)
+        return density, replace(found, natural=natural, absent=absent)
 
     def gather(self, parameters: Parameters) -> Floats:
         """Return the parameter vector of parameters that :meth:`spread` gives."""
