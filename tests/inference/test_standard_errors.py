@@ -263,6 +263,19 @@ def test_filled_cells_vary_with_what_they_are_filled_by(name, tradeoff, unlabell
     check(lambda: MODELS[name](tradeoff, **given), X, y, np.vstack([new, np.ones((1, 2))]))
 
 
+@pytest.mark.parametrize("tradeoff", [0, 0.5, 1])
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_a_column_without_cells_changes_no_interval(tradeoff, share):
+    X, y = drawn(60)
+    X[np.random.default_rng(2).random(X.shape) < share] = np.nan
+    longer, weights = np.insert(X, 1, np.nan, axis=1), np.ones(len(y))
+    longer[0, 1], weights[0] = 1.0, 0.0  # a row that does not count has one
+    model = GaussianDiscriminant("full", tradeoff=tradeoff)
+    expected = model.fit(X, y, sample_weight=weights).predict_proba(X[1:9], interval=0.9)
+    found = model.fit(longer, y, sample_weight=weights).predict_proba(longer[1:9], interval=0.9)
+    assert_allclose(found, expected, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_filled_cells_beside_categories_vary_so_too(monkeypatch):
     monkeypatch.setattr("crossfade.densities.filling._CHANGE", 0.0)

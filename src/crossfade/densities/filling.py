@@ -236,6 +236,9 @@ def moment_influence(
     Z, weights, at = Z[index], weights[index], packed(*moments)
     away = conditional_means(Z, *moments) - moments[0]
     seconds = away[:, :, None] * away[:, None, :] + left_by_row(Z, moments[1]) - moments[1]
+    seen = weights @ ~np.isnan(Z)
+    # Moments of a column without cells stay as they are.
+    told = packed(seen, np.outer(seen, seen)) > 0.0
     whole = ~np.isnan(Z).any(axis=1)
     complete, of_complete = Z[whole], weights[whole]
     Z, of_others, groups = Z[~whole], weights[~whole], list(_groups(Z[~whole]))
@@ -255,8 +258,10 @@ def moment_influence(
             rest += (moved * own[:, None]).T @ moved
         return packed(first, rest)
 
-    slopes = [total(at + step) - total(at - step) for step in STEP * np.eye(at.size)]
-    by_row = np.linalg.solve(-np.array(slopes).T / (2.0 * STEP), packed(away, seconds).T).T
+    slopes = [total(at + step) - total(at - step) for step in STEP * np.eye(at.size)[told]]
+    slope = -np.array(slopes)[:, told].T / (2.0 * STEP)
+    by_row = np.zeros((len(index), at.size))
+    by_row[:, told] = np.linalg.solve(slope, packed(away, seconds)[:, told].T).T
     np.add.at(found, index, by_row)
     return found
 
