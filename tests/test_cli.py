@@ -259,6 +259,10 @@ def test_bad_files_get_one_line_and_exit_code_two(case, tmp_path, capsys):
         (["compare", "iris", "--drop", "petal"], "error: --drop: expected a column of the table"),
         (["compare", "iris", "--frobnicate"], "error: No such option"),
         (["frobnicate"], "error: No such command 'frobnicate'"),
+        (
+            ["glm", "x.csv", "--formula", "y ~ x", "--family", "gaussian"],
+            "error: Invalid value for '--family': 'gaussian' is not one of 'binomial', ",
+        ),
     ],
 )
 def test_bad_arguments_get_one_line_and_exit_code_two(arguments, message, capsys):

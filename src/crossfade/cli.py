@@ -166,7 +166,8 @@ def _tell(error: Exception, name: str) -> int:
     if "ClickException" in kinds:
         usage: Any = error
         command = getattr(getattr(error, "ctx", None), "command_path", name)
-        return _fail(f"{usage.format_message()} (see {command} --help)", 2)
+        told = usage.format_message().replace("Value error, ", "")
+        return _fail(f"{told} (see {command} --help)", 2)
     if "ClosedPipeError" in kinds:
         return _CLOSED_PIPE
     if isinstance(error, (ValueError, OSError)) or "MissingExtraError" in kinds:

@@ -591,3 +591,27 @@ def test_dates_that_are_read_as_text_are_told(cells, told):
     X = pd.DataFrame({"size": np.arange(40.0) % 7, "day": [cells(i) for i in range(40)]})
     found = read_problem(X, np.arange(40) % 2).notes
     assert any("column 'day': dates are read as text" in note for note in found) is told
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (np.arange(1, 41), True),
+        (np.arange(40.0) * 3 + 100, True),
+        (np.arange(40.0) / 3, False),
+        (np.arange(40) // 2, False),
+        (np.where(np.arange(40) == 7, np.nan, np.arange(40.0)), False),
+        (np.roll(np.arange(40), 1), False),
+    ],
+)
+def test_columns_that_number_the_rows_are_told(column, told):
+    X = pd.DataFrame({"size": np.arange(40.0) % 7, "rownames": column})
+    found = read_problem(X, np.arange(40) // 20).notes
+    assert any("column 'rownames': rises with every row" in note for note in found) is told
+
+
+def test_row_numbers_are_told_where_rows_without_a_label_are_left_out():
+    X = pd.DataFrame({"rownames": np.arange(40), "id": np.arange(40) + 5, "size": np.ones(40)})
+    y = ["a", "b", None, "b"] * 10
+    (note,) = (one for one in read_problem(X, y).notes if "rise" in one)
+    assert note.startswith("column 'rownames', column 'id': rise with every row, as row numbers do")

@@ -138,7 +138,7 @@ def _classes(labels: Sequence[str], counts: Sequence[int], at_most: int = 6) -> 
     order = sorted(range(len(labels)), key=lambda k: (-counts[k], k))
     shown = [f"{shortened(labels[k], 20) or repr('')} ({counts[k]:,})" for k in order[:at_most]]
     rest = len(labels) - at_most
-    return ", ".join(shown) + (f" and {rest} more classes" if rest > 0 else "")
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _kinds(names: Sequence[str], kinds: Sequence[str], at_most: int = 4) -> str:

@@ -19,6 +19,8 @@ from crossfade.table.text import are_dates
 
 #: Of it, sums over rows are finite too.
 _MOST_COST = 1e100
+#: Of fewer, a column may rise by chance.
+_FEWEST_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
     names, kinds = schema.names, schema.kinds
     if schema.sparse:
         names, kinds = (f"{schema.n_features:,} sparse columns",), ("count",)
+    encoded = np.asarray(schema.encode(table.columns))
     data = DataSummary(
         n_rows=table.columns.n_rows,
         n_columns=len(table.columns.names),
@@ -111,11 +114,14 @@ def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
         class_counts=tuple(np.bincount(table.evaluator.codes, minlength=len(classes)).tolist()),
         column_names=names,
         column_kinds=kinds,
-        column_missing=tuple(
-            np.isnan(np.asarray(schema.encode(table.columns))).sum(axis=0).tolist()
-        ),
+        column_missing=tuple(np.isnan(encoded).sum(axis=0).tolist()),
     )
-    notes = (*left_out(n_dropped, "label"), *table.notes, *_dates(table))
+    notes = (
+        *left_out(n_dropped, "label"),
+        *table.notes,
+        *_dates(table),
+        *_row_numbers(table, encoded),
+    )
     return ComparisonTask(table, data, notes)
 
 
@@ -134,4 +140,27 @@ def _dates(table: LabelledTable) -> list[str]:
     return [
         f"{', '.join(found)}: dates are read as text, where none is earlier than another, and left "
         "out where more than 20 differ; to use them, give numbers, for example days since a start."
+    ]
+
+
+def _row_numbers(table: LabelledTable, encoded: Floats) -> list[str]:
+    """Return a note on whole numbers that rise with every row, as row numbers do."""
+    if table.schema.sparse or len(encoded) < _FEWEST_ROWS:
+        return []
+    found = [
+        column.where.removeprefix("X: ")
+        for column, kind, values in zip(
+            table.columns.columns, table.schema.kinds, encoded.T, strict=True
+        )
+        if kind in ("continuous", "count")
+        and bool((np.diff(values) > 0.0).all())
+        and bool((values == np.rint(values)).all())
+    ]
+    if not found:
+        return []
+    one = len(found) == 1
+    rise, numbers = ("rises", "a row number does") if one else ("rise", "row numbers do")
+    return [
+        f"{', '.join(found)}: {rise} with every row, as {numbers}. Row numbers tell nothing of new "
+        "rows, and give away the classes of rows that are sorted by class; leave them out (--drop)."
     ]
