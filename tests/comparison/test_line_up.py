@@ -294,6 +294,12 @@ def test_what_cannot_be_imported_as_a_classifier_is_refused(path, message):
         choose_models([path])
 
 
+@pytest.mark.parametrize("name", ["nb:1.5", "nb:-0.1", "nb:0.5:auto", "forest:0.5", "nb:0.5x"])
+def test_a_variant_that_is_none_is_refused_as_such(name):
+    with pytest.raises(DataError, match=f"got '{name}'.* :auto or a λ from 0 to 1"):
+        choose_models([name])
+
+
 @pytest.mark.parametrize("sparse", [True, False])
 def test_logistic_regression_of_rotated_rows_is_the_same(sparse):
     rng = np.random.default_rng(0)

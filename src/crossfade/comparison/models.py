@@ -201,7 +201,7 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
         if colon and (label := _with_number(family, variant, everything)):
             chosen.add(label)
             continue
-        if "." in wanted:
+        if "." in wanted and not colon:
             _, _, label = wanted.rpartition(".")
             taken = label in imported or label in everything
             imported[wanted if taken else label] = _imported(wanted)
