@@ -28,13 +28,13 @@ def table(n_rows, n_classes, missing, each=12, seed=0):
     return X, y
 
 
-def objective_of(X, y, tradeoff):
+def objective_of(X, y, tradeoff, levels=3):
     columns = [np.arange(kind, X.shape[1], 5) for kind in range(5)]
     parts = [
         Gaussian(),
         Gaussian(shared_variance=True),
         Bernoulli(),
-        Categorical([3] * len(columns[3])),
+        Categorical([levels, *[3] * (len(columns[3]) - 1)]),
         Poisson(),
     ]
     density = Product([(part, own.tolist()) for part, own in zip(parts, columns, strict=True)])
@@ -42,10 +42,14 @@ def objective_of(X, y, tradeoff):
     return TradeoffObjective.of(rows, bind(density, rows), tradeoff, 1.0)
 
 
+@pytest.mark.parametrize("levels", [3, 40])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("tradeoff", [0.9, 0.1, 0.0])
-def test_blocks_inverted_among_rows_are_those_inverted_whole(missing, tradeoff):
-    objective = objective_of(*table(12, 3, missing), tradeoff)
+def test_blocks_inverted_among_rows_are_those_inverted_whole(missing, tradeoff, levels):
+    X, y = table(12, 3, missing)
+    if levels > 3:
+        X[:, 3] = np.arange(12)
+    objective = objective_of(X, y, tradeoff, levels)
     assert class_blocks.is_short(objective)
     theta = path.cold_start(objective)
     ours, whole = (

@@ -19,7 +19,7 @@ SAMPLE = 4_096
 
 #: Statistics of a factor, and doubles in the weighted rows or the factors' blocks of all classes
 #: (64 MB), at most, where blocks are inverted among the rows.
-_LARGEST_FACTOR, _ROW_SPACE = 32, 8_000_000
+_LARGEST_FACTOR, _ROW_SPACE = 1_000, 8_000_000
 
 
 def has_class_blocks(objective: TradeoffObjective) -> bool:
@@ -33,9 +33,9 @@ def is_short(objective: TradeoffObjective) -> bool:
     passes, few = objective.passes, min(objective.rows.n_samples, SAMPLE)
     if 2 * few > passes.n_free or not objective.density.forms_statistics:
         return False
-    largest = int(np.bincount(passes.free_factors).max(initial=0))
-    doubles = passes.n_classes * passes.n_free * max(few, largest)
-    return largest <= _LARGEST_FACTOR and doubles <= _ROW_SPACE
+    sizes = np.bincount(passes.free_factors)
+    doubles = passes.n_classes * max(passes.n_free * few, int((sizes**2).sum()))
+    return sizes.max(initial=0) <= _LARGEST_FACTOR and doubles <= _ROW_SPACE
 
 
 def some_rows(objective: TradeoffObjective) -> RowPasses:
@@ -146,14 +146,13 @@ class InRowSpace:
         U[:, -1] = _columns_of_log_z(objective, slope)
         curvature = np.einsum("krp,krp->kp", U, U)
         self._places = _by_factor(objective.passes.free_factors)
-        own = self._own_blocks(objective, theta)
-        floor = 1e-8 * (np.einsum("kfaa->k", own) + curvature.sum(axis=1)) / (p + 1)
-        floor = np.maximum(floor, 1e-300)
-        each = np.arange(own.shape[-1])
-        own[..., each, each] += floor[:, None, None]
-        self._inverses = np.linalg.inv(own)
-        if own.shape[-1] == 1:  # by statistic
-            self._inverses = self._inverses[:, np.argsort(self._places[:, 0]), 0, 0]
+        blocks = self._own_blocks(objective, theta)
+        total = sum((np.einsum("kfaa->k", own) for own in blocks), curvature.sum(axis=1))
+        floor = np.maximum(1e-8 * total / (p + 1), 1e-300)
+        for own in blocks:
+            each = np.arange(own.shape[-1])
+            own[..., each, each] += floor[:, None, None]
+        self._inverses = [np.linalg.inv(own) for own in blocks]
         # Nearly nothing of an offset's curvature, which comes from the rows, but no zero.
         self._last = 1e-6 * curvature[:, -1] + floor
         self._U, self._solved = U, self._apart(U)
@@ -162,41 +161,39 @@ class InRowSpace:
         core[:, each, each] += 1.0
         self._core = np.linalg.inv(core)
 
-    def _own_blocks(self, objective: TradeoffObjective, theta: Floats) -> Floats:
-        """Return D but for offsets, (K, n_factors, r, r), the identity where a factor has fewer."""
-        passes, lam, places = objective.passes, objective.tradeoff, self._places
-        k, (m, r) = passes.n_classes, places.shape
-        own = np.zeros((k, m, r, r))
-        there = places < passes.n_free
+    def _own_blocks(self, objective: TradeoffObjective, theta: Floats) -> list[Floats]:
+        """Return D but for offsets, (K, n_factors, r, r) for factors of each size r."""
+        passes, lam = objective.passes, objective.tradeoff
+        k, largest = passes.n_classes, self._places[-1].shape[1] if self._places else 0
+        blocks = [np.zeros((k, *places.shape, places.shape[1])) for places in self._places]
         if lam > 0.0:
             natural = passes.natural(theta)
             index, scale = np.flatnonzero(passes.free), passes.scale[passes.free]
             weight = objective.partition_weight(theta)[:, passes.free_factors] / scale
-            for a in range(r):
+            for a in range(largest):
                 # One statistic of each factor at a time: factors have nothing to do with others.
-                chosen = places[there[:, a], a]
-                direction = np.zeros(natural.shape)
+                some = [places[:, a] for places in self._places if places.shape[1] > a]
+                chosen, direction = np.concatenate(some), np.zeros(natural.shape)
                 direction[:, index[chosen]] = 1.0 / scale[chosen]
                 column = weight * objective.density.hessian_product(natural, direction)[:, index]
-                padded = np.append(column, np.zeros((k, 1)), axis=1)
-                own[..., a] = np.where(there[:, [a]], padded[:, places], 0.0)
-        diagonal = np.arange(r)
-        own[..., diagonal, diagonal] += np.where(there, (1.0 - lam) * objective.l2, 1.0)
-        return own
+                for places, own in zip(self._places, blocks, strict=True):
+                    if places.shape[1] > a:
+                        own[..., a] = column[:, places]
+        for own in blocks:
+            diagonal = np.arange(own.shape[-1])
+            own[..., diagonal, diagonal] += (1.0 - lam) * objective.l2
+        return blocks
 
     def _apart(self, right: Floats) -> Floats:
         """Return D⁻¹ times each row of what is given, (K, n, p + 1)."""
-        found, places = np.empty_like(right), self._places
+        found = np.empty_like(right)
         found[:, :, -1] = right[:, :, -1] / self._last[:, None]
-        if places.shape[1] == 1:
-            np.multiply(right[:, :, :-1], self._inverses[:, None], out=found[:, :, :-1])
-            return found
-        padded = right.copy()
-        padded[:, :, -1] = 0.0  # in the place of what factors lack
-        by_factor = padded[:, :, places].transpose(0, 2, 1, 3)  # K, factors, n, r
-        solved = (by_factor @ self._inverses).transpose(0, 2, 1, 3)
-        there = places < right.shape[2] - 1
-        found[:, :, places[there]] = solved[:, :, there]
+        for places, inverses in zip(self._places, self._inverses, strict=True):
+            if places.shape[1] == 1:
+                found[:, :, places[:, 0]] = right[:, :, places[:, 0]] * inverses[:, None, :, 0, 0]
+                continue
+            by_factor = right[:, :, places].transpose(0, 2, 1, 3)  # K, factors, n, r
+            found[:, :, places] = (by_factor @ inverses).transpose(0, 2, 1, 3)
         return found
 
     def solve(self, right: Floats) -> Floats:
@@ -207,14 +204,11 @@ class InRowSpace:
         return found
 
 
-def _by_factor(factors: Integers) -> Integers:
-    """Return the places of each factor's statistics, as many places as there are where it has none.
+def _by_factor(factors: Integers) -> list[Integers]:
+    """Return the places of each factor's statistics, (n_factors, r) for each size r, rising.
 
-    Shapes: factors (p,); → (n_factors with any, most of one).
+    Shapes: factors (p,).
     """
     order = np.argsort(factors, kind="stable")
     _, first, counts = np.unique(factors[order], return_index=True, return_counts=True)
-    within = np.arange(order.size) - np.repeat(first, counts)
-    places = np.full((counts.size, int(counts.max(initial=0))), order.size, dtype=np.int64)
-    places[np.repeat(np.arange(counts.size), counts), within] = order
-    return places
+    return [order[first[counts == size][:, None] + np.arange(size)] for size in np.unique(counts)]
