@@ -21,6 +21,7 @@ from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
 from crossfade.table.text import Text
 from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
+from crossfade.tradeoff.influence import to_natural
 from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.pooling import least_loss
 from tests.classifiers.models import DENSITIES, mixed
@@ -518,9 +519,7 @@ def test_text_beside_numbers_has_intervals_and_files_have_them_too(tradeoff):
     text = Text(ngram_range=(1, 1))
     model = NaiveBayes({"text": text}, tradeoff=tradeoff).fit(table, y)
     posterior, low, high = model.predict_proba(table, interval=0.9)
-    gone = np.isnan(low).any(axis=1)
-    assert gone.nonzero()[0].tolist() == ([] if tradeoff == 1 else [3])  # "auto" has λ = 0, too
-    assert ((low < posterior) & (posterior < high))[~gone].all()
+    assert ((low < posterior) & (posterior < high)).all()
     again = pickle.loads(pickle.dumps(model))
     assert_allclose(again.predict_proba(table, interval=0.9), (posterior, low, high), rtol=1e-9)
     assert str(again.summary()) == str(model.summary())
@@ -776,15 +775,73 @@ def test_rows_in_parts_have_errors_by_a_table_of_them(tradeoff, tmp_path):
         batches.summary()
 
 
-@pytest.mark.parametrize("dense", [1_500, 1])
-def test_missing_cells_have_no_interval_where_densities_are_open(dense, monkeypatch):
-    monkeypatch.setattr("crossfade.tradeoff.grid._DENSE", dense)  # the limit is sought for these
+def test_missing_cells_have_no_interval_where_a_pool_leaves_densities_open():
     X, y = drawn(60)
-    model = gaussian(0).fit(X, y)
+    model = NaiveBayes("gaussian", shared_variance=True).fit(X, y)
+    assert (model.tradeoff_path_["weight"][model.tradeoff_path_["tradeoff"] == 0] > 0).any()
     X[3, 0] = np.nan
     _, low, high = model.predict_proba(X, interval=0.9)
     assert np.isnan([low[3], high[3]]).all()
     assert np.isfinite(np.delete(low, 3, axis=0)).all()
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_at_zero_missing_cells_have_the_intervals_of_cells_filled_by_means(missing):
+    X, y = drawn(90)
+    X[np.random.default_rng(2).random(X.shape) < missing] = np.nan
+    filled = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    model, by_hand = (gaussian(0, shared_variance=True).fit(one, y) for one in (X, filled))
+    new = X[:20].copy()
+    new[:3] = np.where(np.arange(X.shape[1]) == 0, np.nan, new[:3])
+    new_filled = np.where(np.isnan(new), np.nanmean(X, axis=0), new)
+    expected = by_hand.predict_proba(new_filled, interval=0.9)
+    assert_allclose(model.predict_proba(new, interval=0.9), expected, rtol=1e-5)
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict_proba(new, interval=0.9), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [NaiveBayes, lambda: GaussianDiscriminant("shared")])
+def test_a_pool_fitted_to_rows_with_gaps_has_intervals_of_such_rows(make):
+    """Gradients of scores in what they follow from, and of that in members' parameters."""
+    X, y = drawn(90)
+    X[np.random.default_rng(2).random(X.shape) < 0.2] = np.nan
+    kinds = np.random.default_rng(3).choice(["a", "b", None], 90, p=[0.4, 0.4, 0.2])
+    table = pd.DataFrame({"kind": kinds} | {f"x{j}": x for j, x in enumerate(X.T)})
+    model = make().fit(table, y)
+    posterior, low, high = model.predict_proba(table, interval=0.9)
+    assert ((low < posterior) & (posterior < high)).all()
+    fitted = model._fitted
+    matrix, optimum = model._encoded(table), fitted.optimum
+    k, p = optimum.natural.shape
+    m, gradients = optimum.absent.shape[1], fitted.score_gradients()(matrix)
+
+    def scores(natural, absent):
+        return fitted.density.relative_log_density(matrix, natural, absent) + absent.sum(axis=1)
+
+    for c, j in np.ndindex(k, p):
+        step = np.zeros((k, p))
+        step[c, j] = 1e-6
+        ends = [scores(optimum.natural + sign * step, optimum.absent) for sign in (1, -1)]
+        change = np.subtract(*ends) / 2e-6
+        assert_allclose(gradients[:, :, c * p + j], change, atol=1e-6)
+    for c, f in np.ndindex(k, m):
+        step = np.zeros((k, m))
+        step[c, f] = 1e-6
+        ends = [scores(optimum.natural, optimum.absent + sign * step) for sign in (1, -1)]
+        change = np.subtract(*ends) / 2e-6
+        assert_allclose(gradients[:, :, k * (p + 1) + 1 + c * m + f], change, atol=1e-6)
+    for member in fitted.evidence.members:
+        at, theta = member.objective, member.theta
+
+        def absent(theta, at=at):
+            density, found = at.spread(theta)
+            own = found.absent
+            return density.log_partition(found.natural) if own is None else own
+
+        found = to_natural(at, theta, has_absent=True)[:, k * (p + 1) + 1 :]
+        for j, step in enumerate(1e-6 * np.eye(theta.size)):
+            change = (absent(theta + step) - absent(theta - step)) / 2e-6
+            assert_allclose(found[j], change.ravel(), atol=1e-5 * max(1.0, np.abs(change).max()))
 
 
 @pytest.mark.parametrize(("tradeoff", "known"), [(0, False), (0.5, False), (1, True)])
@@ -822,8 +879,8 @@ def test_a_column_without_any_cell_in_fit_changes_no_interval(tradeoff, gone):
     assert (np.delete(said.standard_errors, of_column) > 0.0).all()
     if tradeoff == 0:
         X[3, rest[0]] = np.nan
-        _, low, _ = model.predict_proba(X, interval=0.9)
-        assert np.isnan(low).any(axis=1).nonzero()[0].tolist() == [3]
+        _, low, high = model.predict_proba(X, interval=0.9)
+        assert (low < high).all()
 
 
 @pytest.mark.parametrize("tradeoff", [0.5, 1])

@@ -101,8 +101,8 @@ class InUse(PriorInUse):
             Columns in the order of ``classes_``. A lazy dask array for a Dask collection, as of
             every method that returns something for each row. With `interval` three of them:
             probabilities, lower and upper limits. Limits are NaN for rows with missing cells where
-            their probabilities follow from more than the coefficients: at tradeoff 0, where
-            "auto" gave such a fit a weight, and of a joint Gaussian fitted to complete rows.
+            fit had complete rows only: of "auto" with a weight on tradeoff 0, and of a joint
+            Gaussian below tradeoff 1.
 
         Raises
         ------

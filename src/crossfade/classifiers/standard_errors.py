@@ -397,7 +397,7 @@ class StandardErrors(ABC):
             fills = np.zeros_like(fills)
         path = fitted.path
         open_densities = ((path["tradeoff"] == 0.0) & (path["weight"] > 0.0)).any()
-        if not (open_densities and density.allows_missing):
+        if fitted.optimum.absent is not None or not (open_densities and density.allows_missing):
             return fills
         gradients, (_, columns) = self._coefficient_gradients(), self._terms()
         spread = quadratic_forms(gradients - gradients[:1], errors.covariance)

@@ -127,6 +127,7 @@ def choose_tradeoff(
             ],
             groups,
             chosen.weighing,
+            has_absent=pool.parameters.absent is not None,
         ),
         unlabelled_weight=float(chosen.shares @ each),
     )

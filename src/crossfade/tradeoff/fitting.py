@@ -271,13 +271,15 @@ class Fitted:
         """
         r, p = self.optimum.natural.shape
         k, c = self.class_weights.size, self.n_components
-        found = np.zeros((r, r * (p + 1) + 1 + k + self.density.filling.size))
+        n_absent = 0 if self.optimum.absent is None else self.optimum.absent.size
+        of_shares = r * (p + 1) + 1 + n_absent
+        found = np.zeros((r, of_shares + k + self.density.filling.size))
         own = np.arange(r)
         shares = self.class_weights / self.class_weights.sum()
         found[own, r * p + own] = 1.0
         found[:, r * (p + 1)] = -np.log(np.maximum(shares, 1e-300)).repeat(c)
         free = 1.0 - self.scale if self.shift is None else -self.scale
-        found[own, r * (p + 1) + 1 + own // c] = free
+        found[own, of_shares + own // c] = free
         return found
 
     def without_search(self) -> Fitted:
@@ -358,7 +360,11 @@ def fit_tradeoff(
         warnings=warned,
         open=left_open(objective) if objective.tradeoff == 0.0 else None,
         sums=sums if tradeoff == 1.0 and options.n_components == 1 and not some_weight else None,
-        evidence=stacked_fits([FittedMember(objective, solution.theta)], groups),
+        evidence=stacked_fits(
+            [FittedMember(objective, solution.theta)],
+            groups,
+            has_absent=optimum.absent is not None,
+        ),
         unlabelled_weight=unlabelled_weight if some_weight else 0.0,
     )
 

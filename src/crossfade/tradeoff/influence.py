@@ -20,6 +20,7 @@ from crossfade.densities.filling import STEP
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
 from crossfade.table.documents import n_cells
+from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.estimating import (
     curvature,
     filling_slopes,
@@ -76,11 +77,13 @@ class StackedFits:
 
     `groups` (n_samples,): Rows that belong together.
     `weighing`: None where weights were given.
+    `has_absent`: Whether what missing factors add are parameters of their own.
     """
 
     members: tuple[FittedMember, ...]
     groups: Integers | None = None
     weighing: WeightEquations | None = None
+    has_absent: bool = False
 
     @property
     def rows(self) -> LabelledRows:
@@ -94,9 +97,14 @@ class StackedFits:
 
     @property
     def _n_of_pool(self) -> int:
-        """States' parameters and offsets, and the scale."""
-        objective = self.members[0].objective
-        return objective.passes.n_classes * (objective.density.n_spread + 1) + 1
+        """States' parameters and offsets, the scale, and what missing factors add to states."""
+        density, states = self.members[0].objective.density, self._n_states
+        absent = states * _n_spread_factors(density) if self.has_absent else 0
+        return states * (density.n_spread + 1) + 1 + absent
+
+    @property
+    def _n_states(self) -> int:
+        return self.members[0].objective.passes.n_classes
 
     @property
     def _filling(self) -> Floats:
@@ -127,7 +135,7 @@ class StackedFits:
                 others = others.over(rows.unlabelled)
             objective = replace(objective, passes=objective.passes.over(own), unlabelled=others)
             members.append(replace(one, objective=objective))
-        return StackedFits(tuple(members), groups)
+        return StackedFits(tuple(members), groups, has_absent=self.has_absent)
 
     def covariance(self) -> PosteriorCovariance:
         """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
@@ -216,8 +224,7 @@ class StackedFits:
         found = []
         weights = self._weight_slopes()
         for number, one in enumerate(self.members):
-            to_pool = one.weight * to_natural(one.objective, one.theta)
-            to_pool = np.hstack([to_pool, np.zeros((len(to_pool), 1))])
+            to_pool = one.weight * to_natural(one.objective, one.theta, self.has_absent)
             if weights is not None:
                 to_pool = to_pool + weights[0][number].T @ weights[1]
             H = curvature(one.objective, one.theta)
@@ -253,8 +260,13 @@ class StackedFits:
         H = loss.model(w, loss.evaluate(w)[1])[1]
         directions = []
         for one in self.members:
-            found = one.objective.spread(one.theta)[1]
-            directions.append(np.concatenate([found.natural.ravel(), found.offset, [1.0]]))
+            density, found = one.objective.spread(one.theta)
+            absent = np.zeros(0)
+            if self.has_absent:
+                own = found.absent
+                absent = density.log_partition(found.natural) if own is None else own
+            direction = [found.natural.ravel(), found.offset, np.ones(1), absent.ravel()]
+            directions.append(np.concatenate(direction))
         to_pool = -np.linalg.solve(H, np.array(directions))
         return self._score_slopes(self.weighing, w), to_pool
 
@@ -307,6 +319,7 @@ def stacked_fits(
     weighing: WeightEquations | None = None,
     *,
     copied: bool = True,
+    has_absent: bool = False,
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
@@ -319,7 +332,7 @@ def stacked_fits(
     counted = any(one.objective.unlabelled is not None for one in members)
     if counted and density.filled and not density.fills_statistics.any():
         return None
-    found = StackedFits(tuple(members), groups, weighing)
+    found = StackedFits(tuple(members), groups, weighing, has_absent)
     others = found.others
     cells = n_cells(rows.X) + (0 if others is None else n_cells(others.X))
     if weighing is not None:
@@ -341,10 +354,17 @@ def stacked_fits(
     return found.over(none)
 
 
-def to_natural(objective: TradeoffObjective, theta: Floats) -> Floats:
-    """Return d(natural parameters by class, offsets)/dθ, shape (n_parameters, K (p + 1)).
+def _n_spread_factors(density: Density) -> int:
+    return density.spread_factors(np.zeros((1, density.n_factors))).shape[1]
 
-    Of words that is once A is zero where it is counted by words, and of all words there are.
+
+def to_natural(objective: TradeoffObjective, theta: Floats, has_absent: bool = False) -> Floats:
+    """Return d(natural parameters by class, offsets, a scale, absent terms)/dθ.
+
+    Of words that is once A is zero where it is counted by words, and of all words there are. What a
+    missing factor adds is A_f(η_k), or η_kf·mean_f, the mean being given.
+
+    Shapes: → (n_parameters, K (p + 1) + 1), and K n_factors more where there are absent terms.
     """
     passes, density = objective.passes, objective.density
     k, n_free = passes.n_classes, passes.n_free
@@ -352,6 +372,10 @@ def to_natural(objective: TradeoffObjective, theta: Floats) -> Floats:
     by_word = np.flatnonzero(density.word_factors & (objective.tradeoff > 0.0))
     mean = density.mean(passes.natural(theta)) if by_word.size else np.zeros((k, passes.tied.size))
     blocks, offsets = [], np.zeros((passes.n_parameters, k))
+    absent: list[Floats] = []
+    slopes = np.tile(passes.mean, (k, 1))
+    if has_absent and objective.tradeoff > 0.0:
+        slopes = density.mean(passes.natural(theta)) * ~density.word_factors[passes.factors]
     for c in range(k):
         block = np.zeros((passes.n_parameters, passes.tied.size))
         block[c * n_free + np.arange(n_free), free] = 1.0 / passes.free_scale
@@ -359,13 +383,16 @@ def to_natural(objective: TradeoffObjective, theta: Floats) -> Floats:
             block[k * n_free + k + np.arange(tied.size), tied] = 1.0 / passes.scale[tied]
         offsets[:, c] -= block @ passes.mean
         offsets[k * n_free + c, c] += 1.0
+        if has_absent:
+            added = by_factor(block * slopes[c], passes.factors, density.n_factors)
+            absent.append(density.spread_factors(added))
         for factor in by_word:
             own = np.flatnonzero(passes.factors == factor)
             moved = block[:, own] @ mean[c, own]
             block[:, own] -= moved[:, None]
             offsets[:, c] += moved
         blocks.append(density.spread(block)[1])
-    return np.hstack([*blocks, offsets])
+    return np.hstack([*blocks, offsets, np.zeros((len(offsets), 1)), *absent])
 
 
 def score_gradients(
@@ -382,7 +409,7 @@ def score_gradients(
     k, p = natural.shape
     scale_at = k * (p + 1)
     partition = density.log_partition(natural)
-    is_density = bool(np.isfinite(partition).all())
+    is_density = bool(np.isfinite(partition).all()) and optimum.absent is None
     at = density.filling
     n_filling = at.size if density.fills_statistics.any() else 0
 
@@ -392,8 +419,12 @@ def score_gradients(
             changes = density.expected_statistics(X, natural)
         else:
             changes = np.repeat(density.sufficient_statistics(X)[:, None], k, axis=1)
-        missing = density.missing_factors(X) if is_density else None
-        if missing is not None:
+        missing = density.missing_factors(X)
+        if optimum.absent is not None and missing is not None:
+            changes[np.broadcast_to(missing[:, None, density.factors], changes.shape)] = 0.0
+            for c in range(k):
+                found[:, c, scale_at + 1 + c * missing.shape[1] :][:, : missing.shape[1]] = missing
+        elif is_density and missing is not None:
             # S·A(β/S): the scale S moves what a missing factor adds, too.
             bent = partition - np.stack(
                 [np.bincount(density.factors, row, minlength=density.n_factors)
