@@ -331,8 +331,10 @@ def test_predict_adds_limits_of_probabilities_where_they_are_known(table, tmp_pa
     path, new, out = tmp_path / "m.skops", tmp_path / "new.csv", tmp_path / "p.csv"
     complete = pl.read_csv(table).drop_nulls()
     complete.write_csv(tmp_path / "complete.csv")
-    options = ("-t", "default", "-m", "nb", "--tradeoff", 0, "-o", path)
+    options = ("-t", "default", "-m", "nb", "-o", path)
     assert run("fit", tmp_path / "complete.csv", *options) == 0
+    tried = load_model(path).estimator.tradeoff_path_
+    assert (tried["weight"][tried["tradeoff"] == 0.0] > 0.0).any()
     frame = complete.drop("default")[:20]
     frame = frame.with_columns(age=pl.when(pl.int_range(20) != 3).then(pl.col("age")))
     frame.write_csv(new)

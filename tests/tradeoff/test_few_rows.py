@@ -46,9 +46,9 @@ def objective_of(X, y, tradeoff, levels=3):
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("tradeoff", [0.9, 0.1, 0.0])
 def test_blocks_inverted_among_rows_are_those_inverted_whole(missing, tradeoff, levels):
-    X, y = table(12, 3, missing)
+    X, y = table(12 if levels == 3 else 36, 3, missing)
     if levels > 3:
-        X[:, 3] = np.arange(12)
+        X[:, 3] = np.arange(36)
     objective = objective_of(X, y, tradeoff, levels)
     assert class_blocks.is_short(objective)
     theta = path.cold_start(objective)

@@ -17,9 +17,9 @@ LARGEST_CLASS = 500
 #: Rows whose curvature stands for all rows' in the preconditioner.
 SAMPLE = 4_096
 
-#: Statistics of a factor, and doubles in the weighted rows or the factors' blocks of all classes
-#: (64 MB), at most, where blocks are inverted among the rows.
-_LARGEST_FACTOR, _ROW_SPACE = 1_000, 8_000_000
+#: Doubles in the weighted rows of all classes (64 MB), at most, where blocks are inverted among the
+#: rows.
+_ROW_SPACE = 8_000_000
 
 
 def has_class_blocks(objective: TradeoffObjective) -> bool:
@@ -33,9 +33,9 @@ def is_short(objective: TradeoffObjective) -> bool:
     passes, few = objective.passes, min(objective.rows.n_samples, SAMPLE)
     if 2 * few > passes.n_free or not objective.density.forms_statistics:
         return False
-    sizes = np.bincount(passes.free_factors)
-    doubles = passes.n_classes * max(passes.n_free * few, int((sizes**2).sum()))
-    return sizes.max(initial=0) <= _LARGEST_FACTOR and doubles <= _ROW_SPACE
+    weighted_rows = passes.n_free * few
+    factors_blocks = int((np.bincount(passes.free_factors) ** 2).sum())
+    return factors_blocks <= weighted_rows and passes.n_classes * weighted_rows <= _ROW_SPACE
 
 
 def some_rows(objective: TradeoffObjective) -> RowPasses:
