@@ -29,6 +29,27 @@ class Function:
         return float(self.value(theta)), np.array(self.gradient(theta), dtype=float)
 
 
+def test_it_gives_up_where_a_step_takes_many_evaluations():
+    # A quadratic that five of six evaluations do not see, as beside the edge of a domain.
+    scales, calls = np.logspace(0, 3, 60), []
+
+    def value(theta):
+        calls.append(1)
+        return 0.5 * scales @ theta**2 if len(calls) % 6 == 1 else np.inf
+
+    def slope(theta):
+        return scales * theta
+
+    start = np.ones(60)
+    found = lbfgs(Function(value, slope), start, most_trials=4.0, tol=1e-9)
+    assert (found.converged, found.n_iter) == (False, 30)
+    calls.clear()
+    found = lbfgs(Function(value, slope), start, tol=1e-9, max_iter=40)
+    assert found.n_iter == 40
+    plain = Function(lambda theta: 0.5 * scales @ theta**2, slope)
+    assert lbfgs(plain, start, most_trials=4.0, tol=1e-6).converged
+
+
 def logistic(n=300, d=20, scales=1.0, seed=0, l2=0.1):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * scales

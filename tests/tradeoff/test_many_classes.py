@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from crossfade import NaiveBayes
 from crossfade.densities import Categorical
+from crossfade.optim import lbfgs
 from crossfade.optim.newton import Dense
 from crossfade.optim.solver import descend
 from crossfade.tradeoff import formed_curvature, path
@@ -51,6 +52,13 @@ def test_blocks_of_classes_and_whole_hessians_find_one_optimum(missing, monkeypa
     assert whole.converged
     assert_allclose(by_classes.value, whole.value, rtol=1e-12)
     assert_allclose(by_classes.theta, whole.theta, atol=1e-5)
+    # Where quasi-Newton steps take many evaluations, Newton's take over from where they are.
+    monkeypatch.setattr(lbfgs, "_PROVED", 5)
+    steps = path._by_classes(objective, begin, 1e-12, 0.0)
+    assert (steps.converged, steps.n_iter) == (False, 5)
+    monkeypatch.setattr(path, "_MOST_TRIALS", 0.0)
+    taken_over = path.minimise(objective, begin, tol=1e-12)
+    assert_allclose(taken_over.theta, whole.theta, atol=1e-5)
 
 
 @pytest.mark.parametrize("tradeoff", [0.5, 0.01])

@@ -31,6 +31,9 @@ _DECREASE, _CURVATURE = 1e-4, 0.9
 _MAX_TRIALS = 25
 #: Steps after which an operator that stands for the inverse Hessian is made anew.
 _RENEWED = 15
+
+#: Steps before the mean number of evaluations is a reason to give up.
+_PROVED = 30
 #: Relative rounding error of a function value: within it, only the gradient can judge a step.
 _NOISE = 1e-12
 
@@ -100,7 +103,8 @@ class QuasiNewton:
 
     The recursion begins with 1 / `diagonal`(θ), anew at steps 5, 20, 80 and so on, or with the
     operator `inverse`(θ), anew every 15 steps, applied once a step; each stands for the inverse
-    Hessian, `inverse` up to no factor. `memory`: Steps that it knows.
+    Hessian, `inverse` up to no factor. `memory`: Steps that it knows. `most_trials`: Evaluations a
+    step, in the mean from step 30 on, at which it gives up: the function is not smooth enough.
 
     Nocedal & Wright (2006), "Numerical Optimization", algorithm 7.5; Andrew & Gao (2007),
     "Scalable training of L1-regularized log-linear models" (OWL-QN), with the line search's steps
@@ -111,6 +115,7 @@ class QuasiNewton:
     diagonal: Callable[[Floats], Floats] | None = None
     inverse: Callable[[Floats], Callable[[Floats], Floats]] | None = None
     memory: int = 10
+    most_trials: float = np.inf
 
     def points(
         self, problem: SmoothProblem, start: Floats
@@ -126,6 +131,8 @@ class QuasiNewton:
         refresh = 0
         for n_iter in count():
             yield at
+            if n_iter >= _PROVED and penalised.n_evaluations > self.most_trials * n_iter:
+                break
             if n_iter == refresh:
                 if self.diagonal is not None:
                     # No bound `__mul__`: holding the only reference, NumPy would multiply in place.
@@ -161,8 +168,10 @@ class _Penalised:
     def __init__(self, problem: SmoothProblem, l1: Floats | None) -> None:
         self.problem = problem
         self.l1 = l1
+        self.n_evaluations = 0
 
     def evaluate(self, theta: Floats) -> _Point:
+        self.n_evaluations += 1
         value, gradient = self.problem.value_and_gradient(theta)
         if not np.isfinite(value):
             return _Point(theta, np.inf, gradient, np.inf, gradient)

@@ -45,6 +45,10 @@ _MOST_STEPS_BESIDE = 25
 #: Most steps from the classes' own blocks: a Newton step costs tens of them.
 _MOST_STEPS_BY_CLASSES = 600
 
+#: Evaluations of such a step, in the mean, at which Newton's steps take over: beside the edge of
+#: the densities a line search takes many.
+_MOST_TRIALS = 4.0
+
 #: Nats per row that a step to a point of the path must promise for a look at where it leads. At
 #: 1e-4 probabilities were off by up to .009, and depended on the order of rows; at 1e-6 by 1e-4.
 _ENOUGH_GAIN = 1e-6
@@ -154,7 +158,8 @@ def minimise(
     productless = not dense_enough and bends and not sparse
     few = objective.rows.n_samples < _MANY_ROWS and levels is None
     if productless or (few and not sparse and _has_many_classes(objective)):
-        solution = _by_classes(objective, start, newton_tol)
+        most_trials = np.inf if productless else _MOST_TRIALS
+        solution = _by_classes(objective, start, newton_tol, most_trials)
         if solution.converged or productless:
             return solution
         start = solution.theta
@@ -273,13 +278,17 @@ def _has_many_classes(objective: TradeoffObjective) -> bool:
     return many and has_class_blocks(objective)
 
 
-def _by_classes(objective: TradeoffObjective, start: Floats, tol: float) -> Solution:
+def _by_classes(
+    objective: TradeoffObjective, start: Floats, tol: float, most_trials: float
+) -> Solution:
     """Minimise by quasi-Newton steps that begin from the classes' own blocks of the Hessian."""
     with single_threaded_blas():
         return descend(
             objective,
             start,
-            QuasiNewton(inverse=partial(preconditioner, objective), memory=30),
+            QuasiNewton(
+                inverse=partial(preconditioner, objective), memory=30, most_trials=most_trials
+            ),
             tol=tol,
             max_iter=_MOST_STEPS_BY_CLASSES,
         )
