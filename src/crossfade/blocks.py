@@ -126,9 +126,8 @@ def single_threaded_blas() -> Iterator[None]:
 def few_threads(n_cells: int) -> Iterator[None]:
     """Let others' compiled code use one thread, unless it reads many cells.
 
-    Threads of OpenMP wait for each other after every small loop, spinning: on two cores that were
-    busy with other work, gradient boosting of 1,470 rows took 1.7 s on one thread and 43 to 76 s
-    on two.
+    Threads of OpenMP wait for each other after every small loop, spinning: where cores are busy
+    with other work, gradient boosting of a small table takes tens of times as long on two.
     """
     if n_cells >= _MANY_CELLS:
         yield
