@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats
-from crossfade.densities.base import Density, Term, not_a_density
+from crossfade.densities.base import Density, Term
 from crossfade.densities.covariance import Structure
+from crossfade.densities.family import not_a_density
 from crossfade.densities.filling import conditional_means, left_by_row, missing_patterns, unpacked
 from crossfade.densities.univariate import safe_mean
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.densities.base import Bound, Density, not_a_density
+from crossfade.densities.base import Bound, Density
+from crossfade.densities.family import not_a_density
 
 
 class Silent(Density):

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
-from crossfade.densities.base import Bound, Density, not_a_density, refuse
+from crossfade.densities.base import Bound, Density, refuse
+from crossfade.densities.family import not_a_density
 from crossfade.densities.kernels import class_weights
 from crossfade.table.read import check_large
 
