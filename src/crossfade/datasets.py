@@ -15,7 +15,7 @@ from crossfade._checks import did_you_mean, listed, show
 from crossfade.errors import DataError
 
 if TYPE_CHECKING:
-    from crossfade.io.reading import TableFile
+    from crossfade.io.cells import TableFile
 
 __all__ = ["Dataset", "bundled", "data_directory", "find", "load"]
 
@@ -170,7 +170,7 @@ def find(name: str) -> Path:
 
 
 def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: bool) -> Dataset:
-    from crossfade.io.reading import split_target
+    from crossfade.io.target import split_target
     from crossfade.table.labels import encode_labels
 
     frame, notes = table

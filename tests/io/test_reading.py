@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossfade.errors import DataError, MissingExtraError
-from crossfade.io import reading, text
-from crossfade.io.reading import read_file, read_table, split_target
+from crossfade.io import cells as types
+from crossfade.io import text
+from crossfade.io.reading import read_file, read_table
+from crossfade.io.target import split_target
 from tests.table.tables import HOSTILE
 
 
@@ -299,7 +301,7 @@ def _wide_file(write: Any, times: int) -> str:
 def test_columns_read_in_blocks_have_the_types_of_their_own_cells(
     write: Any, monkeypatch: pytest.MonkeyPatch, cells: int
 ) -> None:
-    monkeypatch.setattr(reading, "_BLOCK_CELLS", cells)
+    monkeypatch.setattr(types, "_BLOCK_CELLS", cells)
     frame = read_table(_wide_file(write, 3))
     assert frame.schema == {name: TYPES.get(name[0], pl.String) for name in frame.columns}
     assert frame.shape == (3, 24)

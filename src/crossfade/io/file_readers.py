@@ -12,8 +12,9 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
+from crossfade.io.cells import cells_as_read
 from crossfade.io.gathered import CellReading, Gathered, gather
-from crossfade.io.reading import cells_as_read, opened
+from crossfade.io.reading import opened
 from crossfade.io.text import check_names
 
 #: Bytes of a Parquet column that are read from the file at once.

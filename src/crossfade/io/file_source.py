@@ -2,7 +2,7 @@
 
 Parquet, Arrow (IPC, Feather) and delimited text; one file, some files, or a folder of them. Only
 the columns that a pass needs are read, the next rows while the present ones are summed. Cells are
-read as :mod:`crossfade.io.reading` reads them: empty ones are missing.
+read as :mod:`crossfade.io.cells` reads them: empty ones are missing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import table_files
+from crossfade.io.cells import cells_as_read
 from crossfade.io.file_readers import ArrowReader, Reader, reader_of
-from crossfade.io.reading import cells_as_read
 from crossfade.table.cluster import DaskSource
 from crossfade.table.source import (
     Part,

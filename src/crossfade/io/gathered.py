@@ -1,6 +1,6 @@
 """What all cells of a column of text say together, gathered part by part.
 
-A column of a file is read by the rules of :mod:`crossfade.io.reading`, which need all its cells.
+A column of a file is read by the rules of :mod:`crossfade.io.cells`, which need all its cells.
 Where these come in parts, the first of all cells that the rules cannot tell apart is kept, and the
 others are counted. The rules then read the cells that were kept: a column has the type that it
 would have in one file, whichever part shows what its commas mean.
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crossfade._checks import show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.io.numerals import DOTTED, NUMERAL, Notation, Written, plain_numerals
-from crossfade.io.reading import (
+from crossfade.io.cells import (
     CODE,
     MOST_DIFFERENT,
     NOT_AVAILABLE,
@@ -25,6 +24,7 @@ from crossfade.io.reading import (
     read_truth,
     typed_column,
 )
+from crossfade.io.numerals import DOTTED, NUMERAL, Notation, Written, plain_numerals
 
 if TYPE_CHECKING:
     import polars as pl

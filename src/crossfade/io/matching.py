@@ -17,9 +17,9 @@ from crossfade._checks import did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
+from crossfade.io.cells import NOT_AVAILABLE, TRUTH
 from crossfade.io.gathered import Gathered, gather
 from crossfade.io.numerals import Written, may_mean_either
-from crossfade.io.reading import NOT_AVAILABLE, TRUTH
 from crossfade.table.schema import Schema
 
 if TYPE_CHECKING:
