@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from crossfade.errors import TradeoffWarning as TradeoffWarning
     from crossfade.evaluation.learning_curve import learning_curve as learning_curve
     from crossfade.evaluation.result import LearningCurve as LearningCurve
-    from crossfade.glm.estimators import BinomialRegression as BinomialRegression
-    from crossfade.glm.estimators import PoissonRegression as PoissonRegression
+    from crossfade.glm.binomial_estimator import BinomialRegression as BinomialRegression
     from crossfade.glm.multinomial_estimator import MultinomialRegression as MultinomialRegression
+    from crossfade.glm.poisson_estimator import PoissonRegression as PoissonRegression
     from crossfade.hmm.entropic import EntropicMarkovChain as EntropicMarkovChain
     from crossfade.hmm.model import HiddenMarkovModel as HiddenMarkovModel
     from crossfade.pools.pooled import PooledClassifier as PooledClassifier
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 #: The module each public name lives in.
 _HOMES = {
     "AliasedColumnsWarning": "crossfade.errors",
-    "BinomialRegression": "crossfade.glm.estimators",
+    "BinomialRegression": "crossfade.glm.binomial_estimator",
     "CellTypeError": "crossfade.errors",
     "ClusterError": "crossfade.errors",
     "ComparisonResult": "crossfade.comparison.results",
@@ -71,7 +71,7 @@ _HOMES = {
     "MultinomialRegression": "crossfade.glm.multinomial_estimator",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
-    "PoissonRegression": "crossfade.glm.estimators",
+    "PoissonRegression": "crossfade.glm.poisson_estimator",
     "PooledClassifier": "crossfade.pools.pooled",
     "SeparationWarning": "crossfade.errors",
     "Text": "crossfade.table.text",

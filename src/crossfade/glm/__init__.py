@@ -6,10 +6,11 @@ tests, intervals and diagnostics come with them.
 
 from __future__ import annotations
 
-from crossfade.glm.estimators import BinomialRegression, PoissonRegression
+from crossfade.glm.binomial_estimator import BinomialRegression
 from crossfade.glm.grouping import Collapsed, collapse
 from crossfade.glm.multinomial_estimator import MultinomialRegression
 from crossfade.glm.nested import compare_nested
+from crossfade.glm.poisson_estimator import PoissonRegression
 
 __all__ = [
     "BinomialRegression",
