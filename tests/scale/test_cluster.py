@@ -33,7 +33,7 @@ from crossfade.tradeoff import source_rows as source_rows_module
 from tests.scale.tables import mixed_table
 
 # Imported when the first of these tests runs: they take a second.
-dd = da = distributed = None
+dask = dd = da = distributed = None
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what Dask says of itself
 
@@ -59,7 +59,8 @@ def client(request):
 @pytest.fixture(scope="module", autouse=True)
 def few_in_the_sample():
     """A sample of few rows, so that few are more than it has."""
-    global dd, da, distributed
+    global dask, dd, da, distributed
+    dask = pytest.importorskip("dask")
     dd, da = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask.array")
     distributed = pytest.importorskip("distributed")
     with pytest.MonkeyPatch.context() as patch:
@@ -184,6 +185,16 @@ def test_collections_that_do_not_belong_together_are_refused(collection, frame):
         NaiveBayes().fit(collection[["level"]], collection["y"].repartition(npartitions=2))
     with pytest.raises(DataError, match=r"^y: expected a column of the table, got 'z'"):
         NaiveBayes().fit(collection, "z")
+
+
+def test_the_scheduler_is_given_no_frames_to_write_out(client, collection, monkeypatch):
+    # One in this process did so in its thread, and each waited for a lock that the other held.
+    own, given = dask.persist, []
+    monkeypatch.setattr(dask, "persist", lambda *parts: given.extend(parts) or own(*parts))
+    NaiveBayes(tradeoff=1).fit(collection[["level"]], collection["y"])
+    NaiveBayes(tradeoff=1).fit(collection, "y")
+    assert len(given) == 15
+    assert {type(part).__name__ for part in given} == {"Delayed"}
 
 
 @pytest.mark.slow

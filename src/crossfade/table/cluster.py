@@ -119,19 +119,21 @@ class DaskSource(RowSource):
     def _pairs(self) -> list[Any]:
         """Return a table and its labels for every part, on the workers."""
         X, y = self._collections
-        whole = [whole_rows(X)] if y is None or isinstance(y, str) else [whole_rows(X), y]
-        kept = self._dask.persist(*whole)
-        self._held = kept  # the workers forget what nobody here holds
-        tables = delayed_parts(kept[0])
-        if len(kept) == 1:
-            # Labels are split off where they lie: apart they might lie elsewhere than their rows.
-            return [self._delay(_divided)(table, y) for table in tables]
-        labels = delayed_parts(kept[1])
-        if len(labels) != len(tables):
+        tables = delayed_parts(whole_rows(X))
+        labels = [] if y is None or isinstance(y, str) else delayed_parts(y)
+        if labels and len(labels) != len(tables):
             raise DataError(
                 f"y: expected the {len(tables)} partitions of X, got {len(labels)}; take y "
                 "from the same collection as X, or repartition it"
             )
+        # The parts, not the collections: a scheduler in this process would write out the graph of
+        # these in its thread, under locks that `persist` waits for here, holding what it waits for.
+        kept = self._dask.persist(*tables, *labels)
+        self._held = kept  # the workers forget what nobody here holds
+        tables, labels = kept[: len(tables)], kept[len(tables) :]
+        if not labels:
+            # Labels are split off where they lie: apart they might lie elsewhere than their rows.
+            return [self._delay(_divided)(table, y) for table in tables]
         return [[t, label] for t, label in zip(tables, labels, strict=True)]
 
     def _delay(self, function: Any) -> Any:
