@@ -9,6 +9,7 @@ import pytest
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
+from crossfade.tradeoff.scoring import Scorer
 from tests.classifiers.models import (
     CONTINUOUS,
     CONTINUOUS_AND_TRADEOFFS,
@@ -328,21 +329,25 @@ def test_many_rows_are_predicted_as_few_are(name, tradeoff):
             np.testing.assert_allclose(predict(layout), few, rtol=1e-9, atol=1e-12)
 
 
-def test_decisions_of_many_classes_are_made_some_rows_at_a_time(monkeypatch):
+@pytest.mark.parametrize("by_cost", [False, True])
+def test_decisions_of_many_classes_are_made_some_rows_at_a_time(monkeypatch, by_cost):
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(40), 5)
     X = rng.normal(size=(200, 2)) + y[:, None]
-    model = NaiveBayes(tradeoff=1).fit(X, y)
+    selection = 1.0 - np.eye(40) if by_cost else "log_loss"
+    model = NaiveBayes(tradeoff=1, selection=selection).fit(X, y)
     whole, largest = model.predict(X), []
-    posterior = type(model._fitted).posterior
+    np.testing.assert_array_equal(whole, model.predict_proba(X).argmax(axis=1))
+    scores = Scorer.posterior_scores
 
-    def watched(self, rows, log=False):
-        found = posterior(self, rows, log)
+    def watched(self, rows):
+        found = scores(self, rows)
         largest.append(found.size)
         return found
 
     monkeypatch.setattr("crossfade.classifiers.views._MOST_POSTERIORS", 300)
-    monkeypatch.setattr(type(model._fitted), "posterior", watched)
+    monkeypatch.setattr("crossfade.tradeoff.scoring._SCORE_CELLS", 300)
+    monkeypatch.setattr(Scorer, "posterior_scores", watched)
     np.testing.assert_array_equal(model.predict(X), whole)
     assert max(largest) <= 300
     X[150, 1] = np.inf

@@ -418,3 +418,21 @@ def test_tables_that_nobody_expects(case, make, tradeoff):
     assert np.isfinite(posterior).all()
     if tradeoff == 1:
         assert_allclose(posterior, MultinomialNB().fit(S, y).predict_proba(S), atol=1e-9)
+
+
+@pytest.mark.parametrize("column", [-1, 40])
+def test_entries_outside_the_columns_are_refused(column):
+    X, y = counts()
+    S = scipy.sparse.csr_array(X)
+    S.indices[5] = column
+    with pytest.raises(DataError, match=r"expected columns 0 to 39 .*, got 1 entries"):
+        NaiveBayes(tradeoff=1).fit(S, y)
+
+
+def test_entries_behind_the_last_row_are_no_cells():
+    X, y = counts()
+    S = scipy.sparse.csr_array(X.astype(float))
+    longer = S.copy()
+    longer.data, longer.indices = np.append(S.data, np.nan), np.append(S.indices, 99)
+    one, other = (NaiveBayes(tradeoff=1).fit(each, y).predict_proba(each) for each in (S, longer))
+    assert (one == other).all()

@@ -257,8 +257,33 @@ def test_sparse_rows_add_up_by_class(sparse_rows: tuple, weighted: bool):
     weights = np.linspace(1.0, 2.0, 60) if weighted else np.zeros(0)
     weighed = dense * (weights[:, None] if weighted else 1.0)
     expected = np.stack([1.0 + weighed[codes == k].sum(axis=0) for k in (1, 2, 3)])
-    for found in of_both(entries.add_by_class, *parts, codes, weights, 1, np.ones((37, 3))):
-        assert_allclose(found.T, expected, rtol=1e-13)
+    order = np.flatnonzero((codes > 0) & (codes < 4))
+    order = order[np.argsort(codes[order], kind="stable")]
+    ends = np.cumsum(np.bincount(codes)[1:4])
+    for found in of_both(entries.add_by_class, *parts, order, ends, weights, np.ones((3, 37))):
+        assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_faults_of_sparse_entries_are_counted(sparse_rows: tuple):
+    _, (data, indices, indptr) = sparse_rows
+    data = data + 1.0
+    rows = np.flatnonzero(np.diff(indptr) > 3)
+    cases = [((), (0, 0, 0)), ((0.0, -1.0, np.nan, np.inf, -np.inf), (5, 0, 0))]
+    for values, expected in cases:
+        given = data.copy()
+        given[7 : 7 + len(values)] = values
+        for found in of_both(entries.entry_faults, given, indices, indptr, 37, np.ones(3, int)):
+            assert found.tolist() == list(expected)
+    wrong = indices.copy()
+    wrong[indptr[rows[0]] + 1] = wrong[indptr[rows[0]]]  # a pair that is one column
+    wrong[indptr[rows[1]] + 2] = -1
+    wrong[indptr[rows[2] + 1] - 1] = 37
+    wrong[-1] = 40
+    for found in of_both(entries.entry_faults, data, wrong, indptr, 37, np.ones(3, int)):
+        assert found.tolist() == [0, 2, 3]
+    nothing = data[:0], indices[:0], np.zeros(4, indptr.dtype)
+    for found in of_both(entries.entry_faults, *nothing, 37, np.ones(3, int)):
+        assert found.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 5, 20])
@@ -268,6 +293,7 @@ def test_logarithms_of_sums_by_class(n_classes: int, sized: bool):
     v[3], v[:, -1] = -np.inf, np.where(np.arange(50) == 7, 800.0, -np.inf)
     sizes = np.linspace(1.0, 3.0, 50) if sized else np.zeros(0)
     expected = scipy.special.logsumexp(v, axis=0, b=sizes[:, None] if sized else 1.0)
+    v = np.ascontiguousarray(v.T)
     for found in of_both(rowwise.log_sums, v, sizes, np.empty(n_classes)):
         assert_allclose(found, expected, rtol=1e-14)
     v[0, 0] = np.nan

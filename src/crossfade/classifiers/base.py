@@ -225,7 +225,7 @@ class TradeoffClassifier(TableReader, ABC):
                     unlabelled_weight=weights[0],
                     learnt_words=learnt_words,
                 )
-        self._set_fitted(replace(fitted, held_out=None))
+        self._set_fitted(fitted if fitted.held_out is None else replace(fitted, held_out=None))
         # Of rows read in parts no sample was drawn; weights of complements are no density.
         kept = fitted.has_words_density and not isinstance(rows, SourceRows)
         if kept or self.tradeoff != 1:

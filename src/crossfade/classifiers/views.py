@@ -31,7 +31,7 @@ from crossfade.table.documents import block_of
 from crossfade.table.part_by_part import part_by_part
 from crossfade.table.read import has_missing_cells
 from crossfade.table.scored import ScoredClassifier
-from crossfade.tradeoff.criteria import decisions
+from crossfade.tradeoff.criteria import check_criterion, decisions
 from crossfade.tradeoff.density_fit import density_fits
 from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.joint import JointDensity, JointRows
@@ -181,6 +181,11 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
         if reject is not None:
             return self._rejecting(X, reject)
         matrix = self._encoded(X)
+        if check_criterion(self.selection, self.classes_.size)[1] is None:
+            with np.errstate(invalid="ignore", over="ignore"):
+                likeliest = self._fitted.decided(matrix)
+            if likeliest is not None:
+                return self.classes_[likeliest]
         n, size = matrix.shape[0], max(1, _MOST_POSTERIORS // self.classes_.size)
         codes = [
             decisions(self._posterior(block_of(matrix, slice(first, first + size))), self.selection)

@@ -263,7 +263,8 @@ class ExponentialFamily(ABC):
         """
         values = self.scores(X, eta)
         partition = self.log_partition(eta) if partition is None else partition
-        values -= partition.sum(axis=1)
+        if partition.any():
+            values -= partition.sum(axis=1)
         absent = self.missing_factors(X) if self.allows_missing else None
         if absent is not None:
             values += absent.astype(np.float64) @ partition.T

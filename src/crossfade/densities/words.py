@@ -165,21 +165,21 @@ class Words(Density):
 
     def summary(self, X: Any, codes: Integers, weights: Floats | None, n_classes: int) -> Any:
         counts = self._counts(X)
-        sums = np.zeros((counts.shape[1], n_classes))
-        rows = counts.data, counts.indices, counts.indptr, codes
+        sums = np.zeros((n_classes, counts.shape[1]))
+        small = codes.astype(np.min_scalar_type(n_classes), copy=False)
+        order = np.argsort(small, kind="stable")
+        ends = np.cumsum(np.bincount(codes, minlength=n_classes))
         given = np.zeros(0) if weights is None else weights
 
         def of_classes(some: slice) -> None:
-            whole = some == slice(0, n_classes)
-            own = sums if whole else np.zeros((len(sums), some.stop - some.start))
-            add_by_class(*rows, given, some.start, own)
-            if not whole:
-                sums[:, some] = own
+            start = 0 if some.start == 0 else ends[some.start - 1]
+            own = order[start : ends[some.stop - 1]], ends[some] - start
+            add_by_class(counts.data, counts.indices, counts.indptr, *own, given, sums[some])
 
         # Some classes on each thread: each entry is read once, and a class's sum is taken in order.
         for_each_block(of_classes, n_classes, block_rows=-(-n_classes // n_threads()))
         mass = np.bincount(codes, weights, n_classes).astype(np.float64)
-        return self._factor_counts(mass, sums.T), sums.T
+        return self._factor_counts(mass, sums), sums
 
     def bind(self, summary: Any) -> Bound:
         counts, sums = summary
@@ -432,7 +432,7 @@ class Multinomial(Words):
         found = np.zeros(eta.shape[:-1])
         if used.shape[-1]:
             sizes = self._sizes if isinstance(self._sizes, np.ndarray) else np.zeros(0)
-            log_sums(used.reshape(-1, used.shape[-1]).T, sizes, found.reshape(-1))
+            log_sums(used.reshape(-1, used.shape[-1]), sizes, found.reshape(-1))
         return np.where(np.isnan(found), np.inf, found)[..., None]
 
     def normalised(self, eta: Floats) -> tuple[Floats, Floats]:

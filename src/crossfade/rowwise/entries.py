@@ -22,6 +22,9 @@ FEW_COLUMNS = 6
 _AHEAD = 12
 _LINE = 8
 
+#: Rows ahead of which the same is done.
+_ROWS_AHEAD = 2
+
 #: Indices without a sign: of others, each access would ask whether they count from the end.
 _U = np.uint64
 
@@ -31,27 +34,63 @@ def many_entries(n_entries: int, n_columns: int) -> bool:
     return n_entries >= FEW_ENTRIES and n_columns >= FEW_COLUMNS
 
 
+def entry_faults_numpy(
+    data: Floats, indices: Integers, indptr: Integers, n_columns: int, found: Integers
+) -> None:
+    """Specification of :func:`entry_faults`."""
+    falls = np.diff(indices) <= 0
+    first = indptr[1:-1]
+    falls[first[(first > 0) & (first < indices.size)] - 1] = False
+    inside = (indices >= 0) & (indices < n_columns)
+    found[:] = (~((data > 0.0) & (data < np.inf))).sum(), falls.sum(), (~inside).sum()
+
+
+@kernel(
+    "V I4 I4 n I!",
+    "V I I n I!",
+    twin=entry_faults_numpy,
+    when=lambda data, *_: data.size >= FEW_ENTRIES,
+)
+def entry_faults(
+    data: Floats, indices: Integers, indptr: Integers, n_columns: int, found: Integers
+) -> None:
+    """Write to `found` how many entries of a CSR matrix are none that a count can be.
+
+    Shapes: found (3,): not above 0 and finite; not right of the one before; no column at all.
+    """
+    odd, falls, outside = 0, 0, 0
+    for e in range(data.size):
+        odd += not (data[_U(e)] > 0.0 and data[_U(e)] < np.inf)
+    for e in range(indices.size - 1):
+        falls += indices[e + 1] <= indices[e]
+        outside += (indices[e] < 0) | (indices[e] >= n_columns)
+    if indices.size:
+        outside += indices[-1] < 0 or indices[-1] >= n_columns
+    for i in range(1, indptr.size - 1):
+        e = indptr[i]
+        if indptr[i - 1] < e and 0 < e < indices.size:  # a row's first entry
+            falls -= indices[e] <= indices[e - 1]
+    found[0], found[1], found[2] = odd, falls, outside
+
+
 def add_by_class_numpy(
     data: Floats,
     indices: Integers,
     indptr: Integers,
-    codes: Integers,
+    order: Integers,
+    ends: Integers,
     weights: Floats,
-    first: int,
     out: Floats,
 ) -> None:
     """Specification of :func:`add_by_class`; no entry in `weights` stands for all one."""
-    sizes = np.diff(indptr)
-    place = np.repeat(codes - first, sizes)
-    values = data * np.repeat(weights, sizes) if weights.size else data
-    own = np.flatnonzero((place >= 0) & (place < out.shape[1]))
-    place = indices[own].astype(np.int64) * out.shape[1] + place[own]
-    out += np.bincount(place, values[own], minlength=out.size).reshape(out.shape)
+    whole = scipy.sparse.csr_array((data, indices, indptr), shape=(indptr.size - 1, out.shape[1]))
+    for k, own in enumerate(np.split(order[: ends[-1]], ends[:-1])):
+        out[k] += (weights[own] if weights.size else np.ones(own.size)) @ whole[own]
 
 
 @kernel(
-    "V I4 I4 I V n M!",
-    "V I I I V n M!",
+    "V I4 I4 I I V M!",
+    "V I I I I V M!",
     twin=add_by_class_numpy,
     when=lambda data, *_: data.size >= FEW_ENTRIES,
 )
@@ -59,25 +98,33 @@ def add_by_class(
     data: Floats,
     indices: Integers,
     indptr: Integers,
-    codes: Integers,
+    order: Integers,
+    ends: Integers,
     weights: Floats,
-    first: int,
     out: Floats,
 ) -> None:
-    """Add each row of a CSR matrix, times its weight, to its class's column of `out`.
+    """Add each row of a CSR matrix, times its weight, to its class's row of `out`.
 
-    Shapes: codes (n_rows,); weights (n_rows,) or none; out (n_columns, some classes from `first`
-    on).
+    One class after the other: its sums stay in cache. Shapes: order, the rows, each class's
+    together, which end at ends (n_classes,); weights (n_rows,) or none; out (n_classes, n_columns).
     """
-    n_classes = out.shape[1]
-    flat, last = out.reshape(-1), indices.size - 1
-    for i in range(codes.size):
-        k = codes[i] - first
-        if 0 <= k < n_classes:
-            weight = weights[i] if weights.size else 1.0
-            for e in range(indptr[i], indptr[i + 1]):
-                prefetch(flat, np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes + k)
-                flat[_U(indices[_U(e)]) * _U(n_classes) + _U(k)] += weight * data[_U(e)]
+    start = 0
+    for k in range(out.shape[0]):
+        own = out[k]
+        for place in range(start, ends[k]):
+            i = order[place]
+            # Memory reads ahead by itself within a row only.
+            next_one = indptr[order[min(place + _ROWS_AHEAD, order.size - 1)]]
+            for e in range(next_one, next_one + 8 * _LINE, _LINE):
+                prefetch(data, e)
+                prefetch(indices, e)
+            if weights.size:
+                for e in range(indptr[i], indptr[i + 1]):
+                    own[_U(indices[_U(e)])] += weights[i] * data[_U(e)]
+            else:
+                for e in range(indptr[i], indptr[i + 1]):
+                    own[_U(indices[_U(e)])] += data[_U(e)]
+        start = ends[k]
 
 
 def entry_scores_numpy(

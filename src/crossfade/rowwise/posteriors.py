@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._compiled import FUSED, kernel
+from crossfade._compiled import FUSED, REORDERED, kernel
 from crossfade._typing import Floats
 from crossfade.rowwise.functions import exp, log1p
 
@@ -89,31 +89,32 @@ def softmax(scores: Floats, log_sum: Floats, reference: bool) -> None:
 
 def log_sums_numpy(values: Floats, sizes: Floats, out: Floats) -> None:
     """Specification of :func:`log_sums`."""
-    top = values.max(axis=0)
+    top = values.max(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = np.exp(values - top)
-        terms *= sizes[:, None] if sizes.size else 1.0
-        out[:] = top + np.log(terms.sum(axis=0))
+        terms = np.exp(values - top[:, None])
+        terms *= sizes if sizes.size else 1.0
+        out[:] = top + np.log(terms.sum(axis=1))
 
 
 @kernel(
-    "M V V!", twin=log_sums_numpy, when=lambda values, *_: values.size >= FEW_CELLS, fastmath=FUSED
+    "M V V!",
+    twin=log_sums_numpy,
+    when=lambda values, *_: values.size >= FEW_CELLS,
+    fastmath=REORDERED,
 )
 def log_sums(values: Floats, sizes: Floats, out: Floats) -> None:
-    """Write log Σ_j sizes_j exp v_jk to `out`; no entry in `sizes` stands for all one.
+    """Write log Σ_j sizes_j exp v_kj to `out`; no entry in `sizes` stands for all one.
 
-    Shapes: values (n_rows, n_classes); sizes (n_rows,) or none; out (n_classes,).
+    Shapes: values (n_classes, n_words); sizes (n_words,) or none; out (n_classes,).
     """
-    n_rows, n_classes = values.shape
-    top, total = np.empty(n_classes), np.zeros(n_classes)
-    for k in range(n_classes):
-        top[k] = values[0, k]
-    for j in range(n_rows):
-        for k in range(n_classes):
-            top[k] = values[j, k] if values[j, k] > top[k] else top[k]
-    for j in range(n_rows):
-        size = sizes[j] if sizes.size else 1.0
-        for k in range(n_classes):
-            total[k] += size * exp(values[j, k] - top[k])
-    for k in range(n_classes):
-        out[k] = top[k] + np.log(total[k])
+    for k in range(values.shape[0]):
+        top, total = values[k, 0], 0.0
+        for j in range(values.shape[1]):
+            top = values[k, j] if values[k, j] > top else top
+        if sizes.size:
+            for j in range(values.shape[1]):
+                total += sizes[j] * exp(values[k, j] - top)
+        else:
+            for j in range(values.shape[1]):
+                total += exp(values[k, j] - top)
+        out[k] = top + np.log(total)

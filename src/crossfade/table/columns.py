@@ -165,7 +165,7 @@ class Columns:
             self.names,
             self.has_names,
             self.n_rows,
-            words=word_counts(scipy.sparse.csr_array(dense)),
+            words=word_counts(scipy.sparse.csr_array(dense), self.names),
         )
 
     def at(self, places: Sequence[int]) -> Columns:
@@ -221,7 +221,7 @@ def _of_sparse(X: Any) -> Columns:
     labels = _labels(X) if hasattr(X, "iloc") else []
     has_names = bool(labels) and all(isinstance(label, str) for label in labels)
     names = tuple(labels) if has_names else _numbered(X.shape[1])
-    counts = word_counts(X)
+    counts = word_counts(X, names)
     return Columns(names, has_names, counts.shape[0], words=counts)
 
 

@@ -6,7 +6,7 @@ by slice or index. Seen as an array, a cell of words is a number that its conten
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
+from crossfade.rowwise.entries import entry_faults
 from crossfade.table.contents import Hashes, mixed
 
 
@@ -155,8 +156,11 @@ def indexable(X: Any) -> Any:
     return X.tocsr() if scipy.sparse.issparse(X) else X
 
 
-def word_counts(X: Any) -> Any:
-    """Return a sparse table as CSR of doubles in canonical form; X itself is not changed."""
+def word_counts(X: Any, names: Sequence[str] | None = None) -> Any:
+    """Return a sparse table as CSR of positive doubles in canonical form; X is not changed.
+
+    Cells that are missing, infinite or negative are refused, with their column's name.
+    """
     if not scipy.sparse.issparse(X):
         X = _of_frame(X)
     if len(X.shape) != 2 or 0 in X.shape:
@@ -175,15 +179,30 @@ def word_counts(X: Any) -> Any:
         )
     rows = X.tocsr()
     # The arrays are shared, the flags that SciPy keeps beside them are not.
-    data = rows.data.astype(np.float64, copy=False)
-    counts = _csr(data, rows.indices, rows.indptr, rows.shape)
-    if not counts.has_canonical_format:
+    data = rows.data[: rows.nnz].astype(np.float64, copy=False)
+    counts = _csr(data, rows.indices[: rows.nnz], rows.indptr, rows.shape)
+    odd, falls, outside = _faults(counts)
+    if outside:
+        raise DataError(
+            f"X: expected columns 0 to {X.shape[1] - 1} in a sparse table, got {outside} entries "
+            "in others; check how its indices were made"
+        )
+    if falls:
         counts = counts.copy()
         counts.sum_duplicates()
-    if not _least(counts.data) > 0.0 and not counts.data.all():
+        odd = _faults(counts)[0]
+    if odd:
+        _check_entries(counts, names)
         counts = counts.copy()
         counts.eliminate_zeros()
     return counts
+
+
+def _faults(counts: Any) -> list[int]:
+    """Return what :func:`entry_faults` finds."""
+    found = np.zeros(3, dtype=np.int64)
+    entry_faults(counts.data, counts.indices, counts.indptr, counts.shape[1], found)
+    return found.tolist()
 
 
 def _of_frame(X: Any) -> Any:
@@ -195,19 +214,14 @@ def _of_frame(X: Any) -> Any:
     return scipy.sparse.hstack([scipy.sparse.csc_array(one) for one in columns])
 
 
-def _least(data: Floats) -> float:
-    """Return the least of the entries, NaN if one is, 1 where there is none."""
-    return float(data.min()) if data.size else 1.0
-
-
-def check_cells_sparse(counts: Any, names: Any = None) -> None:
-    """Refuse cells that are missing, infinite or negative, naming the first one's column."""
+def _check_entries(counts: Any, names: Sequence[str] | None) -> None:
+    """Refuse entries that are missing, infinite or negative, naming the first one's column."""
     data = counts.data
-    # Two reads without a copy: NaN is neither above 0 nor below infinity.
-    if _least(data) > 0.0 and data.max(initial=0.0) < np.inf:
-        return
     missing = np.isnan(data)
-    first = int(np.flatnonzero(missing | (data < 0) | np.isinf(data))[0])
+    refused = missing | (data < 0) | np.isinf(data)
+    if not refused.any():
+        return
+    first = int(np.flatnonzero(refused)[0])
     column = int(counts.indices[first])
     name = column if names is None else repr(names[column])
     if missing.any():

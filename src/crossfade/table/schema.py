@@ -20,7 +20,7 @@ from crossfade._checks import check_choice, listed, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
 from crossfade.table.columnwise import ColumnArrays
-from crossfade.table.documents import MixedRows, check_cells_sparse
+from crossfade.table.documents import MixedRows
 from crossfade.table.factorise import Factorised, recode
 from crossfade.table.kinds import Kind, column_index, declared_kinds, detect_kinds
 from crossfade.table.matrix import (
@@ -223,7 +223,6 @@ class Schema:
 
     def _counts(self, columns: Columns) -> MixedRows:
         counts = columns.counted().words
-        check_cells_sparse(counts, self.names)
         return MixedRows.of(np.zeros((columns.n_rows, 1)), {0: counts}, in_order=False)
 
     def encode_columns(self, columns: Columns) -> Any:

@@ -200,7 +200,12 @@ class Fitted:
 
     @cached_property
     def _partition(self) -> Floats:
-        return self.density.log_partition(self.optimum.natural)
+        partition, words = (
+            self.density.log_partition(self.optimum.natural),
+            self.density.word_factors,
+        )
+        # Of words that have probabilities it is zero but for rounding.
+        return np.where(words & (np.abs(partition) < 1e-10), 0.0, partition)
 
     @property
     def _log_prior(self) -> Floats:
@@ -237,10 +242,17 @@ class Fitted:
 
     def posterior(self, X: Floats, log: bool = False) -> Floats:
         """Return P(y = k | x), or its logarithm, shape (n_samples, n_classes)."""
-        fitted, by_limit = self, self.open is not None or self.settled is not None
+        return self._scorer_of(X).posterior(X, log)
+
+    def _scorer_of(self, X: Floats) -> Scorer:
+        by_limit = self.open is not None or self.settled is not None
         if by_limit and self.optimum.absent is None and has_missing_cells(X):
-            fitted = self.whole
-        return fitted.scorer.posterior(X, log)
+            return self.whole.scorer
+        return self.scorer
+
+    def decided(self, X: Floats) -> Integers | None:
+        """Return the most probable class by row, None where a score is not finite."""
+        return self._scorer_of(X).decided(X)
 
     @cached_property
     def errors(self) -> PosteriorCovariance | None:
@@ -315,8 +327,11 @@ def fit_tradeoff(
     if learnt_words and rows.unlabelled is not None:
         density = density.for_words_of(rows.X, rows.unlabelled.X if some_weight else None)
     if tradeoff == 1.0 and density.reads_words and not some_weight:
-        fitted = add_rows(rows, density, options)  # as wide as words are, one look is enough
-        return replace(fitted, evidence=_of_closed_form(rows, fitted, options, groups))
+        fitted, bound = _closed_form(rows, density, options)  # as wide as words are, one look
+        evidence = _of_closed_form(rows, bound, fitted, options, groups)
+        found = replace(fitted, evidence=evidence)
+        found.__dict__["_partition"] = fitted._partition
+        return found
     if tradeoff != 1.0 or some_weight:
         density, rows = compact(density, rows, with_others=some_weight)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
@@ -370,22 +385,30 @@ def fit_tradeoff(
 
 
 def _of_closed_form(
-    rows: LabelledRows, fitted: Fitted, options: FitOptions, groups: Integers | None
+    rows: LabelledRows,
+    bound: Bound,
+    fitted: Fitted,
+    options: FitOptions,
+    groups: Integers | None,
 ) -> StackedFits | None:
     """Return what standard errors of a closed form need, None where there are none."""
-    if fitted.sums is None or not np.isfinite(fitted._partition).all():
+    if not np.isfinite(fitted._partition).all():
         return None
-    bound = fitted.sums.started.bind(fitted.sums.summary)
-    own = replace(rows, unlabelled=None)
-    objective = options.objective(own, bound)
-    theta = objective.theta(fitted.optimum)
-    return stacked_fits([FittedMember(objective, theta)], groups, copied=False)
+    objective = options.objective(replace(rows, unlabelled=None), bound)
+    return stacked_fits([FittedMember(objective, fitted.optimum)], groups, copied=False)
 
 
 def add_rows(
     rows: LabelledRows, density: Density, options: FitOptions, before: Fitted | None = None
 ) -> Fitted:
     """Fit at λ = 1 to one more batch of rows; batches give what one fit on all rows gives."""
+    return _closed_form(rows, density, options, before)[0]
+
+
+def _closed_form(
+    rows: LabelledRows, density: Density, options: FitOptions, before: Fitted | None = None
+) -> tuple[Fitted, Bound]:
+    """Return the same, and the density bound to all rows so far."""
     class_weights = rows.class_weights
     if before is None or before.sums is None:
         started, summary = summarise(density, rows, scales=False)
@@ -399,7 +422,7 @@ def add_rows(
     value = np.array([np.nan])
     path = {"tradeoff": np.ones(1), "l2": np.array([options.l2]), "variant": np.zeros(1)}
     path |= {"weight": np.ones(1)} | dict.fromkeys(LOSSES, value)
-    return Fitted(
+    fitted = Fitted(
         density=bound.density,
         optimum=generative(bound, class_weights),
         class_weights=class_weights,
@@ -410,6 +433,7 @@ def add_rows(
         selection="tradeoff=1 was given",
         sums=Sums(started, summary),
     )
+    return fitted, bound
 
 
 def bound_rows(

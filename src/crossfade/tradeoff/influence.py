@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -52,11 +53,20 @@ _BLOCK_DOUBLES = 524_288
 
 @dataclass(frozen=True, eq=False)
 class FittedMember:
-    """One fit: its objective on its rows, its optimum, its weight in the pool."""
+    """One fit: its objective on its rows, its optimum, its weight in the pool.
+
+    `found`: The optimum, as parameters or as their vector, which is made when asked for.
+    """
 
     objective: TradeoffObjective
-    theta: Floats
+    found: Floats | Parameters
     weight: float = 1.0
+
+    @cached_property
+    def theta(self) -> Floats:
+        """The parameter vector."""
+        found = self.found
+        return self.objective.theta(found) if isinstance(found, Parameters) else found
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
 from crossfade.rowwise.posteriors import softmax
@@ -132,6 +132,19 @@ class Scorer:
 
         for_each_block(block, X.shape[0], block_rows=self._block_rows)
         return out
+
+    def decided(self, X: Floats) -> Integers | None:
+        """Return the class of the largest score by row, None where a score is not finite."""
+        out, odd = np.empty(X.shape[0], dtype=np.int64), []
+
+        def block(rows: slice) -> None:
+            scores = self.posterior_scores(block_of(X, rows))
+            if not np.isfinite(scores.sum()):
+                odd.append(rows)
+            np.argmax(scores, axis=1, out=out[rows])
+
+        for_each_block(block, X.shape[0], block_rows=self._block_rows)
+        return None if odd else out
 
     def all_rows(self, X: Floats, *, joint: bool) -> Floats:
         """Return the joint log-likelihood, or the posterior scores, of all rows on threads."""
