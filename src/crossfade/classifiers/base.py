@@ -31,8 +31,9 @@ from crossfade.errors import DataError, DomainError
 from crossfade.table import Schema, labelled_first
 from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns, count_rows
-from crossfade.table.documents import MixedRows, indexable
+from crossfade.table.documents import MixedRows
 from crossfade.table.read import has_missing_cells
+from crossfade.table.rows import rows_at
 from crossfade.table.schema import check_handle_unknown
 from crossfade.table.survey import Unforeseen
 from crossfade.tradeoff.choosing import choose_tradeoff
@@ -255,7 +256,7 @@ class TradeoffClassifier(TableReader, ABC):
         told = self.n_unlabelled_, self.selection_
         order, n_labelled = labelled_first(y, self.unlabelled, count_rows(X))
         kept = np.arange(n_labelled) if order is None else order[:n_labelled]
-        X, y = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept)
+        X, y = rows_at(X, kept), _safe_indexing(y, kept)
         weights = None if sample_weight is None else _safe_indexing(sample_weight, kept)
         together = None if groups is None else _safe_indexing(groups, kept)
         self._fit_rows(self._read(X, y, weights, together, groups is None))

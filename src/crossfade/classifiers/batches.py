@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 
 from crossfade._checks import show
@@ -20,10 +19,10 @@ from crossfade.classifiers.checks import derives_columns
 from crossfade.densities.product import Product
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
-from crossfade.table.columns import count_rows, read_columns
+from crossfade.table.columns import read_columns
 from crossfade.table.decoding import table_library
-from crossfade.table.documents import indexable
 from crossfade.table.kinds import is_by_type, joined_cells, kinds_of_cells, seen_cells
+from crossfade.table.rows import present_rows
 from crossfade.tradeoff.fitting import Sums, add_rows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -101,11 +100,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
             )
         fitted = getattr(self, "_fitted", None)
         before = None if fitted is None or fitted.sums is None else fitted
-        n = count_rows(X)
-        given = check_weights(sample_weight, n) if sample_weight is not None else None
-        if given is not None and not given.all():
-            kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
+        X, y, given, *_ = present_rows(X, y, sample_weight)
         if before is None:
             matrix, schema = read_features(
                 self, X, reset=True, declared=self._declared_kinds(X), sample_weight=given

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from crossfade._fitting import whole_or_not_at_all
@@ -17,8 +16,9 @@ from crossfade._typing import Floats
 from crossfade.classifiers.checks import class_shares, refuse_unlabelled
 from crossfade.classifiers.class_prior import ClassPrior, PriorInUse
 from crossfade.errors import DataError
-from crossfade.table import check_finite, check_weights, encode_labels, read_features
-from crossfade.table.columns import count_rows, refuse_parts
+from crossfade.table import check_finite, encode_labels, read_features
+from crossfade.table.columns import refuse_parts
+from crossfade.table.rows import present_rows
 from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.labelled_rows import log_normalise
 
@@ -106,10 +106,7 @@ class EntropicNaiveBayes(PriorInUse, ScoredClassifier, BaseEstimator):
             weights where some are given.
         """
         refuse_parts(X)
-        weights = check_weights(sample_weight, count_rows(X)) if sample_weight is not None else None
-        if weights is not None and not weights.all():
-            kept = np.flatnonzero(weights)
-            X, y, weights = _safe_indexing(X, kept), _safe_indexing(y, kept), weights[kept]
+        X, y, weights, *_ = present_rows(X, y, sample_weight)
         matrix, schema = read_features(self, X, reset=True, sample_weight=weights)
         check_finite(matrix, schema.names)
         self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])

@@ -7,7 +7,6 @@ from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from crossfade._checks import check_number
@@ -16,8 +15,8 @@ from crossfade.classifiers.class_prior import ClassPrior, PriorInUse
 from crossfade.errors import DataError
 from crossfade.inference import ClassShares, HeldOut, estimate_shares
 from crossfade.inference.sets import least_probabilities
-from crossfade.table.documents import indexable
 from crossfade.table.part_by_part import part_by_part
+from crossfade.table.rows import rows_at
 
 
 class InUse(PriorInUse):
@@ -333,5 +332,5 @@ class InUse(PriorInUse):
         kept = np.flatnonzero(self._strangeness(X, p_values=True, reject=reject) > reject)
         found = np.full(_num_samples(X), None, dtype=object)
         if kept.size:  # the others may be too strange to have probabilities
-            found[kept] = self.predict(_safe_indexing(indexable(X), kept))
+            found[kept] = self.predict(rows_at(X, kept))
         return found

@@ -14,10 +14,8 @@ from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.interactions import Derived, Screened, named, names_of, screened, taken
 from crossfade.errors import DataError
-from crossfade.table import Schema, check_weights, encode_labels, read_features
-from crossfade.table.columns import count_rows
-from crossfade.table.documents import indexable
-from crossfade.table.groups import encode_groups
+from crossfade.table import Schema, encode_labels, read_features
+from crossfade.table.rows import present_rows, rows_at
 from crossfade.tradeoff.choice import paired_gain
 from crossfade.tradeoff.folds import drawn_one_by_one, folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -209,13 +207,7 @@ def fit_with_interactions(
         _tell(model, [])
         return found
     automatic = isinstance(getattr(model, next(iter(sought))), str)
-    n = count_rows(X)
-    weights = check_weights(sample_weight, n) if sample_weight is not None else None
-    groups = None if groups is None else encode_groups(groups, n)
-    if weights is not None and not weights.all():
-        kept = np.flatnonzero(weights)
-        X, y, weights = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), weights[kept]
-        groups = None if groups is None else np.unique(groups[kept], return_inverse=True)[1]
+    X, y, weights, groups, _ = present_rows(X, y, sample_weight, groups)
     plain = clone(model).set_params(**sought)
     matrix, schema = read_features(clone(plain), X, reset=True, sample_weight=weights)
     _refuse_words(schema)
@@ -225,7 +217,7 @@ def fit_with_interactions(
     drawn = drawn_one_by_one(rows) if fold is None and groups is None else None
     if drawn is not None and weights is not None:
         index, share = drawn
-        X, y = _safe_indexing(indexable(X), index), _safe_indexing(y, index)
+        X, y = rows_at(X, index), _safe_indexing(y, index)
         weights = weights[index] * share
         rows = replace(rows.take(index), weights=weights)
         codes = rows.codes
@@ -285,14 +277,11 @@ def _by_fold(
     held = np.full((len(labels), classes.size), -np.log(classes.size))
     for number in np.unique(fold[fold >= 0]):
         train, own = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        part = clone(plain).fit(
-            _safe_indexing(indexable(X), train),
-            labels[train],
-            None if weights is None else weights[train],
-        )
+        of_part = None if weights is None else weights[train]
+        part = clone(plain).fit(rows_at(X, train), labels[train], of_part)
         place = np.searchsorted(classes, part.classes_)
         posterior = np.zeros((own.size, classes.size))
-        posterior[:, place] = part.predict_proba(_safe_indexing(indexable(X), own))
+        posterior[:, place] = part.predict_proba(rows_at(X, own))
         held[own] = np.log(np.maximum(posterior, 1e-300))
     return held
 

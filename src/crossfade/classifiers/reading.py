@@ -19,11 +19,10 @@ from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError
 from crossfade.table import Schema, check_weights, encode_labels, labelled_first, read_features
-from crossfade.table.columns import count_rows
 from crossfade.table.decoding import table_library
-from crossfade.table.documents import indexable
 from crossfade.table.groups import encode_groups, numbered_first
 from crossfade.table.read import check_same_columns, without_cells
+from crossfade.table.rows import present_rows, rows_at
 from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
 from crossfade.tradeoff.choosing import ByFold
@@ -99,14 +98,7 @@ class TableReader(FittedViews, ABC):
         groups: ArrayLike | None = None,
         one_by_one: bool = False,
     ) -> Read:
-        n = count_rows(X)
-        given = check_weights(sample_weight, n) if sample_weight is not None else None
-        numbers = None if groups is None else encode_groups(groups, n)
-        if given is not None and not given.all():
-            # Zero weight means absent, also for the categories and kinds that are learnt.
-            kept = np.flatnonzero(given)
-            X, y, given = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept), given[kept]
-            numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
+        X, y, given, numbers, _ = present_rows(X, y, sample_weight, groups)
         declared = self._declared_kinds(X)
         matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
         self._table_library = table_library(X)
@@ -141,9 +133,7 @@ class TableReader(FittedViews, ABC):
             every = np.arange(n_labelled) if order is None else order
             places = np.concatenate([every[:n_labelled][index], every[n_labelled:]])
             parts = given[places] * np.append(share, np.ones(places.size - share.size))
-            return self._read(
-                _safe_indexing(indexable(X), places), _safe_indexing(with_unlabelled, places), parts
-            )
+            return self._read(rows_at(X, places), _safe_indexing(with_unlabelled, places), parts)
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
         self._set_choices(choices[: schema.n_features])

@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.utils import _safe_indexing
 
 from crossfade._checks import show
 from crossfade._typing import Integers
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.errors import DataError
 from crossfade.pools.members import fit_argument, is_fitted_already, probabilities
-from crossfade.table.documents import indexable
+from crossfade.table.rows import rows_at
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -122,7 +121,7 @@ def fit_member(name: str, estimator: Any, data: PoolRows, index: Integers | None
         # A copy: who knows what a member of others does to its rows.
         index = np.arange(len(labels))
     if index is not None:
-        X, labels, rows = _safe_indexing(indexable(X), index), labels[index], rows.take(index)
+        X, labels, rows = rows_at(X, index), labels[index], rows.take(index)
         groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
     given: dict[str, Any] = {}
     if rows.weights is not None:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import expit
 from scipy.stats import t
-from sklearn.utils import _safe_indexing
 
 from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.pools.training import MemberFits, Weighed
-from crossfade.table.documents import indexable
+from crossfade.table.rows import rows_at
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -101,7 +100,7 @@ def kept_rows(fits: MemberFits, names: list[str]) -> Jackknife | None:
         return None
     # The user may write into what fit was given.
     every = np.arange(data.rows.n_samples)
-    return Jackknife(fits.over(_safe_indexing(indexable(data.X), every)))
+    return Jackknife(fits.over(rows_at(data.X, every)))
 
 
 def _groups(rows: LabelledRows, groups: Integers | None) -> Integers:

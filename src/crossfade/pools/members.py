@@ -14,7 +14,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from crossfade._checks import show
@@ -24,8 +23,8 @@ from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import DataError
 from crossfade.pools.boosting import Boosting
-from crossfade.table.documents import indexable
 from crossfade.table.preparation import Indicators
+from crossfade.table.rows import rows_at
 from crossfade.table.schema import Schema
 from crossfade.tradeoff.grid import MOST_JOINT_COLUMNS
 
@@ -180,7 +179,7 @@ def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = Non
     if index is None and not isinstance(model, TradeoffClassifier):
         # A copy: who knows what a member of others does to its rows.
         index = np.arange(_num_samples(X))
-    part = X if index is None else _safe_indexing(indexable(X), index)
+    part = X if index is None else rows_at(X, index)
     with warnings.catch_warnings():
         # A class that a fold lacks: that is dealt with here.
         warnings.filterwarnings("ignore", message=".*(classes|labels)", category=UserWarning)

@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
@@ -40,11 +39,10 @@ from crossfade.pools.shown import pool_table, weights_summary
 from crossfade.pools.training import MemberFits, Weighed
 from crossfade.pools.weights import drawn_in, pooled
 from crossfade.pools.worth import worth
-from crossfade.table import check_finite, check_weights, encode_labels, read_features
+from crossfade.table import check_finite, encode_labels, read_features
 from crossfade.table.columns import count_rows, refuse_parts
 from crossfade.table.decoding import table_library
-from crossfade.table.documents import indexable
-from crossfade.table.groups import encode_groups
+from crossfade.table.rows import present_rows, rows_at
 from crossfade.table.scored import ScoredClassifier
 from crossfade.tradeoff.folds import drawn_one_by_one, order_by_contents
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
@@ -234,18 +232,11 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
     ) -> PoolRows:
         refuse_parts(X)
-        n = count_rows(X)
-        given = check_weights(sample_weight, n) if sample_weight is not None else None
-        numbers = None if groups is None else encode_groups(groups, n)
-        parts = None
+        n, parts = count_rows(X), None
+        present = present_rows(X, y, sample_weight, groups)
         if not isinstance(self.cv, (Real, str)):
             parts = list(self.cv.split(X, y, groups) if hasattr(self.cv, "split") else self.cv)
-        kept = np.arange(n)
-        if given is not None and not given.all():
-            kept = np.flatnonzero(given)
-            X, y = _safe_indexing(indexable(X), kept), _safe_indexing(y, kept)
-            given = check_weights(given[kept], kept.size)  # None where all are one
-            numbers = None if numbers is None else np.unique(numbers[kept], return_inverse=True)[1]
+        X, y, given, numbers, kept = present
         matrix, schema = read_features(self, X, reset=True, sample_weight=given)
         check_finite(matrix, schema.names)
         self._table_library = table_library(X)
@@ -255,7 +246,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
             # Nobody says that the order of rows means anything: what draws or deals rows by their
             # places, as a forest's bootstrap does, is to draw the same however they lie.
             order = order_by_contents(rows)
-            X, rows = _safe_indexing(indexable(X), order), rows.take(order)
+            X, rows = rows_at(X, order), rows.take(order)
             given, codes = rows.weights, rows.codes
             numbers = None if numbers is None else numbers[order]
         self.background_ = shuffled_cells(rows.X, schema, self.random_state)
@@ -264,7 +255,7 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
         drawn = drawn_one_by_one(rows) if numbers is None and splits is None else None
         if drawn is not None and given is not None:
             index, share = drawn
-            X, codes, rows = _safe_indexing(indexable(X), index), codes[index], rows.take(index)
+            X, codes, rows = rows_at(X, index), codes[index], rows.take(index)
             rows = replace(rows, weights=given[index] * share)
         return PoolRows(X, self.classes_[codes], rows, numbers, splits)
 
