@@ -251,14 +251,13 @@ class Product(Density):
 
     def _over_parts(self, function: Callable[[Density, slice, slice], Floats]) -> Floats:
         """Put side by side what `function(part, its statistics, its factors)` returns."""
-        return _side_by_side(
-            [
-                function(part, statistics, factors)
-                for (part, _), statistics, factors in zip(
-                    self.parts, self._statistics, self._factors, strict=True
-                )
-            ]
-        )
+        places = zip(self.parts, self._statistics, self._factors, strict=True)
+        return _side_by_side([function(part, s, f) for (part, _), s, f in places])
+
+    def _seen(self, X: Any) -> Iterator[tuple[Density, Any, slice, slice]]:
+        """Yield each part, its columns of these rows, its statistics and its factors."""
+        for (part, columns), s, f in zip(self.parts, self._statistics, self._factors, strict=True):
+            yield part, self._columns_of(X, columns), s, f
 
     def shared_out(self, eta: Floats) -> Iterator[tuple[Density, Integers, Floats]]:
         """Yield each part, its columns, and its own of parameters of shape (..., n_statistics)."""
@@ -266,31 +265,20 @@ class Product(Density):
             yield part, columns, eta[..., s]
 
     def sufficient_statistics(self, X: Floats) -> Floats:
-        return np.hstack([p.sufficient_statistics(self._columns_of(X, c)) for p, c in self.parts])
+        return np.hstack([part.sufficient_statistics(own) for part, own, *_ in self._seen(X)])
 
     def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
         return _side_by_side(
-            [
-                part.expected_statistics(self._columns_of(X, columns), eta[:, s])
-                for (part, columns), s in zip(self.parts, self._statistics, strict=True)
-            ]
+            [part.expected_statistics(own, eta[:, s]) for part, own, s, _ in self._seen(X)]
         )
 
     def left_over(self, X: Floats, filling: Floats) -> Floats | None:
-        found = [
-            part.left_over(self._columns_of(X, columns), own)
-            for (part, columns), own in zip(self.parts, self._by_part(filling), strict=True)
-        ]
-        if all(one is None for one in found):
-            return None
-        whole = np.zeros((X.shape[0], self.n_statistics))
-        for one, s in zip(found, self._statistics, strict=True):
-            if one is not None:
-                whole[:, s] = one
-        return whole
+        seen = zip(self._seen(X), self._by_part(filling), strict=True)
+        found = [(part.left_over(own, numbers), s) for (part, own, s, _), numbers in seen]
+        return _placed(found, np.zeros((X.shape[0], self.n_statistics)))
 
     def log_base_measure(self, X: Floats) -> Floats:
-        return np.hstack([p.log_base_measure(self._columns_of(X, c)) for p, c in self.parts])
+        return np.hstack([part.log_base_measure(own) for part, own, *_ in self._seen(X)])
 
     def log_partition(self, eta: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.log_partition(eta[..., s]))
@@ -357,14 +345,14 @@ class Product(Density):
     def some_statistics(self, X: Any, index: Integers) -> Floats:
         found = np.empty((X.shape[0], index.size))
         for (part, columns), s in zip(self.parts, self._statistics, strict=True):
-            own = (index >= s.start) & (index < s.stop)
-            if own.any():
-                X_part = self._columns_of(X, columns)
-                found[:, own] = part.some_statistics(X_part, index[own] - s.start)
+            here = (index >= s.start) & (index < s.stop)
+            if here.any():
+                own = self._columns_of(X, columns)
+                found[:, here] = part.some_statistics(own, index[here] - s.start)
         return found
 
     def square_sums(self, X: Any, weights: Floats) -> Floats:
-        return np.hstack([p.square_sums(self._columns_of(X, c), weights) for p, c in self.parts])
+        return np.hstack([part.square_sums(own, weights) for part, own, *_ in self._seen(X)])
 
     def hessian_diagonal(self, eta: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.hessian_diagonal(eta[:, s]))
@@ -385,25 +373,19 @@ class Product(Density):
         return in_order and all(part.linear_in_columns for part, _ in self.parts)
 
     def free_statistics(self, X: Floats) -> Floats:
-        if len(self.parts) == 1:
-            return self.parts[0][0].free_statistics(self._columns_of(X, self.parts[0][1]))
-        return np.hstack([p.free_statistics(self._columns_of(X, c)) for p, c in self.parts])
+        return _side_by_side([part.free_statistics(own) for part, own, *_ in self._seen(X)])
 
     def column_units_statistics(self, X: Floats) -> Floats:
-        return np.hstack([p.column_units_statistics(self._columns_of(X, c)) for p, c in self.parts])
+        return np.hstack([part.column_units_statistics(own) for part, own, *_ in self._seen(X)])
 
     def prior_of_sums(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats] | None:
-        found = [
-            (part.prior_of_sums(counts[:, f], sums[:, s]), f, s)
-            for (part, _), s, f in zip(self.parts, self._statistics, self._factors, strict=True)
-        ]
-        if all(prior is None for prior, _, _ in found):
-            return None
-        all_counts, all_sums = np.zeros_like(counts), np.zeros_like(sums)
-        for prior, f, s in found:
+        all_counts, all_sums, any_prior = np.zeros_like(counts), np.zeros_like(sums), False
+        for (part, _), s, f in zip(self.parts, self._statistics, self._factors, strict=True):
+            prior = part.prior_of_sums(counts[:, f], sums[:, s])
             if prior is not None:
                 all_counts[:, f], all_sums[:, s] = prior
-        return all_counts, all_sums
+                any_prior = True
+        return (all_counts, all_sums) if any_prior else None
 
     def terms(self, names: Sequence[str], levels: Sequence[Any]) -> list[Term]:
         return [
@@ -425,56 +407,37 @@ class Product(Density):
     def missing_factors(self, X: Floats) -> NDArray[np.bool_] | None:
         if not self.fills_missing:
             return super().missing_factors(X)
-        found = [part.missing_factors(self._columns_of(X, c)) for part, c in self.parts]
-        if all(one is None for one in found):
-            return None
-        absent = np.zeros((X.shape[0], self.n_factors), dtype=bool)
-        for one, factors in zip(found, self._factors, strict=True):
-            if one is not None:
-                absent[:, factors] = one
-        return absent
+        found = [(part.missing_factors(own), f) for part, own, _, f in self._seen(X)]
+        return _placed(found, np.zeros((X.shape[0], self.n_factors), dtype=bool))
 
     def left_out(self, X: Floats) -> Floats | None:
-        absent = self.missing_factors(X)
+        found = super().left_out(X)
         if not self.per_word:
-            return None if absent is None else absent.astype(np.float64)
-        found = np.zeros((X.shape[0], self.n_factors)) if absent is None else absent.astype(float)
+            return found
+        found = np.zeros((X.shape[0], self.n_factors)) if found is None else found
         for (part, columns), factors in zip(self.parts, self._factors, strict=True):
-            own = part.left_out(self._columns_of(X, columns)) if part.per_word else None
-            if own is not None:
-                found[:, factors] = own
+            if part.per_word:
+                found[:, factors] = part.left_out(self._columns_of(X, columns))
         return found
 
-    def _added(self, function: Callable[[Density, Integers, slice, slice], Floats]) -> Floats:
-        """Add up the fresh arrays that `function(part, columns, statistics, factors)` returns."""
-        places = zip(self.parts, self._statistics, self._factors, strict=True)
-        found = (function(part, columns, s, f) for (part, columns), s, f in places)
-        values = next(found)
-        for one in found:
-            values += one
-        return values
-
     def scores(self, X: Floats, eta: Floats) -> Floats:
-        return self._added(lambda part, c, s, f: part.scores(self._columns_of(X, c), eta[:, s]))
+        return _added(part.scores(own, eta[:, s]) for part, own, s, _ in self._seen(X))
 
     def relative_log_density(
         self, X: Floats, eta: Floats, partition: Floats | None = None
     ) -> Floats:
-        return self._added(
-            lambda part, columns, s, f: part.relative_log_density(
-                self._columns_of(X, columns),
-                eta[:, s],
-                None if partition is None else partition[:, f],
-            )
+        known = self.log_partition(eta) if partition is None else partition
+        return _added(
+            part.relative_log_density(own, eta[:, s], known[:, f])
+            for part, own, s, f in self._seen(X)
         )
 
     def amounts(self, X: Floats) -> Floats:
-        return np.hstack([p.amounts(self._columns_of(X, c)) for p, c in self.parts])
+        return np.hstack([part.amounts(own) for part, own, *_ in self._seen(X)])
 
     def surprise(self, X: Floats, eta: Floats) -> Floats:
         return np.concatenate(
-            [part.surprise(self._columns_of(X, c), own) for part, c, own in self.shared_out(eta)],
-            axis=1,
+            [part.surprise(own, eta[:, s]) for part, own, s, _ in self._seen(X)], axis=1
         )
 
     def scores_by_column(self, X: Floats, eta: Floats) -> Floats:
@@ -484,17 +447,28 @@ class Product(Density):
         return shares
 
     def weighted_sums(self, X: Floats, weights: Floats) -> Floats:
-        return _side_by_side(
-            [
-                part.weighted_sums(self._columns_of(X, columns), weights)
-                for part, columns in self.parts
-            ]
-        )
+        return _side_by_side([part.weighted_sums(own, weights) for part, own, *_ in self._seen(X)])
 
 
 def _side_by_side(found: Sequence[Floats]) -> Floats:
     """Join along the last axis; what is alone, and may be as wide as words are, is not copied."""
     return found[0] if len(found) == 1 else np.concatenate(found, axis=-1)
+
+
+def _added(found: Iterator[Floats]) -> Floats:
+    """Add up fresh arrays."""
+    values = next(found)
+    for one in found:
+        values += one
+    return values
+
+
+def _placed(found: Sequence[tuple[Any, slice]], whole: Any) -> Any:
+    """Write columns in their places of `whole`; None if there are none at all."""
+    for one, place in found:
+        if one is not None:
+            whole[:, place] = one
+    return None if all(one is None for one, _ in found) else whole
 
 
 def _consecutive(lengths: Sequence[int]) -> list[slice]:
