@@ -20,7 +20,7 @@ from crossfade.comparison.stopping import (
 from crossfade.errors import DataError
 from crossfade.evaluation.scores import estimate
 from crossfade.evidence.verdict import verdict
-from tests.comparison.standins import Sign
+from tests.comparison.standins import Sign, blends
 
 
 class Choosing(Sign):
@@ -201,9 +201,11 @@ def test_of_a_curve_with_one_split_the_verdict_says_what_it_can():
     one = estimate(np.array([-0.1234]), 0.25)
     ends = replace(found.ends, difference=dict.fromkeys(found.ends.difference, one))
     _, of_ends, doubling = verdict(replace(found, ends=ends, doubling={found.criterion: one}))
-    assert "has one split: discriminative minus generative is -0.123 in log-loss there" in of_ends
-    assert "takes two splits to tell" in of_ends
-    assert "takes a learning curve of two splits to tell" in doubling
+    assert (
+        "discriminative minus generative is -0.123 in log-loss on every split there was" in of_ends
+    )
+    assert "takes more splits to tell" in of_ends
+    assert "takes a learning curve of more splits to tell" in doubling
     assert "nan " not in of_ends + doubling
 
 
@@ -213,3 +215,136 @@ def test_the_clock_is_stopped_at_the_end_of_the_block():
     with time_limit(0.05):
         pass
     time.sleep(0.2)
+
+
+# -- verdicts of runs that are ended -------------------------------------------------------------
+
+
+def _shown(found):
+    return found.to_html().partition("<main>")[2].partition("</main>")[0]
+
+
+def _ended_after(models, n_fits, **settings):
+    def stop(done, total, text):
+        if done == n_fits:
+            raise KeyboardInterrupt
+
+    return compare(*_data(), models=models, n_splits=4, progress=stop, evidence=False, **settings)
+
+
+def test_second_splits_begin_with_the_models_whose_first_was_best():
+    seen = []
+    models = {f"of {sure}": Sign(sure) for sure in (0.3, 0.6, 0.9, 0.5, 0.75)}
+    models |= {"auto of 0.4": Choosing(0.4), "auto of 0.8": Choosing(0.8)}
+    X, y = _data()
+    compare(
+        X,
+        y,
+        models=models,
+        n_splits=3,
+        evidence=False,
+        progress=lambda done, total, text: seen.append(text),
+    )
+    seconds = [text.removeprefix("split 2 of 3, ") for text in seen if text.startswith("split 2")]
+    assert seconds == [
+        *(f"of {sure}" for sure in (0.9, 0.75, 0.6, 0.5, 0.3)),
+        "auto of 0.8",
+        "auto of 0.4",
+    ]
+
+
+def test_a_model_that_was_ahead_on_its_only_split_is_not_beaten_by_one_with_two():
+    """Three fits of the guess, its two rivals' first: the best of them has one split only."""
+    models = {"guess": Sign(0.5), "poor": Sign(0.3), "good": Choosing(0.9)}
+    found = _ended_after(models, 5)
+    assert {model.name: model.n_splits for model in found.models} == {
+        "guess": 2,
+        "poor": 2,
+        "good": 1,
+    }
+    first, *_ = found.verdict_sentences
+    assert first.startswith(
+        "The time was too short for a verdict: good had a lower log-loss than guess on its only "
+        "split; more time or fewer models would tell. Of the models with two splits or more, "
+        "guess, a reference, has the lowest "
+    )
+    assert "Use " not in first
+    gap = found["good"].differences["log_loss"]
+    scores = [found[name].scores["log_loss"][0] for name in ("good", "guess")]
+    assert gap.mean == pytest.approx(scores[0] - scores[1])
+    assert np.isnan([gap.low, gap.high]).all()
+    for text in (found.to_markdown(), _shown(found)):
+        assert "nan" not in text
+
+
+def test_a_model_that_was_behind_on_its_only_split_takes_nothing_from_the_verdict():
+    models = {"guess": Sign(0.5), "better": Sign(0.85), "late": Choosing(0.3)}
+    found = _ended_after(models, 5)
+    assert [model.n_splits for model in found.models] == [2, 2, 1]
+    assert found.best == "better"
+    assert "too short" not in found.verdict()
+    assert "every other model;" not in found.verdict()
+
+
+def test_the_best_is_behind_no_model_on_the_splits_that_both_have():
+    """However many splits each has when a run ends."""
+    rng = np.random.default_rng(0)
+    names = "abcdef"
+    for n_fits in range(7, 25, 3):
+        models = {name: Sign(float(rng.uniform(0.85, 0.9))) for name in names}
+        found = _ended_after(models, n_fits, stop_early=False)
+        rivals = [m for m in found.models if m.n_splits > 1 and m.name != found.best]
+        gaps = [m.differences["log_loss"].mean for m in rivals]
+        assert all(gap >= 0 for gap in gaps if found.n_splits > 1)
+
+
+def test_no_interval_of_two_equal_splits():
+    """Errors of two splits are the same: nothing shows how far chance moves them."""
+    X = np.repeat([[-1.0], [1.0]], 20, axis=0)
+    y = np.repeat([0, 1], 20)
+    models = {"right": Sign(0.9), "wrong": Sign(0.1)}
+    found = compare(X, y, models=models, n_splits=2, criterion="error")
+    gap = found["wrong"].differences["error"]
+    assert gap.mean == 1.0
+    assert np.isnan([gap.low, gap.high]).all()
+    said = found.verdict()
+    assert "the same on every split; too few to tell" in said
+    assert "Use " not in said
+    for text in (said, repr(found), found.to_markdown(), _shown(found)):
+        assert "nan" not in text
+        assert "± 0.000" not in text
+
+
+# -- what is kept of the evidence ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "stop"),
+    [
+        ("learning curve, split 2", KeyboardInterrupt),
+        *((at, stop) for at in ("path", "evidence 2") for stop in (KeyboardInterrupt, TimeOver)),
+    ],
+)
+def test_what_is_found_before_the_end_is_kept(at, stop):
+    X, y = _data(100)
+    models = {name: model for name, model in blends().items() if name != "blend auto"}
+
+    def end(done, total, text):
+        if text.startswith(at):
+            raise stop
+
+    found = compare(X, y, models=models, n_splits=5, progress=end)
+    assert found.ended == ("all splits" if stop is TimeOver else "keyboard")
+    assert found.curve.n_splits == (2 if at.startswith("learning") else 4)
+    assert np.isfinite(found.ends.difference["log_loss"].mean)
+    details = found.details
+    if at.startswith("evidence"):
+        assert details.n_splits == 2
+        assert set(details.calibration) == set(models)
+        assert details.weights.path.shape[0] == len(details.tradeoffs)
+    assert (details is None) == (not at.startswith("evidence"))
+    page = found.to_html()
+    assert "Learning curves" in page
+    assert ("Calibration" in page) == (details is not None)
+    if stop is TimeOver:
+        assert "The time ran out before the evidence was finished." in found.notes

@@ -155,7 +155,7 @@ def test_on_the_command_line(tmp_path, capsys):
     (tmp_path / "t.csv").write_text("\n".join(["a,b,c,target", *lines]))
     out = tmp_path / "t.json"
     command = ("compare", tmp_path / "t.csv", "--models", "nb")
-    assert run(*command, "--splits", 3, "--cost", "1,5", "--json", out) == 0
+    assert run(*command, "--splits", 5, "--cost", "1,5", "--json", out) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "expected cost" in said
     written = json.loads(out.read_text())

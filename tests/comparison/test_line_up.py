@@ -314,3 +314,8 @@ def test_logistic_regression_of_rotated_rows_is_the_same(sparse):
     np.testing.assert_allclose(found, expected, atol=1e-6)
     tall = X[:, :20]
     assert _Rotated().fit(tall).transform(tall) is tall
+
+
+@pytest.mark.parametrize("name", ["nb:0", "nb:1", "nb:auto", "nb:0.5", "nb:0,nb:0.5", "nb"])
+def test_a_family_is_not_called_by_the_tradeoff_of_its_members(name):
+    assert [family.label for family in families(choose_models(name.split(",")))] == ["naive Bayes"]

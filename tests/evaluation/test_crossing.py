@@ -88,7 +88,7 @@ def test_swapping_the_curves_turns_early_into_late():
 
 
 def test_slope_of_a_straight_curve():
-    scores = np.array([[0.5 - 0.03 * np.log2(m) for m in SIZES]] * 3)
+    scores = np.array([[0.5 - 0.03 * np.log2(m) for m in SIZES]] * 5)
     gain = gain_per_doubling(scores, SIZES, 0.25)
     np.testing.assert_allclose([gain.mean, gain.low, gain.high], -0.03)
     assert gain_per_doubling(scores[:, :1], SIZES[:1], 0.25) is None

@@ -104,3 +104,19 @@ def test_small_training_sets_are_corrected_for_shared_test_rows_too():
     truth = np.std(means)
     assert 0.8 < np.mean(corrected) / truth < 1.4
     assert np.mean(by_size) / truth > 2.5
+
+
+@pytest.mark.parametrize("n_splits", [1, 2, 3, 4, 5, 20])
+@pytest.mark.parametrize("at", [0.0, 0.1 + 0.2, -1e6])
+def test_a_few_equal_values_are_no_certainty(n_splits, at):
+    """The share of wrong rows among ten is easily the same on two splits."""
+    values = np.full(n_splits, at)
+    values[::2] *= 1.0 + 1e-15  # equal but for rounding
+    found = estimate(values, 0.25)
+    assert found.mean == pytest.approx(at)
+    around = [found.standard_error, found.low - at, found.high - at]
+    if n_splits < 5:
+        assert np.isnan(around).all()
+        assert not found.excludes_zero
+    else:
+        np.testing.assert_allclose(around, 0.0, atol=1e-8)

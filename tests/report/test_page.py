@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 import vl_convert
 from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
 
 from crossfade import NaiveBayes, compare
 from crossfade.charts.theme import labels, shown, themed
@@ -172,7 +173,7 @@ def test_an_interrupted_run_still_has_a_page(result):
 
 def test_a_run_under_way_shows_the_table_so_far():
     X, y = np.random.default_rng(0).normal(size=(40, 2)), np.tile([0, 1], 20)
-    models = {"<b>one</b>": DummyClassifier(strategy="prior"), "two": DummyClassifier()}
+    models = {"<b>one</b>": GaussianNB(), "two": GaussianNB(var_smoothing=0.1)}
     pages = []
 
     def watch(status):

@@ -128,11 +128,12 @@ def themed(chart: Any, colours: Colours = LIGHT) -> Any:
 
 
 def records(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rows as the data of a chart.
+    """Return rows as the data of a chart; what is not known (NaN) is left open.
 
     As text: Altair copies and checks a chart's data at every step, and a text is quickly copied.
     """
-    values = json.dumps([dict(row) for row in rows], ensure_ascii=False, allow_nan=False)
+    known = [{key: None if one != one else one for key, one in row.items()} for row in rows]
+    values = json.dumps(known, ensure_ascii=False, allow_nan=False)
     return altair().InlineData(values=values, format={"type": "json"})
 
 

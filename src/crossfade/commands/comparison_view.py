@@ -32,7 +32,7 @@ from crossfade.commands.stopping import working
 from crossfade.comparison.results import ComparisonResult, Status
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
 from crossfade.evidence.comparison import ModelResult
-from crossfade.evidence.numbers import figure
+from crossfade.evidence.numbers import around
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
@@ -78,12 +78,10 @@ def _thresholds(result: ComparisonResult) -> Iterator[str]:
     found = result.details.thresholds.get(result.best) if result.details else None
     if found is None or result.costs is None:
         return
-    cost = found.cost
-    mean, error = (figure(v, cost.standard_error) for v in (cost.mean, cost.standard_error))
     yield (
         f"Threshold: {result.best} decides for {shortened(result.data.classes[1], 30)} from a "
-        f"probability of {100 * found.right:.3g} % on, which costs {mean} ± {error}; on these rows "
-        f"{100 * found.least:.0f} % would have cost least."
+        f"probability of {100 * found.right:.3g} % on, which costs {around(found.cost)}; on these "
+        f"rows {100 * found.least:.0f} % would have cost least."
     )
 
 
@@ -347,7 +345,7 @@ def _short_name(model: ModelResult) -> str:
 def _score(value: Estimate | None, metric: str, lowest: float) -> Text:
     if value is None:
         return Text("– ", style="dim")
-    known = isfinite(value.standard_error)  # one split has no spread
+    known = isfinite(value.standard_error)  # too few splits have no spread
     mean, error = _pair(value.mean, value.standard_error if known else 0.0, metric)
     best = value.mean == lowest
     cell = Text(mean, style="bold green" if best else "")
@@ -362,10 +360,11 @@ def _difference(model: ModelResult, result: ComparisonResult) -> Text:
     gap = model.differences.get(result.criterion)
     if gap is None:
         return Text("–", style="dim")
-    mean, half = _pair(gap.mean, (gap.high - gap.low) / 2, result.criterion)
+    known = isfinite(gap.low)
+    mean, half = _pair(gap.mean, (gap.high - gap.low) / 2 if known else 0.0, result.criterion)
     cell = Text("" if gap.excludes_zero else "≈ ", style="yellow")
     cell.append(f"{'' if mean.startswith('-') else '+'}{mean}", style="default")
-    cell.append(f" ±{half}", style="dim")
+    cell.append(f" ±{half}" if known else "", style="dim")
     return cell
 
 
@@ -400,8 +399,10 @@ def _legend(result: ComparisonResult, left_out: Sequence[str]) -> Padding:
         f"Δ {label} above the best, paired over splits, ± half its 95 % interval",
         "≈ cannot be told apart from the best: that interval contains 0",
     ]
-    if _differ(result):
+    if _differ(result) and result.complete:
         lines.append("n: splits; a model gets fewer where more would hardly change its place")
+    elif _differ(result):
+        lines.append("n: splits; the run ended before all models had as many")
     if left_out:
         lines.append(f"no room for: {', '.join(left_out)} (in --json, and at 80 columns)")
     return Padding(Text("\n".join(lines), style="dim"), (1, 0, 0, 0))

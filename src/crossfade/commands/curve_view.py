@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def _table(curve: LearningCurve, metric: str) -> Table:
         cells = []
         for name in curve.models:
             at = summary[name][s]
-            error = f" ± {at.standard_error:.4f}" if curve.n_splits > 1 else ""
+            error = f" ± {at.standard_error:.4f}" if isfinite(at.standard_error) else ""
             cells.append(f"{at.mean:.4f}{error}" if at.mean == at.mean else "–")
         shown.add_row(f"{size:,}", *cells)
     return shown

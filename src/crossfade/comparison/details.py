@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -81,54 +81,82 @@ def count_steps(n_splits: int) -> int:
     return 1 + min(n_splits, _MOST_SPLITS)
 
 
-def find_details(subject: Subject, step: Callable[[str], None]) -> Details:
-    """Fit the best models once more and look at them closely."""
+def find_details(subject: Subject, step: Callable[[str], None]) -> Iterator[Details]:
+    """Fit the best models once more and look at them closely; yield what is found so far.
+
+    Interrupted, it yields what is finished by then and ends as it was told to.
+    """
     sample, splits = _sampled(subject)
     evaluator, rows = subject.evaluator, np.sort(sample)
     probes = make_probes(evaluator.rows(rows), subject.schema, evaluator.codes[rows])
     path = _fit_path(subject, rows)
     notes = [] if isinstance(path, list) or path is None else [path.reason]
     fits = path if isinstance(path, list) else []
-    view = _view(subject, rows, fits) if fits else None
     along = [_weights(evaluator, probes, fitted) for fitted in fits] if probes else []
-    step("path")
-    found = _over_splits(subject, splits, probes, step)
-    ratio = splits[0].ratio
-    errors = found.standard_errors(subject.ends, ratio)
-    if along and isinstance(errors, str):
-        notes.append(errors)
     automatic = subject.automatic
     if automatic is None and subject.family is not None:
         automatic = evaluator.fit("tradeoff", subject.family.at("auto"), rows)
     chosen = _fitted_path(automatic)
-    of_second = {}
-    if len(evaluator.classes) == 2:
-        of_second = {name: [p[:, 1] for p in every] for name, every in found.posteriors.items()}
-    return Details(
+    found = Details(
         n_rows=len(rows),
-        n_splits=len(splits),
+        n_splits=0,
         family=subject.family.label if subject.family else None,
         assumption=_assumption(subject.family),
         tradeoffs=_TRADEOFFS if fits else (),
         path=chosen[0] if chosen else None,
         chosen=chosen[1] if chosen else None,
         method=chosen[2] if chosen else None,
-        view=view,
+        view=_view(subject, rows, fits) if fits else None,
+        weights=None,
+        words=_words(evaluator, automatic, rows) if subject.schema.reads_words else (),
+        calibration={},
+        ranking={},
+        thresholds={},
+        densities=(),
+        notes=tuple(notes),
+    )
+    step("path")
+    yield found
+    found = replace(found, densities=_density_fits(subject, rows))
+    yield found
+    seen = _over_splits(subject, splits, probes, step)
+    if seen.truths:
+        yield _with_splits(found, subject, seen, splits[0].ratio, probes, along)
+    if seen.stopped is not None:
+        raise seen.stopped
+
+
+def _with_splits(
+    found: Details,
+    subject: Subject,
+    seen: _OverSplits,
+    ratio: float,
+    probes: Probes | None,
+    along: list[Floats],
+) -> Details:
+    """Return the details with what splits tell."""
+    evaluator = subject.evaluator
+    errors = seen.standard_errors(subject.ends, ratio)
+    notes = [errors] if along and isinstance(errors, str) else []
+    of_second = {}
+    if len(evaluator.classes) == 2:
+        of_second = {name: [p[:, 1] for p in every] for name, every in seen.posteriors.items()}
+    return replace(
+        found,
+        n_splits=len(seen.truths),
         weights=Weights(probes.bars, np.stack(along), *errors)
         if probes and along and not isinstance(errors, str)
         else None,
-        words=_words(evaluator, automatic, rows) if subject.schema.reads_words else (),
         calibration={
-            name: calibrate(posteriors, found.truths, ratio)
-            for name, posteriors in found.posteriors.items()
+            name: calibrate(posteriors, seen.truths, ratio)
+            for name, posteriors in seen.posteriors.items()
         },
-        ranking={name: rank(scores, found.truths, ratio) for name, scores in of_second.items()},
+        ranking={name: rank(scores, seen.truths, ratio) for name, scores in of_second.items()},
         thresholds={
-            name: costs_by_threshold(scores, found.truths, evaluator.costs, ratio)
+            name: costs_by_threshold(scores, seen.truths, evaluator.costs, ratio)
             for name, scores in of_second.items()
         },
-        densities=_density_fits(subject, rows),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys([*found.notes, *notes])),
     )
 
 
@@ -272,12 +300,17 @@ def _view(subject: Subject, rows: Integers, fits: list[Any]) -> View:
 
 @dataclass(frozen=True)
 class _OverSplits:
-    """Posteriors of test rows, and weights of the two ends, split by split."""
+    """Posteriors of test rows, and weights of the two ends, split by split.
+
+    `failure`: Why a model has none.
+    `stopped`: What ended it before the last split.
+    """
 
     truths: list[Integers]
     posteriors: dict[str, list[Floats]]
     weights: dict[str, list[Floats]]
     failure: str | None
+    stopped: KeyboardInterrupt | None
 
     def standard_errors(
         self, ends: Mapping[str, Any], ratio: float
@@ -285,6 +318,8 @@ class _OverSplits:
         """Return the standard errors of both ends and of the change, or why there are none."""
         if any(name not in self.weights for name in ends) or len(ends) < 2:
             return f"No weights: {self.failure or 'no model has a tradeoff'}"
+        if len(self.truths) < 2:
+            return "No weights: how sure they are takes two splits to tell; the run ended before"
         first, second = (self.weights[name] for name in ends)
         change = [b - a for a, b in zip(first, second, strict=True)]
         (e1, half), (e2, _), (e3, _) = (jackknife(v, ratio) for v in (first, second, change))
@@ -301,23 +336,33 @@ def _over_splits(
     fitted = {name: model for name, model in models.items() if name in probed or name not in known}
     posteriors: dict[str, list[Floats]] = {name: [] for name in models}
     found: dict[str, list[Floats]] = {name: [] for name in probed}
-    failure = None
+    failure = stopped = None
+    truths: list[Integers] = []
     looks = map_in_order(
         partial(_look, evaluator, fitted, probed, probes),
         splits,
         share=len(splits[0].train) < MANY_ROWS,
     )
-    for number, (seen, weighed) in enumerate(looks, start=1):
-        for kept, answers in ((posteriors, seen), (found, weighed)):
-            for name in list(kept):
-                answer = known[name][number - 1] if name not in answers else answers[name]
-                if isinstance(answer, Failure):
-                    failure = answer.reason
-                    del kept[name]
-                else:
-                    kept[name].append(answer)
-        step(f"evidence {number} of {len(splits)}")
-    return _OverSplits([evaluator.codes[s.test] for s in splits], posteriors, found, failure)
+    try:
+        for split, (seen, weighed) in zip(splits, looks, strict=True):
+            for kept, answers in ((posteriors, seen), (found, weighed)):
+                for name in list(kept):
+                    answer = answers.get(name)
+                    if answer is None:
+                        answer = known[name][len(truths)]
+                    if isinstance(answer, Failure):
+                        failure = answer.reason
+                        del kept[name]
+                    else:
+                        kept[name].append(answer)
+            truths.append(evaluator.codes[split.test])
+            step(f"evidence {len(truths)} of {len(splits)}")
+    except KeyboardInterrupt as stop:
+        stopped = stop
+        for kept in (posteriors, found):
+            for name, answers_so_far in kept.items():
+                kept[name] = answers_so_far[: len(truths)]
+    return _OverSplits(truths, posteriors, found, failure, stopped)
 
 
 def _look(

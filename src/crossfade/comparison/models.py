@@ -326,7 +326,8 @@ def _member_names(text: str) -> list[str]:
 class ModelFamily:
     """Models of a comparison that differ in `parameter`, their tradeoff; `model` is one of them.
 
-    `label`: What the names of the members have in common, else the first member's name.
+    `label`: What the names of the members have in common, else the first member's name; of one
+    member, its name without the word for its tradeoff.
     """
 
     label: str
@@ -387,7 +388,8 @@ def _described(value: Any) -> str:
 def _common_words(names: Sequence[str]) -> str:
     """Return the words with which all names begin; the first name where there are none."""
     if len(names) == 1:
-        return names[0]
+        family, _, last = names[0].rpartition(" ")
+        return family if family and (last in _VARIANTS or "λ=" in last) else names[0]
     common = []
     for words in zip(*(name.split() for name in names), strict=False):
         if len(set(words)) > 1:

@@ -10,7 +10,7 @@ from crossfade._optional import import_optional
 from crossfade.errors import MissingExtraError
 from crossfade.evaluation.scores import METRIC_LABELS
 from crossfade.evidence.comparison import Comparison, ModelResult
-from crossfade.evidence.numbers import figure
+from crossfade.evidence.numbers import around
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,12 +72,10 @@ class ComparisonResult(Comparison):
 
     def __repr__(self) -> str:
         label = METRIC_LABELS[self.criterion]
-        score = self[self.best].estimates[self.criterion]
-        value = figure(score.mean, score.standard_error)
-        error = figure(score.standard_error, score.standard_error)
+        score = around(self[self.best].estimates[self.criterion])
         return (
             f"<ComparisonResult: {len(self.models)} models on {self.n_splits} splits of "
-            f"{self.data.n_rows} rows; best is {self.best!r}, {label} {value} ± {error}. "
+            f"{self.data.n_rows} rows; best is {self.best!r}, {label} {score}. "
             "See .verdict(), .frame(), .to_dict()>"
         )
 
@@ -112,7 +110,7 @@ class ComparisonResult(Comparison):
         text = {"model", "family", "tradeoff", "failure"}
         schema = {name: pl.String if name in text else pl.Float64 for name in rows[0]}
         schema["splits"] = pl.Int64
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)
 
     def _frame_row(self, model: ModelResult) -> dict[str, Any]:
         row: dict[str, Any] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Any, Final
 
@@ -98,11 +99,15 @@ class Run(Standings):
                     self.total = self.done + n_splits
                     self.total += self.settings.evidence * count_steps(len(self.results[best]))
                     curve = self._trace(tracers, n_splits)
+                    if not curve.complete:
+                        raise TimeOver if self._is_over() else KeyboardInterrupt
                     if self.settings.evidence:
-                        details = self._find_details(best, family)
+                        for found in self._find_details(best, family):
+                            details = found  # and kept when the time ends
             except KeyboardInterrupt as stop:
                 if isinstance(stop, TimeOver):
-                    what = "the evidence" if curve is not None else "the learning curve"
+                    traced = curve is not None and curve.complete
+                    what = "the evidence" if traced else "the learning curve"
                     self.later_notes.append(f"The time ran out before {what} was finished.")
                 else:
                     self.ended = "keyboard"
@@ -187,15 +192,20 @@ class Run(Standings):
         self._tell()
         return task
 
-    def _turn(self, name: str) -> int:
-        """Return the round a model's next fit belongs to; those that choose λ begin after two.
+    def _turn(self, name: str) -> tuple[int, float]:
+        """Return the round a model's next fit belongs to, and what orders the second splits.
 
-        They take longest, and two fits of all others make a verdict.
+        Those that choose λ begin after two rounds of the others: they take longest, and two fits
+        make a verdict. Second splits begin with the models whose first was best.
         """
         begun = self.begun[name]
-        if lambda_of(self.models[name]) == "auto":
-            return 2 if begun == 0 else 3
-        return begun if begun < 2 else 3
+        if begun > 1:
+            return 4, 0.0
+        order = 0.0
+        if begun:
+            first: Any = self.results[name][0] if self.results[name] else None
+            order = inf if first is None else first.scores[self.criterion]
+        return begun + 2 * (lambda_of(self.models[name]) == "auto"), order
 
     def _seconds_left(self) -> float | None:
         """Return how long the table will take at most; None before every model was fitted."""
@@ -285,14 +295,15 @@ class Run(Standings):
         self._tell("learning curve")
         split = self.splits[0]
         seed = self.settings.random_state
-        curve = run.result(n_train=len(split.train), n_test=len(split.test), seed=seed)
-        if not curve.complete:
-            limit = self.settings.time_limit
-            over = limit is not None and perf_counter() - self.started > 0.99 * limit
-            raise TimeOver if over else KeyboardInterrupt
-        return curve
+        return run.result(n_train=len(split.train), n_test=len(split.test), seed=seed)
 
-    def _find_details(self, best: str, family: ModelFamily | None) -> Details:
+    def _is_over(self) -> bool:
+        """Return whether it was the time that ended what was just ended."""
+        limit = self.settings.time_limit
+        return limit is not None and perf_counter() - self.started > 0.99 * limit
+
+    def _find_details(self, best: str, family: ModelFamily | None) -> Iterator[Details]:
+        """Yield the evidence so far, ever more of it."""
         self._tell("naive Bayes on all rows")
         everything = np.arange(self.problem.data.n_rows)
         automatic = None
@@ -318,7 +329,7 @@ class Run(Standings):
             random_state=self.settings.random_state,
             posteriors=self._posteriors(),
         )
-        return find_details(subject, self._step)
+        yield from find_details(subject, self._step)
 
     def _posteriors(self) -> dict[str, list[Floats]]:
         """Return what was kept of the models' posteriors, split by split."""

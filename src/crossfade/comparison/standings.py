@@ -101,7 +101,8 @@ class Standings:
     def _ranked(self) -> list[str]:
         """Return the models that have the criterion, best first.
 
-        Models with other splits than the one with most are placed by their paired differences.
+        Two are compared on the splits that both have, and each is placed by how far it is behind
+        the one that is most ahead of it.
         """
         known = {
             name: self._scores(name)[self.criterion]
@@ -117,13 +118,15 @@ class Standings:
         most = max(map(len, finite.values()))
         if most > 1 and self.finished_table:  # a single split has no spread
             finite = {name: scores for name, scores in finite.items() if len(scores) > 1}
-        front = [name for name in finite if len(finite[name]) == most]
-        anchor = min(front, key=lambda name: float(np.mean(finite[name])))
-        places = {
-            name: float(np.mean(scores - finite[anchor][: len(scores)]))
-            for name, scores in finite.items()
-        }
-        return sorted(places, key=lambda name: places[name])
+
+        def behind(name: str) -> float:
+            gaps = []
+            for other in finite.keys() - {name}:
+                both = min(len(finite[name]), len(finite[other]))
+                gaps.append(float(np.mean(finite[name][:both] - finite[other][:both])))
+            return max(gaps, default=0.0)
+
+        return sorted(finite, key=behind)
 
     def _best(self) -> str:
         return self._ranked()[0]
@@ -186,7 +189,7 @@ class Standings:
         scores, reference = self._scores(name), self._scores(best)
         has = [metric for metric in self.evaluator.metrics if np.isfinite(scores[metric]).all()]
         differences: dict[str, Estimate] = {}
-        if name != best and min(len(fits), len(self.results[best])) > 1:
+        if name != best:
             differences = {m: difference(*self._common(name, best, m), self.ratio) for m in has}
         estimates = {metric: estimate(scores[metric], self.ratio) for metric in has}
         if len(fits) != len(self.results[best]):
@@ -329,9 +332,9 @@ class Standings:
         if late:
             are, its = ("is", "its") if len(late) == 1 else ("are", "their")
             which = "second" if needed == 2 else "first"
+            named = " and ".join([*filter(None, [", ".join(late[:-1])]), late[-1]])
             notes.append(
-                f"{', '.join(late)} {are} not in the verdict: the run ended before {its} {which} "
-                "split."
+                f"{named} {are} not in the verdict: the run ended before {its} {which} split."
             )
         if interactions is not None:
             notes.append(interaction_note(*interactions))

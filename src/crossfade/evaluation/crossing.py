@@ -88,7 +88,7 @@ def find_crossing(
     found = float(_crossing_sizes(mean, at)[0])
     rng = np.random.default_rng(random_state)
     n_splits, low, high = len(gap), -np.inf, np.inf
-    if n_splits > 1:
+    if any(np.isfinite(estimate(column, test_to_train).low) for column in gap.T):
         normal = rng.standard_normal((_DRAWS, n_splits))
         scale = np.sqrt((1 / n_splits + test_to_train) / rng.chisquare(n_splits - 1, _DRAWS))
         drawn = np.sort(_crossing_sizes(mean + scale[:, None] * (normal @ (gap - mean)), at))

@@ -216,8 +216,6 @@ class LearningCurve(Finding):
             for m, at in zip(self.sizes, estimates, strict=True)
             if np.isfinite(at.mean)
         ]
-        if self.n_splits == 1:  # no band
-            rows = [row | {"low": row["mean"], "high": row["mean"]} for row in rows]
         if not rows:
             raise DataError(
                 f"metric: expected one that a model has, got {metric!r}, but no model gives "

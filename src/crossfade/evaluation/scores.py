@@ -60,10 +60,16 @@ def score_predictions(
 #: Scores of equal models may differ by so much.
 _ROUNDING: Final = 1e-12
 
+#: Values that must be equal before they are taken to have no spread: fewer may be so by chance.
+_FEWEST_EQUAL: Final = 5
+
 
 @dataclass(frozen=True)
 class Estimate(Finding):
-    """A mean over splits, its corrected standard error (:func:`estimate`) and its 95 % interval."""
+    """A mean over splits, its corrected standard error (:func:`estimate`) and its 95 % interval.
+
+    Where the splits do not tell a spread, all but the mean is NaN.
+    """
 
     mean: float
     standard_error: float
@@ -86,13 +92,14 @@ def estimate(values: Floats, test_to_train: float) -> Estimate:
 
     Scores of splits that share rows are correlated; Nadeau and Bengio (2003, "Inference for the
     generalization error", Machine Learning 52, section 5) correct s/√J to s·√(1/J +
-    n_test/n_train).
+    n_test/n_train). One value has no spread, and that of two to four equal ones is not known: a
+    share of a few test rows is easily the same twice.
     """
     n_splits = len(values)
     mean = float(np.mean(values))
-    if n_splits == 1:
+    spread = float(np.std(values, ddof=1)) if n_splits > 1 else 0.0
+    if n_splits < _FEWEST_EQUAL and spread <= _ROUNDING * max(1.0, abs(mean)):
         return Estimate(mean, np.nan, np.nan, np.nan)
-    spread = float(np.std(values, ddof=1))
     standard_error = spread * float(np.sqrt(1 / n_splits + test_to_train))
     half = float(stats.t.ppf(0.975, n_splits - 1)) * standard_error
     return Estimate(mean, standard_error, mean - half, mean + half)

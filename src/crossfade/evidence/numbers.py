@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import floor, log10
+from math import floor, isfinite, log10
+
+from crossfade.evaluation.scores import Estimate
 
 
 def decimals(uncertainty: float) -> int:
@@ -14,6 +16,12 @@ def figure(value: float, uncertainty: float) -> str:
     """Return a number with three decimals, or more where its uncertainty is smaller than that."""
     text = f"{value:.{decimals(uncertainty)}f}"
     return text.lstrip("-") if float(text) == 0 else text
+
+
+def around(found: Estimate) -> str:
+    """Return a mean and its standard error, where that is known."""
+    mean, error = (figure(v, found.standard_error) for v in (found.mean, found.standard_error))
+    return f"{mean} ± {error}" if isfinite(found.standard_error) else mean
 
 
 def quantity(value: float) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from crossfade.evaluation.crossing import Crossing
 from crossfade.evaluation.scores import METRIC_LABELS, Estimate
-from crossfade.evidence.numbers import figure, quantity
+from crossfade.evidence.numbers import around, figure, quantity
 
 if TYPE_CHECKING:
-    from crossfade.evidence.comparison import Comparison, EndsResult, ModelResult
+    from crossfade.evidence.comparison import Comparison, EndsResult
 
 
 def verdict(result: Comparison) -> tuple[str, ...]:
@@ -19,14 +19,10 @@ def verdict(result: Comparison) -> tuple[str, ...]:
 
 
 def _interval(value: Estimate) -> str:
+    if math.isnan(value.standard_error):
+        return "the same on every split; too few to tell how far chance moves it"
     low, high = (figure(v, value.standard_error) for v in (value.low, value.high))
     return f"95 % interval {low} to {high}"
-
-
-def _score(model: ModelResult, criterion: str) -> str:
-    value = model.estimates[criterion]
-    mean, error = (figure(v, value.standard_error) for v in (value.mean, value.standard_error))
-    return f"{mean} ± {error}"
 
 
 def _listed(names: list[str]) -> str:
@@ -41,33 +37,53 @@ def _which_model(result: Comparison) -> str:
     label = METRIC_LABELS[result.criterion]
     if result.n_splits == 1:
         return f"{_of_one_split(result, label)}{_ended(result)}"
-    score = f"{label} {_score(best, result.criterion)}"
-    rivals = sorted(
+    score = f"{label} {around(best.estimates[result.criterion])}"
+    compared = sorted(
         (m for m in result.models if result.criterion in m.differences),
         key=lambda m: m.differences[result.criterion].mean,
     )
+    rivals = [m for m in compared if m.n_splits > 1]
+    once = [m for m in compared if m.n_splits == 1]
+    ahead = [m.name for m in once if m.differences[result.criterion].mean < 0]
+    early = _too_early(ahead, best.name, label)
     if not rivals:
-        why = "was asked for" if len(result.models) == 1 else "could be scored"
-        return f"Only {best.name} {why}: {score}.{_ended(result)}"
+        more = len(result.models) > 1
+        why = "was fitted twice" if once else "could be scored" if more else "was asked for"
+        return f"{early}Only {best.name} {why}: {score}.{_ended(result)}"
     closest = rivals[0]
     gap = closest.differences[result.criterion]
     distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
     tied = [m for m in rivals if not m.differences[result.criterion].excludes_zero]
-    text = (
-        f"{_capital(best.name)}{', a reference,' if _beaten(result) else ''} has the lowest {score}"
-    )
+    beaten = _beaten(result)
+    name = f"{best.name}{', a reference,' if beaten else ''}"
+    known = "every other model with two splits" if once else "every other model"
     if tied:
         # That guessing does as well is the first thing to know.
         names = [m.name for m in sorted(tied, key=lambda m: not m.guesses)]
         nearest = "" if names == [closest.name] else f"; the closest is {closest.name}"
-        text += f", but cannot be told apart from {_listed(names)}{nearest} (higher by {distance})"
-    elif not _beaten(result):
-        others = f"every other model; the closest is {closest.name}"
         text = (
-            f"Use {best.name}: its {score} is lower than that of "
-            f"{closest.name if len(rivals) == 1 else others} (higher by {distance})"
+            f"{name} has the lowest {score}, but cannot be told apart from "
+            f"{_listed(names)}{nearest} (higher by {distance})"
         )
+    elif beaten:
+        text = f"{name} has the lowest {score}"
+    else:
+        others = closest.name if len(rivals) == 1 else f"{known}; the closest is {closest.name}"
+        use = f"{name} comes first" if ahead else f"use {name}"
+        text = f"{use}: its {score} is lower than that of {others} (higher by {distance})"
+    text = f"{early}Of the models with two splits or more, {text}" if ahead else _capital(text)
     return f"{text}.{_by_how_much(result, closest.name)}{_pool(result)}{_ended(result)}"
+
+
+def _too_early(ahead: list[str], best: str, label: str) -> str:
+    """Return a sentence on models that may be better, but were fitted once only."""
+    if not ahead:
+        return ""
+    its = "its" if len(ahead) == 1 else "their"
+    return (
+        f"The time was too short for a verdict: {_listed(ahead)} had a lower {label} than {best} "
+        f"on {its} only split; more time or fewer models would tell. "
+    )
 
 
 def _of_one_split(result: Comparison, label: str) -> str:
@@ -103,6 +119,8 @@ def _pool(result: Comparison) -> str:
     order = sorted(pool.weights, key=lambda name: -pool.weights[name])
     first, *others = (f"{pool.weights[name]:.2f})" for name in order)
     told = [f"(weight {first}", *(f"({weight}" for weight in others)]
+    if not others:
+        return f" A pool of the models comes to {order[0]} alone."
     members = _listed([f"{name} {weight}" for name, weight in zip(order, told, strict=True)])
     gap, label = pool.gain[result.criterion], METRIC_LABELS[result.criterion]
     amount = f"{figure(abs(gap.mean), gap.standard_error)} in {label}"
@@ -148,9 +166,9 @@ def _which_end(result: Comparison) -> str:
     label = METRIC_LABELS[result.criterion]
     if math.isnan(gap.standard_error):
         return (
-            f"For {ends.family}, the learning curve has one split: discriminative minus generative "
-            f"is {figure(gap.mean, 1.0)} in {label} there. How far chance moves such a difference "
-            f"takes two splits to tell{_choice(result, ends)}."
+            f"For {ends.family}, discriminative minus generative is {figure(gap.mean, 1.0)} in "
+            f"{label} on every split there was. How far chance moves such a difference takes more "
+            f"splits to tell{_choice(result, ends)}."
         )
     if not gap.excludes_zero:
         text = (
@@ -176,6 +194,8 @@ def _why_not(result: Comparison) -> str:
     if result.curve is None:
         what = "the time was over" if result.ended != "keyboard" else "the run was ended"
         return f"{what} before the learning curve was finished"
+    if any(model.tradeoff is not None and model.n_splits for model in result.models):
+        return f"one of the two could not be fitted to all {result.n_train:,} training rows"
     return "no model with a tradeoff ran"
 
 
@@ -210,7 +230,9 @@ def _more_labels(result: Comparison) -> str:
     if gain is None:
         return "Whether more labelled rows would help was not estimated."
     if math.isnan(gain.standard_error):
-        return "Whether more labelled rows would help takes a learning curve of two splits to tell."
+        return (
+            "Whether more labelled rows would help takes a learning curve of more splits to tell."
+        )
     change = figure(gain.mean, gain.standard_error)
     label = METRIC_LABELS[result.criterion]
     if gain.excludes_zero and gain.mean < 0:

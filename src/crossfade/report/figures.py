@@ -433,10 +433,9 @@ def bar_names(data: DataSummary, weights: Weights) -> list[str]:
     return names
 
 
-def _band(found: Estimate) -> dict[str, float | None]:
-    """Return mean and interval as a chart's row has them, None for what is not known."""
-    numbers = {"mean": found.mean, "low": found.low, "high": found.high}
-    return {key: value if isfinite(value) else None for key, value in numbers.items()}
+def _band(found: Estimate) -> dict[str, float]:
+    """Return mean and interval as a chart's row has them."""
+    return {"mean": found.mean, "low": found.low, "high": found.high}
 
 
 def _place(value: float | None, falling: Sequence[float]) -> float | None:
