@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossfade._checks import check_number, is_missing, show
-from crossfade._typing import Floats, Integers
+from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.table import check_finite
 
@@ -100,20 +100,6 @@ def class_shares(prior: Any, classes: NDArray[Any]) -> Floats | None:
             f"{', …' if k > 5 else ''}) to its share"
         )
     return shares
-
-
-def class_factors(
-    class_weight: Any, weights: Floats | None, given: Floats | None, codes: Integers
-) -> Floats | None:
-    """Return what each class's rows are weighed with besides their own weights, (n_classes,)."""
-    if class_weight is None or weights is None:
-        return None
-    own = np.ones_like(weights) if given is None else given
-    seen = np.flatnonzero(own > 0.0)
-    first = seen[np.unique(codes[seen], return_index=True)[1]]
-    factors = np.ones(int(codes.max()) + 1)
-    factors[codes[first]] = weights[first] / own[first]
-    return factors
 
 
 def refuse_cells(values: Floats, matrix: NDArray[Any], names: Sequence[str]) -> None:

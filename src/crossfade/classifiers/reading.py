@@ -13,21 +13,21 @@ from sklearn.utils import _safe_indexing
 
 from crossfade._typing import Floats, Integers
 from crossfade.choice import ColumnChoice, Reason, as_chosen, by_type, kinds_of
-from crossfade.classifiers.checks import class_factors
 from crossfade.classifiers.interactions import Derived, DerivedColumns
+from crossfade.classifiers.labelled import labelled_rows
 from crossfade.classifiers.views import FittedViews
 from crossfade.densities.base import Density
 from crossfade.errors import DataError
-from crossfade.table import Schema, check_weights, encode_labels, labelled_first, read_features
+from crossfade.table import Schema, check_weights, read_features
 from crossfade.table.decoding import table_library
-from crossfade.table.groups import encode_groups, numbered_first
-from crossfade.table.read import check_same_columns, without_cells
+from crossfade.table.groups import encode_groups
+from crossfade.table.read import check_same_columns
 from crossfade.table.rows import present_rows, rows_at
 from crossfade.table.source import RowSource
 from crossfade.table.survey import SAMPLE_ROWS, Encoder, Unforeseen, foresee, survey
 from crossfade.tradeoff.choosing import ByFold
 from crossfade.tradeoff.folds import drawn_one_by_one
-from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
+from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.source_rows import SourceRows
 
 
@@ -102,38 +102,22 @@ class TableReader(FittedViews, ABC):
         declared = self._declared_kinds(X)
         matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
         self._table_library = table_library(X)
-        order, n_labelled = labelled_first(y, self.unlabelled, matrix.shape[0])
-        others, with_unlabelled = None, y
-        if order is not None:
-            kept, rest = order[:n_labelled], order[n_labelled:]
-            # A row without a cell says nothing, whatever would be filled in.
-            order = np.concatenate([kept, rest[~without_cells(matrix[rest])]])
-            y, matrix = _safe_indexing(y, kept), matrix[order]
-            together = None
-            if numbers is not None:
-                numbers, together = numbered_first(numbers[order], n_labelled)
-            weights = None if given is None else given[order[n_labelled:]]
-            if order.size > n_labelled:
-                others = OtherRows(matrix[n_labelled:], weights, together)
-        of_labelled = given if given is None or order is None else given[order[:n_labelled]]
-        self.classes_, codes = encode_labels(y, n_samples=n_labelled)
-        weights = check_weights(of_labelled, n_labelled, self.class_weight, codes, self.classes_)
-        factors = class_factors(self.class_weight, weights, of_labelled, codes)
-        plain = LabelledRows(
-            matrix[:n_labelled],
-            codes,
-            weights,
-            self.classes_.size,
-            class_factors=factors,
-            unlabelled=others,
+        plain, self.classes_, numbers, order = labelled_rows(
+            matrix,
+            y,
+            given,
+            numbers,
+            unlabelled=self.unlabelled,
+            class_weight=self.class_weight,
         )
         drawn = drawn_one_by_one(plain) if one_by_one else None
         if drawn is not None and given is not None:
             index, share = drawn
-            every = np.arange(n_labelled) if order is None else order
-            places = np.concatenate([every[:n_labelled][index], every[n_labelled:]])
+            n = plain.n_samples
+            every = np.arange(n) if order is None else order
+            places = np.concatenate([every[:n][index], every[n:]])
             parts = given[places] * np.append(share, np.ones(places.size - share.size))
-            return self._read(rows_at(X, places), _safe_indexing(with_unlabelled, places), parts)
+            return self._read(rows_at(X, places), _safe_indexing(y, places), parts)
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
         self._set_choices(choices[: schema.n_features])

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats
-from crossfade.classifiers.checks import class_factors
 from crossfade.classifiers.interactions import DerivedColumns
+from crossfade.classifiers.labelled import labelled_rows
 from crossfade.densities.base import Density
 from crossfade.errors import DataError
 from crossfade.inference.sandwich import (
@@ -26,16 +25,14 @@ from crossfade.inference.summary import (
     code_of_reference,
     of_coefficients,
 )
-from crossfade.table import Schema, check_weights, encode_labels, labelled_first
+from crossfade.table import Schema, check_weights
 from crossfade.table.cluster import comes_in_parts, is_lazy
 from crossfade.table.columns import count_rows
 from crossfade.table.documents import block_of
-from crossfade.table.groups import encode_groups, numbered_first
+from crossfade.table.groups import encode_groups
 from crossfade.table.part_by_part import part_by_part
-from crossfade.table.read import without_cells
 from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.influence import MOST_ASKED_FOR
-from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 
 #: What has no standard errors has intervals of probabilities all the same.
 _BY_REFITS = (
@@ -205,22 +202,16 @@ class StandardErrors(ABC):
         n = count_rows(X)
         given = None if sample_weight is None else check_weights(sample_weight, n)
         numbers = None if groups is None else encode_groups(groups, n)
-        matrix, others = self._encoded(X), None
-        order, n = labelled_first(y, self.unlabelled, n)
-        if order is not None:
-            rest = order[n:]
-            order = np.concatenate([order[:n], rest[~without_cells(matrix[rest])]])
-            y, matrix = _safe_indexing(y, order[:n]), matrix[order]
-            together = None
-            if numbers is not None:
-                numbers, together = numbered_first(numbers[order], n)
-            given = None if given is None else given[order]
-            of_rest = None if given is None else given[n:]
-            others = OtherRows(matrix[n:], of_rest, together)
-            given = None if given is None else given[:n]
-        _, codes = encode_labels(y, self.classes_, minimum=1, n_samples=n)
-        weights = check_weights(given, n, self.class_weight, codes, self.classes_)
-        total = float(n if weights is None else weights.sum())
+        rows, _, numbers, _ = labelled_rows(
+            self._encoded(X),
+            y,
+            given,
+            numbers,
+            unlabelled=self.unlabelled,
+            class_weight=self.class_weight,
+            classes=self.classes_,
+        )
+        total = float(rows.class_weights.sum())
         of_fit = float(self._fitted.class_weights.sum())
         if not np.isclose(total, of_fit, rtol=1e-6, atol=0.0):
             raise DataError(
@@ -228,15 +219,6 @@ class StandardErrors(ABC):
                 f"weights sum to {total:g}; give all rows of fit, or a sample of them with "
                 "sample_weight that sums to their number"
             )
-        factors = class_factors(self.class_weight, weights, given, codes)
-        rows = LabelledRows(
-            matrix[:n],
-            codes,
-            weights,
-            self.classes_.size,
-            class_factors=factors,
-            unlabelled=others,
-        )
         self._fitted = self._fitted.with_errors(evidence.over(rows, numbers).covariance())
 
     # -- coefficients ----------------------------------------------------------------------------
