@@ -10,15 +10,16 @@ import scipy.linalg
 from numpy.testing import assert_allclose
 
 from crossfade import NaiveBayes
-from crossfade.densities import Categorical
+from crossfade.densities import Categorical, Gaussian, Product
 from crossfade.optim import lbfgs
 from crossfade.optim.newton import Dense
 from crossfade.optim.solver import descend
-from crossfade.tradeoff import formed_curvature, path
+from crossfade.tradeoff import class_blocks, formed_curvature, path
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
+from tests.tradeoff.cases import DENSITIES, make, start
 
 
 def table(n_classes, n_columns, n_rows=200, missing=0.1, seed=0):
@@ -75,6 +76,46 @@ def test_blocks_of_classes_are_near_the_hessian(tradeoff):
     assert values[0] > 0.0
     assert values[-1] < 3.0
     assert 0.5 < np.median(values) < 1.5
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", DENSITIES)
+def test_blocks_that_densities_give_are_inverted_in_closed_form(name, missing):
+    if missing and not DENSITIES[name][0]().allows_missing:
+        pytest.skip("takes no missing cells")
+    objective = make(name, 3, tradeoff=0.3, missing=missing)
+    passes, bound = objective.passes, objective.bound
+    theta, p = start(objective), passes.n_free
+    slope, inner = passes.at(theta).slope[:, passes.free], passes.density.free_hessian
+    scale, factors = passes.scale[passes.free], passes.free_factors
+    counts = 0.3 * (bound.counts + bound.prior_counts)[:, factors]
+    blocks = np.zeros((3, p + 1, p + 1))
+    blocks[:, :p, :p] = inner(passes.natural(theta)) / scale / scale[:, None]
+    blocks[:, :p, :p] *= np.sqrt(counts[:, :, None] * counts[:, None])
+    gradient = np.column_stack([slope, np.ones(3)])
+    mass = 0.3 * passes.class_weights
+    blocks += mass[:, None, None] * gradient[:, :, None] * gradient[:, None]
+    right = np.random.default_rng(0).normal(size=(3, p + 1))
+    expected = np.linalg.solve(blocks, right[:, :, None])[:, :, 0]
+    found = class_blocks.OfDensities(objective, theta).solve(right)
+    assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
+
+
+def test_levels_too_many_to_be_formed_take_few_steps_beside_columns_that_classes_share():
+    """One shared variance beside them had a plain diagonal stand for all curvature."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    names = np.array([rng.permutation(120) // 1.2 for _ in range(26)]).T.astype(int)  # 100 levels
+    numbers = y[:, None] + 3.0 * rng.normal(size=(120, 2))
+    numbers[rng.random(numbers.shape) < 0.2] = np.nan
+    parts = [(Gaussian(), [0]), (Gaussian(shared_variance=True), [1])]
+    parts.append((Categorical([100] * 26), list(range(2, 28))))
+    rows = LabelledRows(np.hstack([numbers, names]), y, None, 3, has_missing=True)
+    objective = TradeoffObjective.of(rows, bind(Product(parts), rows), 0.5, 1.0)
+    assert not objective.density.forms_statistics
+    solution = path.minimise(objective, path.cold_start(objective), tol=1e-6)
+    assert solution.converged
+    assert solution.n_iter < 40
 
 
 def test_many_classes_many_levels_and_missing_cells_are_solved():

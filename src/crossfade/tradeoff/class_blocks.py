@@ -204,6 +204,49 @@ class InRowSpace:
         return found
 
 
+class OfDensities:
+    """The inverses of what densities give the blocks at λ > 0, which they know in closed form.
+
+    That is D∇²A + m ss' for a class's weights, m s between them and its offset, and m for the
+    offset: s the slope of A, D the counts, smoothing included, m the class's weight. Near the
+    barrier nothing else matters.
+    """
+
+    def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
+        passes, bound, lam = objective.passes, objective.bound, objective.tradeoff
+        self._density, self._scale, self._free = passes.density, passes.scale, passes.free
+        self._eta, self._slope = passes.natural(theta), passes.at(theta).slope[:, passes.free]
+        least = 1e-6 * objective.n_rows
+        self._mass = lam * np.maximum(passes.class_weights, least)
+        self._counts = lam * np.maximum(bound.counts + bound.prior_counts, least)[:, passes.factors]
+        # Where a factor's free parameters are none, its tied statistics go with no other.
+        self._alone = None
+        if passes.n_tied:
+            with_tied = np.isin(passes.factors, passes.factors[passes.tied]) & passes.free
+            self._alone = np.where(with_tied, 0.0, self._eta)
+
+    def _inverse(self, vector: Floats) -> Floats:
+        inner = self._density.inverse_hessian_product(self._eta, vector * self._scale)
+        found: Floats = inner * self._scale / self._counts
+        return found
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the solutions of the classes' systems, (K, p + 1)."""
+        vector = np.zeros(self._eta.shape)
+        vector[:, self._free] = right[:, :-1] - right[:, -1:] * self._slope
+        found = self._inverse(vector)
+        if self._alone is not None:
+            # The inverse's block of the free ones is not the inverse of their block: take from it
+            # what the tied ones answer. Their own block of the inverse does not depend on the rest.
+            tied = np.where(self._free, 0.0, found)
+            held = self._density.hessian_product(self._alone, tied / self._scale)
+            held *= self._counts / self._scale
+            found -= self._inverse(np.where(self._free, 0.0, held))
+        weights = found[:, self._free]
+        offsets = right[:, -1] / self._mass - (self._slope * weights).sum(axis=1)
+        return np.column_stack([weights, offsets])
+
+
 def _by_factor(factors: Integers) -> list[Integers]:
     """Return the places of each factor's statistics, (n_factors, r) for each size r, rising.
 

@@ -71,6 +71,8 @@ class RowPasses(BoundRows):
             return WORD_ROWS
         placed = self.kept.placed
         width = self.n_free if placed is None else placed.columns.size
+        if not self._forms_statistics:
+            width = self.rows.X.shape[1]
         return min(max(_BLOCK_DOUBLES // max(width, 1), 128), 4096)
 
     @cached_property

@@ -1,8 +1,9 @@
 """What stands for the Hessian's inverse where the Hessian is too large to form.
 
 Each class's own block where these are small, or inverted among few rows; else the densities' own
-curvature, whose inverse they know in closed form, or, at λ = 0, where they have no part, one dense
-block for all classes, from a sample of the rows, or a diagonal where that would not fit in memory.
+curvature, whose inverse they know in closed form. At λ = 0, where they have no part, that is one
+dense block for all classes, from a sample of the rows, or a diagonal where that would not fit in
+memory.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from crossfade.tradeoff.class_blocks import (
     SAMPLE,
     InRowSpace,
     Inverted,
+    OfDensities,
     has_class_blocks,
     is_short,
     some_rows,
@@ -39,13 +41,12 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
     if objective.density.reads_words:
         solve = _with_words(objective, theta)
     elif has_class_blocks(objective):
-        solve = _tied_blocks(objective, theta)
-    elif objective.tradeoff > 0.0 and not objective.passes.n_tied:
-        solve = _density_curvature(objective, theta)
+        blocks = InRowSpace if is_short(objective) else Inverted
+        solve = _tied_blocks(objective, theta, blocks(objective, theta))
+    elif objective.tradeoff > 0.0:
+        solve = _tied_blocks(objective, theta, OfDensities(objective, theta))
     elif objective.passes.n_free > _LARGEST_BLOCK:
         solve = _diagonal(objective)
-    elif objective.tradeoff > 0.0:
-        solve = _tied_blocks(objective, theta)
     else:
         solve = _common_block(objective, theta)
 
@@ -60,37 +61,15 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
     return lambda v: relevant(solve(relevant(v)))
 
 
-def _density_curvature(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
-    """Invert λ times the joint part, classes apart: near the barrier nothing else matters.
-
-    A class's part is D∇²A + m ss' for its weights, s the slope of A, m s between them and its
-    offset, and m for the offset; D holds the counts, smoothing included, m the class's weight.
-    """
-    lam, density = objective.tradeoff, objective.density
-    scale = objective.bound.statistic_scale
-    eta = objective.passes.natural(theta)
-    slope = (density.mean(eta) - objective.bound.statistic_mean) / scale
-    mass = lam * np.maximum(objective.passes.class_weights, 1e-6 * objective.n_rows)
-    counts = mass[:, None] + lam * objective.bound.prior_counts[:, density.factors]
-
-    def solve(v: Floats) -> Floats:
-        weights, offsets, tied = objective.split(v)
-        outer = (weights - offsets[:, None] * slope) * scale
-        inner = density.inverse_hessian_product(eta, outer) * scale / counts
-        return objective.join(inner, offsets / mass - (slope * inner).sum(axis=1), tied)
-
-    return solve
-
-
 def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
-    """Standardised statistics have variance one: a class's curvature is about its share."""
-    total, lam = objective.n_rows, objective.tradeoff
+    """At λ = 0 standardised statistics have variance one: a class's curvature is its share's."""
+    total = objective.n_rows
     share = np.maximum(objective.passes.class_weights / total, 1.0 / total)
-    scale = total * np.maximum(share * (1.0 - share) * (1.0 - lam) + lam * share, 0.1 / total)
+    scale = total * np.maximum(share * (1.0 - share), 0.1 / total)
 
     def solve(v: Floats) -> Floats:
         weights, offsets, tied = objective.split(v)
-        penalised = scale + objective.l2 * (1.0 - lam)
+        penalised = scale + objective.l2
         return objective.join(weights / penalised[:, None], offsets / scale, tied / total)
 
     return solve
@@ -226,9 +205,10 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
     return solve
 
 
-def _tied_blocks(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+def _tied_blocks(
+    objective: TradeoffObjective, theta: Floats, blocks: Inverted | InRowSpace | OfDensities
+) -> Callable[[Floats], Floats]:
     """Invert the classes' own blocks, and what ties them by block elimination."""
-    blocks = (InRowSpace if is_short(objective) else Inverted)(objective, theta)
     coupled = _Tied(objective, theta) if objective.passes.n_tied else None
 
     def solve_classes(weights: Floats, offsets: Floats) -> tuple[Floats, Floats]:
