@@ -200,6 +200,11 @@ def test_every_chart_is_drawn_by_itself(result, name):
     svg = vl_convert.vegalite_to_svg(specification)
     assert svg.count("<path") > 3
     assert specification["config"]["background"] == "#ffffff"
+    for control in (one for one in specification.get("params", []) if "bind" in one):
+        bind = control["bind"]
+        assert control["value"] in bind.get(
+            "options", [str(k) for k in range(bind.get("max", -1) + 1)]
+        )
 
 
 def test_a_chart_that_is_not_there_is_refused_by_name(result, hostile_result):

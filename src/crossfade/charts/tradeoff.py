@@ -146,10 +146,10 @@ def weight_path(
             alt.Tooltip("generative:Q", title="at λ = 1", format=".3f"),
         ],
     )
-    start = base.mark_tick(aria=False, color=colours.ink, thickness=2, size=14).encode(
+    tick = base.mark_tick(aria=False, color=colours.ink, thickness=2, size=14).encode(
         x=alt.X("generative:Q"), y=y
     )
-    chart = alt.layer(bars, start).add_params(follows("tradeoff", slider, start, places))
+    chart = alt.layer(bars, tick).add_params(follows("tradeoff", slider, start, places))
     if classes:
         chart = chart.add_params(follows("score", chooser, 0, classes))
     return chart.properties(
