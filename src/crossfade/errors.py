@@ -95,7 +95,7 @@ class AliasedColumnsWarning(CrossfadeWarning):
 
 
 class IgnoredRowsWarning(CrossfadeWarning):
-    """Some rows carry no information (no trials) and were left out."""
+    """Some rows carry no information (no trials, a missing cell) and were left out."""
 
 
 class LeftOutWarning(CrossfadeWarning):

@@ -227,3 +227,17 @@ def test_labels_in_a_frame_of_one_column(frame):
     assert found.equals(plain)
     with pytest.raises(DataError, match=r"^y: y should be a 1d array, got an array of shape"):
         learning_curve(X, frame({"a": y, "b": y}), models=models, n_splits=2)
+
+
+def test_columns_that_tell_nothing_of_new_rows_are_told():
+    y = np.tile(["a", "b"], 20)
+    table = pl.DataFrame(
+        {
+            "row": np.arange(40),
+            "day": [f"2024-01-{day:02}" for day in np.arange(40) % 28 + 1],
+            "x": np.random.default_rng(0).normal(size=40),
+        }
+    )
+    curve = learning_curve(table, y, models={"nb": NaiveBayes(tradeoff=1)}, n_splits=2)
+    told = [note.partition(":")[0] for note in curve.notes]
+    assert told == ["column 'day'", "column 'row'"]

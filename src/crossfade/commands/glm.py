@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
+import warnings
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -82,7 +82,6 @@ def glm(
     Rows with a missing cell in a column that is used are left out; other columns are not read.
     """
     from crossfade.commands.output import check_writable, say, write_json
-    from crossfade.errors import DataError
     from crossfade.glm.formulas import columns_of
     from crossfade.io.reading import read_file
 
@@ -93,13 +92,14 @@ def glm(
     table = read_file(
         data, missing_values=missing or (), text=text or (), separator=separator, only=used
     )
-    frame, rows, left_out = _complete(table.frame, used)
-    notes = (*table.notes, *left_out)
-    try:
-        model = _fit(frame, formula, family, link, columns, method, l2)
-    except DataError as error:  # whose rows are those of the frame
-        said = re.sub(r"\brow (\d+)\b", lambda found: f"row {rows[int(found[1])]}", str(error))
-        raise DataError(said) from None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = _fit(table.frame, formula, family, link, columns, method, l2)
+    left_out = [one for one in caught if "missing cell" in str(one.message)]
+    for one in caught:
+        if one not in left_out:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+    notes = (*table.notes, *(str(one.message) for one in left_out))
     quasi = errors is ErrorsName.quasi
     summary = model.summary(
         level,
@@ -114,35 +114,6 @@ def glm(
         say(f"note: {note}")
     if json is not None:
         write_json(json, _results(model, summary, formula, notes))
-
-
-def _complete(table: Any, used: set[str]) -> tuple[Any, list[int], tuple[str, ...]]:
-    """Return the rows without a missing cell in used columns, their numbers, and what to say."""
-    import polars as pl
-
-    from crossfade._checks import show
-    from crossfade.errors import DataError
-
-    cells = [
-        each.fill_nan(None) if each.dtype.is_float() else each
-        for each in table.iter_columns()
-        if each.name in used
-    ]
-    counts = {each.name: each.null_count() for each in cells if each.null_count()}
-    if not counts:
-        return table, list(range(1, table.height + 1)), ()
-    kept = pl.DataFrame(cells).with_row_index("", 1).drop_nulls()[""]
-    n_left = table.height - len(kept)
-    columns = ", ".join(f"{show(name)} ({number:,})" for name, number in counts.items())
-    if not len(kept):
-        raise DataError(
-            f"formula: expected rows with a value in every column used, got {table.height:,} with "
-            f"a missing cell in {columns}; leave out such a column"
-        )
-    have = "row has" if n_left == 1 else "rows have"
-    were = "was" if n_left == 1 else "were"
-    note = f"{n_left:,} {have} a missing cell in {columns} and {were} left out."
-    return table[(kept - 1).to_list()], kept.to_list(), (note,)
 
 
 def _overdispersion(model: Any) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from crossfade._checks import check_number
 from crossfade.errors import DataError
+from crossfade.evaluation.column_notes import column_notes
 from crossfade.evaluation.evaluation import Evaluator
 from crossfade.evaluation.inputs import check_models, read_table
 from crossfade.evaluation.result import LearningCurve
@@ -182,6 +183,7 @@ def _plan_rows(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -
     splits = repeated_splits(
         evaluator.codes, n_splits=settings.n_splits, n_train=n_train, random_state=seed
     )
+    encoded = schema.encode(table.columns)
     rows = "1 row" if table.n_dropped == 1 else f"{table.n_dropped:,} rows"
     unlabelled = (f"{rows} without a label left out.",) if table.n_dropped else ()
     return _Plan(
@@ -190,7 +192,7 @@ def _plan_rows(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -
         sizes=_sizes(settings.train_sizes, n_train, n_classes),
         evaluator=evaluator,
         data=(
-            schema.encode(table.columns),
+            encoded,
             schema.names,
             schema.kinds,
             schema.categories,
@@ -198,7 +200,7 @@ def _plan_rows(models: Mapping[str, Any], X: Any, y: Any, settings: _Settings) -
             evaluator.classes.tolist(),
         ),
         unit="rows",
-        notes=(*unlabelled, *table.notes),
+        notes=(*unlabelled, *table.notes, *column_notes(table, encoded)),
     )
 
 

@@ -53,7 +53,8 @@ class Regression(Results):
             Of any library.
         **options
             Parameters of the model; ``sample_weight``, ``trials`` (binomial) or ``exposure``
-            (Poisson) as names of columns or as arrays.
+            (Poisson) as names of columns or as arrays. Rows with a missing cell in a column that
+            is used are left out, as R does, with an IgnoredRowsWarning.
 
         Returns
         -------
@@ -63,7 +64,7 @@ class Regression(Results):
         Raises
         ------
         DataError
-            If the formula or the table cannot be used as given.
+            If the formula or the table cannot be used as given. Rows are counted from 1.
 
         Examples
         --------
@@ -75,10 +76,24 @@ class Regression(Results):
         (('Intercept', 'kind[T.b]'), array([1.3218]))
         """
         table = formulas.as_pandas(data)
+        beside = {name: options.pop(name, None) for name in ("sample_weight", "trials", "exposure")}
+        named = {given for given in beside.values() if isinstance(given, str)}
+        kept = formulas.complete_rows(table, formulas.columns_of(formula) | named)
+        for name, given in beside.items():
+            if not isinstance(given, str) and np.shape(given)[:1] == (len(table),):
+                beside[name] = np.asarray(given)[kept]
+        with formulas.rows_counted_from_one(kept):
+            complete = table.iloc[kept].reset_index(drop=True)
+            return cls._of_complete(formula, complete, beside, options)
+
+    @classmethod
+    def _of_complete(
+        cls, formula: str, table: Any, beside: dict[str, Any], options: dict[str, Any]
+    ) -> Self:
+        """Fit the model to rows without missing cells."""
         read = formulas.read_formula(formula, table)
         rows: dict[str, Any] = {"trials": read.trials, "offset": read.offset}
-        for name in ("sample_weight", "trials", "exposure"):
-            given = options.pop(name, None)
+        for name, given in beside.items():
             if given is None:
                 continue
             if rows.get(name) is not None:

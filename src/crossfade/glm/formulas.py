@@ -12,6 +12,7 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,10 +21,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import did_you_mean, listed
+from crossfade._checks import did_you_mean, listed, show
 from crossfade._optional import import_optional
 from crossfade._typing import Floats
-from crossfade.errors import DataError
+from crossfade.errors import DataError, IgnoredRowsWarning
 
 #: Functions of columns on either side of a formula.
 _NUMERIC: dict[str, Callable[..., Any]] = {
@@ -134,6 +135,42 @@ def columns_of(formula: str) -> set[str]:
             if isinstance(node, ast.Name) and id(node) not in called
         }
     return found
+
+
+def complete_rows(table: Any, used: set[str]) -> NDArray[np.int64]:
+    """Return the places of the rows without a missing cell in used columns; warn of the others."""
+    names = [_COLUMN if name == "Intercept" else name for name in sorted(used)]
+    holes = {name: table[name].isna().to_numpy() for name in table.columns if name in names}
+    holes = {name: missing for name, missing in holes.items() if missing.any()}
+    if not holes:
+        return np.arange(len(table))
+    incomplete = np.logical_or.reduce(list(holes.values()))
+    columns = ", ".join(f"{show(name.strip())} ({int(n.sum()):,})" for name, n in holes.items())
+    if incomplete.all():
+        raise DataError(
+            f"formula: expected rows with a value in every column used, got {len(table):,} with "
+            f"a missing cell in {columns}; leave out such a column"
+        )
+    number = int(incomplete.sum())
+    have, were = ("row has", "was") if number == 1 else ("rows have", "were")
+    warnings.warn(
+        f"{number:,} {have} a missing cell in {columns} and {were} left out.",
+        IgnoredRowsWarning,
+        stacklevel=3,
+    )
+    return np.flatnonzero(~incomplete)
+
+
+@contextmanager
+def rows_counted_from_one(kept: NDArray[np.int64]) -> Iterator[None]:
+    """Let messages about rows, which count those that are left from 0, count all from 1."""
+    try:
+        yield
+    except DataError as error:
+        if type(error) is not DataError:
+            raise
+        said = re.sub(r"(?<=\bin row )\d+\b", lambda at: str(kept[int(at[0])] + 1), str(error))
+        raise DataError(said) from None
 
 
 def _sides(formula: str) -> list[str]:
@@ -350,10 +387,10 @@ def column(table: Any, name: str, parameter: str = "formula") -> NDArray[Any]:
     series = table[name]
     missing = series.isna().to_numpy()
     if missing.any():
+        row = int(np.flatnonzero(missing)[0]) + 1
         raise DataError(
             f"{parameter}: expected a value in every cell, got {int(missing.sum())} missing in "
-            f"column {name!r} (first in row {int(np.flatnonzero(missing)[0])}); drop those rows or "
-            "fill them in"
+            f"column {name!r} (first in row {row}); drop those rows or fill them in"
         )
     return _plain_numbers(series)
 
