@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import NaiveBayes
-from crossfade.densities import DENSITIES, Univariate
+from crossfade.densities import DENSITIES
 from crossfade.errors import DataError
 from crossfade.io import load_model, save_model
 from crossfade.tradeoff.binding import bind
@@ -21,64 +21,7 @@ from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
 from crossfade.tradeoff.objective import LabelledRows, TradeoffObjective
 from crossfade.tradeoff.path import cold_start, minimise
 from tests.classifiers.models import TRADEOFFS, posterior_scores
-
-
-class Geometric(Univariate):
-    """Failures before the first success: x = 0, 1, 2, …"""
-
-    domain = "whole numbers from 0 on"
-
-    def in_domain(self, x):
-        return (x >= 0) & (x == np.floor(x))
-
-    def column_statistics(self, x):
-        return x[..., None]
-
-    def column_log_partition(self, eta):
-        return -np.log1p(-np.exp(eta[..., 0]))
-
-    def column_mean(self, eta):
-        return 1 / np.expm1(-eta)
-
-    def column_covariance(self, eta):
-        mean = self.column_mean(eta)[..., None]
-        return mean * (1 + mean)
-
-    def column_natural(self, mean):
-        return np.log(mean) - np.log1p(mean)
-
-    def column_prior(self, counts, sums):
-        return np.ones_like(counts), np.ones_like(sums)
-
-    def column_sample(self, eta, size, rng):
-        return rng.geometric(-np.expm1(eta[:, 0]), (size, len(eta))) - 1.0
-
-
-class Exponential(Univariate):
-    """Waiting times, without a prior."""
-
-    domain = "positive numbers"
-
-    def in_domain(self, x):
-        return x > 0
-
-    def column_statistics(self, x):
-        return x[..., None]
-
-    def column_log_partition(self, eta):
-        return -np.log(-eta[..., 0])
-
-    def column_mean(self, eta):
-        return -1.0 / eta
-
-    def column_covariance(self, eta):
-        return eta[..., None] ** -2.0
-
-    def column_natural(self, mean):
-        return -1.0 / mean
-
-    def column_sample(self, eta, size, rng):
-        return rng.exponential(-1.0 / eta[:, 0], (size, len(eta)))
+from tests.densities.cases import Exponential, Geometric
 
 
 def geometric(n=600, seed=0):
@@ -205,7 +148,7 @@ def test_next_to_other_densities_by_column_name():
 def test_values_outside_the_domain_are_refused_by_name():
     X, y = geometric()
     with pytest.raises(
-        DataError, match=r"columns 'x0', 'x1', 'x2': expected whole numbers from 0 on, got \d+\.5"
+        DataError, match=r"columns 'x0', 'x1', 'x2': expected whole numbers, 0 or more, got \d+\.5"
     ):
         NaiveBayes(Geometric()).fit(X + 0.5, y)
 

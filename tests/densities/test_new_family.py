@@ -9,42 +9,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from crossfade.densities import Product, Univariate
+from crossfade.densities import Product
 from crossfade.errors import DomainError, NotADensityError
-from tests.densities.cases import Exponential, bound_to, derivative, estimate, labels
-
-
-class Geometric(Univariate):
-    """Failures before a success: x = 0, 1, 2, …; η is the logarithm of a failure's probability."""
-
-    domain = "whole numbers, 0 or more"
-
-    def __init__(self, alpha=1.0):
-        self.alpha = alpha
-
-    def in_domain(self, x):
-        return (x >= 0) & (x == np.floor(x))
-
-    def column_statistics(self, x):
-        return x[..., None]
-
-    def column_log_partition(self, eta):
-        return -np.log(-np.expm1(eta[..., 0]))
-
-    def column_mean(self, eta):
-        return -1.0 / np.expm1(-eta) * -1.0
-
-    def column_covariance(self, eta):
-        return (np.exp(eta) / np.expm1(eta) ** 2)[..., None]
-
-    def column_natural(self, mean):
-        return -np.log1p(1.0 / np.maximum(mean, 1e-15))
-
-    def column_prior(self, counts, sums):
-        return np.full_like(counts, self.alpha), np.full_like(sums, self.alpha)
-
-    def column_sample(self, eta, size, rng):
-        return rng.geometric(-np.expm1(eta[:, 0]), (size, len(eta))) - 1.0
+from tests.densities.cases import Exponential, Geometric, bound_to, derivative, estimate, labels
 
 
 def test_it_takes_about_forty_lines():

@@ -22,9 +22,9 @@ from crossfade.densities import (
     JohnsonSU,
     MultivariateGaussian,
     Poisson,
-    Univariate,
 )
 from crossfade.errors import DataError
+from tests.densities.cases import Exponential
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -376,33 +376,6 @@ def test_any_density_works_at_once(density, draw):
         np.diff(HiddenMarkovModel(2, density, random_state=0).fit(X).log_likelihood_history_).min()
         > -1e-7
     )
-
-
-class Exponential(Univariate):
-    """A density nobody planned for."""
-
-    domain = "positive numbers"
-
-    def in_domain(self, x):
-        return x > 0
-
-    def column_statistics(self, x):
-        return x[..., None].copy()
-
-    def column_log_partition(self, eta):
-        return -np.log(-eta[..., 0])
-
-    def column_mean(self, eta):
-        return -1 / eta
-
-    def column_covariance(self, eta):
-        return eta[..., None] ** -2.0
-
-    def column_natural(self, mean):
-        return -1 / mean
-
-    def column_sample(self, eta, size, rng):
-        return rng.exponential(-1 / eta[:, 0], (size, len(eta)))
 
 
 @pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0])

@@ -37,8 +37,8 @@ from crossfade.io.reading import read_table
 from crossfade.table.preparation import Preparation
 from tests.classifiers.test_text import reviews
 from tests.classifiers.test_words import counts
+from tests.densities.cases import Exponential
 from tests.io.tables import mixed_table, numbers
-from tests.io.test_saved import Exponential
 
 COVARIANCES = ["shared", "full", "diagonal", "shared_diagonal", "spherical", "shared_spherical"]
 

@@ -17,10 +17,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
-from crossfade.densities import Univariate
 from crossfade.errors import DataError
 from crossfade.io import load_model, save_model
 from crossfade.table.preparation import Preparation
+from tests.densities.cases import Exponential
 from tests.io.tables import mixed_table, numbers
 
 MODELS = {
@@ -118,34 +118,11 @@ def test_the_description_can_be_read_by_anything(tmp_path):
     ]
 
 
-class Exponential(Univariate):
-    def in_domain(self, x):
-        return x > 0
-
-    def column_statistics(self, x):
-        return x[..., None]
-
-    def column_log_partition(self, eta):
-        return -np.log(-eta[..., 0])
-
-    def column_mean(self, eta):
-        return -1 / eta
-
-    def column_covariance(self, eta):
-        return eta[..., None] ** -2.0
-
-    def column_natural(self, mean):
-        return -1 / mean
-
-    def column_sample(self, eta, size, rng):
-        return rng.exponential(-1 / eta[:, 0], (size, len(eta)))
-
-
 def test_a_type_of_ones_own_must_be_named(tmp_path):
     X, y = numbers()
     X = np.abs(X) + 0.1
     model = NaiveBayes(Exponential(), tradeoff=1).fit(X, y)
-    name = f"{__name__}.Exponential"
+    name = f"{Exponential.__module__}.Exponential"
     with pytest.raises(DataError, match=f"expected only types .* got {name}; nothing was loaded"):
         save_model(model, tmp_path / "own.skops")
     assert not os.listdir(tmp_path)
