@@ -154,11 +154,14 @@ def _slices(n_rows: int, block_rows: int) -> list[list[slice]]:
     return [blocks[i : i + size] for i in range(0, len(blocks), size)]
 
 
-def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[Any]:
+def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> Iterator[Any]:
+    """Yield the chunks' results in order, as they come."""
     number = min(n_threads(), len(chunks))
     if number <= 1 or getattr(_inside, "active", False):
         with single_threaded_blas():
-            return [work(chunk) for chunk in chunks]
+            for chunk in chunks:
+                yield work(chunk)
+        return
 
     def guarded(chunk: list[slice], context: Context) -> Any:
         _inside.active = True
@@ -170,7 +173,7 @@ def _run(work: Callable[[list[slice]], Any], chunks: list[list[slice]]) -> list[
     # What the caller set for itself (numpy.errstate, above all) holds on the threads as well.
     contexts = [copy_context() for _ in chunks]
     with single_threaded_blas():
-        return list(_pool(number).map(guarded, chunks, contexts))
+        yield from _pool(number).map(guarded, chunks, contexts)
 
 
 def workspace(purpose: str, *shape: int, dtype: type = np.float64) -> NDArray[Any]:
@@ -226,8 +229,8 @@ def block_sum(
         return total
 
     parts = _run(work, _slices(n_rows, block_rows))
-    total = parts[0]
-    for part in parts[1:]:
+    total = next(parts)
+    for part in parts:
         total = add_sums(total, part)
     return total
 
@@ -246,7 +249,8 @@ def for_each_block(
         for rows in chunk:
             function(rows)
 
-    _run(work, _slices(n_rows, block_rows))
+    for _ in _run(work, _slices(n_rows, block_rows)):
+        pass
 
 
 def map_fits(

@@ -436,3 +436,18 @@ def test_entries_behind_the_last_row_are_no_cells():
     longer.data, longer.indices = np.append(S.data, np.nan), np.append(S.indices, 99)
     one, other = (NaiveBayes(tradeoff=1).fit(each, y).predict_proba(each) for each in (S, longer))
     assert (one == other).all()
+
+
+def test_contents_of_rows_are_those_of_the_words_as_given():
+    """Of rows whose words are counted otherwise, and of parts of them; what was given may change."""
+    X, _ = counts()
+    S = scipy.sparse.csr_array(X.astype(float))
+    rows = MixedRows.of(np.zeros((len(X), 1)), {0: S.copy()}, in_order=False)
+    expected = MixedRows.of(np.zeros((len(X), 1)), {0: S}, in_order=False).contents
+    other = rows.with_words({0: S[:, :5]})
+    parts = other[10:50], other[10:50][np.arange(7)], other.copy()
+    for part, own in zip(parts, (expected[10:50], expected[10:17], expected), strict=True):
+        np.testing.assert_array_equal(part.contents, own)
+        np.testing.assert_array_equal(np.asarray(part), own)
+    rows.words[0].data[:] = 7.0
+    np.testing.assert_array_equal(parts[2].contents, expected)

@@ -161,7 +161,7 @@ class Product(Density):
                 part, words[int(columns[0])] = part.compact(self._columns_of(X, columns))
             parts.append((part, columns))
         new.parts = tuple(parts)
-        return new, MixedRows(X.contents, words, told_apart=True)
+        return new, X.with_words(words)
 
     def spread(self, eta: Floats) -> tuple[Density, Floats]:
         found = [part.spread(own) for part, _, own in self.shared_out(eta)]

@@ -166,18 +166,20 @@ class ConjugateGradient:
 
     def points(self, problem: ProblemOfProducts, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
-        begin = evaluate(problem, start)
-        at: Iterate | None = begin
+        at: Iterate | None = evaluate(problem, start)
+        assert at is not None
+        first = max(at.gradient_norm, 1e-300)
+        del start  # of many words each of these takes megabytes
         precondition: Operator | None = None
         n_products = 0
         while at is not None:
             yield at
-            inner = min(self.loosest, np.sqrt(at.gradient_norm / max(begin.gradient_norm, 1e-300)))
+            inner = min(self.loosest, np.sqrt(at.gradient_norm / first))
             product = problem.curvature_product(at.theta)
             if precondition is None or n_products >= self.renewed:
                 precondition, n_products = self.preconditioner(at.theta), 0
             enough = self.enough * problem.n_rows
-            step, taken = _conjugate_gradients(product, -at.gradient, precondition, inner, enough)
+            step, taken = _conjugate_gradients(product, at.gradient, precondition, inner, enough)
             n_products += taken
             promise = -float(at.gradient @ step)
             at = _line_search(problem, at, step)
@@ -253,17 +255,16 @@ def _last(at: Iterate, step: Floats, promise: float) -> Iterate:
 
 def _conjugate_gradients(
     product: Callable[[Floats], Floats],
-    target: Floats,
+    gradient: Floats,
     precondition: Callable[[Floats], Floats],
     tol: float,
     enough: float,
 ) -> tuple[Floats, int]:
     """Return a step, and how many products it took."""
-    x, taken = np.zeros_like(target), 0
-    residual = target.copy()
-    z = precondition(residual)
-    direction = z.copy()
-    rho = float(residual @ z)
+    x, taken = np.zeros_like(gradient), 0
+    residual = -gradient
+    direction = precondition(residual)
+    rho = float(residual @ direction)
     stop = tol**2 * rho
     for _ in range(_MOST_INNER):
         if rho <= stop or rho <= 0.0 or (x.any() and np.abs(residual).max() <= enough):
@@ -275,13 +276,16 @@ def _conjugate_gradients(
             break
         alpha = rho / curvature
         x += alpha * direction
-        residual -= alpha * bent
+        bent *= alpha
+        residual -= bent
+        del bent  # of many words each of these takes megabytes
         z = precondition(residual)
         new_rho = float(residual @ z)
         direction *= new_rho / rho
         direction += z
+        del z
         rho = new_rho
-    return (x if x.any() else precondition(target)), taken
+    return (x if x.any() else precondition(-gradient)), taken
 
 
 def _line_search(

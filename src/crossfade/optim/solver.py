@@ -109,7 +109,7 @@ def descend(
     monitor: Monitor | None = None,
 ) -> Solution:
     """Minimise from a start until the gradient norm is within `tol`."""
-    points = inner.points(problem, np.array(start, dtype=np.float64))
+    points = inner.points(problem, np.asarray(start, dtype=np.float64))
     at = next(points)
     history = [(at.value, at.gradient_norm)]
     words: str | None = None

@@ -34,9 +34,10 @@ class MixedRows:
         *,
         told_apart: bool = False,
         in_order: bool = True,
+        told_by: tuple[MixedRows, Any] | None = None,
     ) -> None:
         self.numbers, self.words, self._told_apart = numbers, dict(words), told_apart
-        self._in_order = in_order
+        self._in_order, self._told_by = in_order, told_by
 
     @classmethod
     def of(cls, numbers: Floats, words: Mapping[int, Any], *, in_order: bool = True) -> MixedRows:
@@ -51,6 +52,10 @@ class MixedRows:
     @property
     def contents(self) -> Floats:
         """The numbers, with one for each cell of words that its contents alone decide."""
+        told_by = self._told_by
+        if told_by is not None:
+            rows, key = told_by
+            self.numbers, self._told_apart, self._told_by = rows.contents[key], True, None
         if not self._told_apart:
             numbers = self.numbers.copy()
             for column, counts in self.words.items():
@@ -58,6 +63,10 @@ class MixedRows:
                 numbers[:, column] = content(counts, own)
             self.numbers, self._told_apart = numbers, True
         return self.numbers
+
+    def with_words(self, words: Mapping[int, Any]) -> MixedRows:
+        """Return rows of the same contents whose words are counted otherwise."""
+        return MixedRows(self.numbers, words, told_by=(self, slice(None)))
 
     def told_by_own_words(self) -> MixedRows:
         """Return the rows with contents as they are where other rows' words are not known."""
@@ -83,8 +92,10 @@ class MixedRows:
     def copy(self) -> MixedRows:
         """Return rows that share no numbers with these."""
         words = {j: counts.copy() for j, counts in self.words.items()}
-        told = {"told_apart": self._told_apart, "in_order": self._in_order}
-        return MixedRows(self.numbers.copy(), words, **told)
+        if self._told_by is not None:
+            return MixedRows(self.contents.copy(), words, told_apart=True)
+        told, in_order = self._told_apart, self._in_order
+        return MixedRows(self.numbers.copy(), words, told_apart=told, in_order=in_order)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
@@ -92,8 +103,13 @@ class MixedRows:
         if isinstance(key, slice) and key.indices(len(self)) == (0, len(self), 1):
             return self
         words = {j: _rows_of(counts, key) for j, counts in self.words.items()}
-        told = {"told_apart": self._told_apart, "in_order": self._in_order}
-        return MixedRows(self.numbers[key], words, **told)
+        return MixedRows(
+            self.numbers[key],
+            words,
+            told_apart=self._told_apart,
+            in_order=self._in_order,
+            told_by=None if self._told_by is None else (self, key),
+        )
 
 
 def _rows_of(counts: Any, key: Any) -> Any:

@@ -254,9 +254,21 @@ class BoundRows:
         return float(self.class_weights.sum())
 
     @cached_property
+    def as_counted(self) -> bool:
+        """Whether statistics are neither centred nor scaled, and none is tied, as of words."""
+        return bool((self.mean == 0.0).all() and (self.scale == 1.0).all() and self.free.all())
+
+    @cached_property
     def sums(self) -> Floats:
         """Σ w T̃ by class, shape (n_classes, n_statistics)."""
+        if self.as_counted:
+            return self.bound.sums
         return (self.bound.sums - self.bound.counts[:, self.factors] * self.mean) / self.scale
+
+    @property
+    def free_sums(self) -> Floats:
+        """The same of the free statistics, (n_classes, n_free)."""
+        return self.sums[:, self.free] if self.tied.any() else self.sums
 
     @cached_property
     def prior_sums(self) -> Floats:
@@ -284,6 +296,8 @@ class BoundRows:
     def natural(self, theta: Floats) -> Floats:
         """Return η, shape (n_classes, n_statistics)."""
         weights, _, tied = self.split(theta)
+        if self.as_counted:
+            return weights
         eta = np.empty((self.n_classes, self.tied.size))
         eta[:, self.free] = weights / self.free_scale
         eta[:, self.tied] = tied / self.scale[self.tied] if self.n_tied else 0.0

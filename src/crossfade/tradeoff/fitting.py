@@ -336,14 +336,13 @@ def fit_tradeoff(
         density, rows = compact(density, rows, with_others=some_weight)
     rows, bound, sums = bound_rows(rows, density, scales=tradeoff != 1.0)
     objective = options.objective(rows, bound, unlabelled_weight).with_tradeoff(tradeoff)
-    begin = cold_start(objective)
     # A neighbour's optimum serves where it fits and is better than knowing nothing.
-    cold = (
-        start is None
-        or start.shape != begin.shape
-        or objective.value(start) >= objective.value(begin)
-    )
-    solution = minimise(objective, begin if cold or start is None else start, cold=cold)
+    if start is not None and not (
+        start.size == objective.n_parameters
+        and objective.value(start) < objective.value(cold_start(objective))
+    ):
+        start = None
+    solution = minimise(objective, start, cold=start is None)
     selection, warned = f"tradeoff={tradeoff:g} was given", worries([(objective, solution)])
     if objective.tradeoff != tradeoff:
         selection += f"; with missing cells, {objective.tradeoff:g} stands for it"

@@ -349,6 +349,8 @@ def stacked_fits(
         cells += weighing.loss.scores.size
     if not rows.is_part and cells <= _MOST_CELLS and found.n_influences <= MOST_ASKED_FOR:
         if density.reads_words and copied:
+            for one in members:
+                _ = one.objective.rows.X.contents  # which follow from what fit was given
             return found  # each member has its own, of the words that tell
         # The user may write into what fit was given. Statistics are formed anew when asked for:
         # here they would only take memory.

@@ -165,7 +165,7 @@ class TradeoffObjective:
 
     def _pull(self, centred: Floats) -> Floats:
         """Return the penalty's gradient in what is penalised."""
-        return (1.0 - self.tradeoff) * self.penalty * (self._profile * centred)
+        return ((1.0 - self.tradeoff) * self.penalty * self._profile) * centred
 
     def _pulls_of_words(self, pull: Floats) -> Floats:
         """Return the sum of a gradient over each factor of words, (n_classes, n_factors)."""
@@ -320,7 +320,8 @@ class TradeoffObjective:
         weights, offsets, tied = self.split(theta)
         free = passes.free
         value, own_sums, own_mass = self._own_terms(theta)
-        value, g_weights, g_offsets = -value, -own_sums, -own_mass
+        value, g_offsets = -value, -own_mass
+        g_weights: Floats | None = None
         g_tied = np.zeros(passes.n_tied)
         partition_weight = np.zeros_like(passes.missing_counts)
         if lam > 0.0:
@@ -339,7 +340,7 @@ class TradeoffObjective:
             prior_sums, prior_counts = passes.prior_sums, self.bound.prior_counts
             value -= lam * float((weights * prior_sums[:, free]).sum())
             value += lam * float((partition * prior_counts).sum())
-            g_weights = g_weights - lam * prior_sums[:, free]
+            g_weights = -lam * prior_sums[:, free]
             partition_weight += lam * prior_counts
             tied_sums = (passes.sums + prior_sums)[:, passes.tied].sum(axis=0)
             value -= lam * float(tied @ tied_sums)
@@ -349,11 +350,12 @@ class TradeoffObjective:
             value += (1.0 - lam) * log_sums
             centred = self._centred(theta)
             pull = self._pull(centred)
-            value += 0.5 * float((pull * centred).sum())
+            value += 0.5 * float(np.vdot(pull, centred))
+            del centred
             if gradient:
                 sums *= 1.0 - lam
                 sums += pull
-                g_weights += sums
+                g_weights = sums if g_weights is None else g_weights + sums
                 if self._penalises_words:
                     partition_weight -= self._pulls_of_words(pull)
                 g_offsets += (1.0 - lam) * mass
@@ -361,9 +363,12 @@ class TradeoffObjective:
                     partition_weight += (1.0 - lam) * lost
         if not gradient:
             return value, theta
+        if g_weights is None:
+            g_weights = np.zeros_like(own_sums)
+        g_weights -= own_sums
         if lam > 0.0:
             slope = at.slope * partition_weight[:, passes.factors]
-            g_weights = g_weights + slope[:, free]
+            g_weights += slope[:, free]
             g_tied += slope[:, passes.tied].sum(axis=0)
         return value, self.join(g_weights, g_offsets, g_tied)
 
@@ -371,8 +376,8 @@ class TradeoffObjective:
         """Return Σ w s_{i,y_i} (missing factors apart) and its gradient in W and c: data sums."""
         passes = self.passes
         weights, offsets, _ = self.split(theta)
-        sums = passes.sums[:, passes.free]
-        value = float(offsets @ passes.class_weights) + float((weights * sums).sum())
+        sums = passes.free_sums
+        value = float(offsets @ passes.class_weights) + float(np.vdot(weights, sums))
         return value, sums, passes.class_weights
 
     def own_shares(self, span: slice, posterior: Floats) -> Floats:
@@ -463,9 +468,10 @@ class TradeoffObjective:
                         centred
                         - np.where(density.word_factors, by_slope, 0.0)[:, passes.free_factors]
                     )
-                pull = self._pull(centred - centred.mean(axis=0))
                 sums *= 1.0 - lam
                 o_weights += sums
+                del sums
+                pull = self._pull(centred - centred.mean(axis=0))
                 o_weights += pull
                 o_offsets += (1.0 - lam) * mass
                 if along_slope is not None:

@@ -8,6 +8,7 @@ it, with coefficients that :meth:`RowPasses.row_coefficients` derives from a par
 from __future__ import annotations
 
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class RowPasses(BoundRows):
 
     def coefficients(self, standardised: Floats) -> tuple[Floats, Floats]:
         """Return weights of T̃ as weights of what blocks carry, and what that adds to offsets."""
+        if self.as_counted:
+            return standardised, np.zeros(len(standardised))
         _, origin, inverse = self.standardisation
         slopes = standardised * inverse
         return slopes, -(slopes @ origin)
@@ -88,9 +91,12 @@ class RowPasses(BoundRows):
 
         s_ik = offset_k + slopes_k·T_i + Σ_f missing_if absent_kf, up to a term common to classes.
         """
+        eta, offset, absent = self._row_coefficients(theta)
+        return self.turned(eta), offset, absent
+
+    def _row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
         weights, offsets, _ = self.split(theta)
         eta, moved = self.coefficients(weights)
-        eta = self.turned(eta)
         offset = offsets + moved
         if not self.has_missing:
             return eta, offset, None
@@ -102,6 +108,11 @@ class RowPasses(BoundRows):
     def turned(self, slopes: Floats) -> Floats:
         """Return slopes as blocks ask for them: of words in Fortran order, once a pass."""
         return np.asfortranarray(slopes) if self._reads_words else slopes
+
+    def turned_differences(self, slopes: Floats) -> Floats:
+        """Return slopes relative to the last class's, in the same order, made at once."""
+        found = np.empty((slopes.shape[1], len(slopes) - 1)).T if self._reads_words else None
+        return np.subtract(slopes[:-1], slopes[-1], out=found)
 
     def _full(self, free: Floats) -> Floats:
         """Return coefficients of all statistics, zero where tied."""
@@ -154,6 +165,8 @@ class RowPasses(BoundRows):
             if self.tied.any():
                 sums = sums[:, self.free]
         mass = self._none_and_one[1][: R.shape[0]] @ R
+        if self.as_counted:
+            return sums, mass
         present = mass[:, None]
         if missing is not None:
             present = (present - R.T @ missing)[:, self.free_factors]
@@ -243,8 +256,8 @@ class RowPasses(BoundRows):
 
         Scores are taken relative to the last class: its sums follow from the totals.
         """
-        eta, offset, absent = self.row_coefficients(theta)
-        eta, offset = eta[:-1] - eta[-1], offset[:-1] - offset[-1]
+        eta, offset, absent = self._row_coefficients(theta)
+        eta, offset = self.turned_differences(eta), offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = None if absent is None else self.absent(theta)[0][-1]
 
@@ -278,10 +291,11 @@ class RowPasses(BoundRows):
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
         weights_last = self.split(theta)[0][-1]
         value += float(self.split(theta)[1][-1]) * self.total
-        value += float(weights_last @ self.sums[:, self.free].sum(axis=0))
+        total = self.free_sums.sum(axis=0)
+        value += float(weights_last @ total)
         if not gradient:
             return value, sums, mass, lost
-        sums = np.vstack([sums, self.sums[:, self.free].sum(axis=0) - sums.sum(axis=0)])
+        sums = np.vstack([sums, total - sums.sum(axis=0)])
         mass = np.append(mass, self.total - mass.sum())
         if absent is not None:
             lost = np.vstack([lost, self.missing_counts.sum(axis=0) - lost.sum(axis=0)])
@@ -308,9 +322,12 @@ class RowPasses(BoundRows):
 
     def row_curvature(self, theta: Floats) -> RowCurvature:
         """Return Σ w J'(diag τ - ττ')J at θ, as its products."""
-        last: tuple[Floats, RowCurvature] | None = self.__dict__.get("_last_curvature")
-        if last is None or not np.array_equal(last[0], theta):
-            last = self.__dict__["_last_curvature"] = theta.copy(), RowCurvature(self, theta)
+        # A digest: of many words a copy would be as large as all that a solver keeps.
+        key = blake2b(np.ascontiguousarray(theta).data).digest()
+        last: tuple[bytes, RowCurvature] | None = self.__dict__.get("_last_curvature")
+        if last is None or last[0] != key:
+            self.__dict__.pop("_last_curvature", None)
+            last = self.__dict__["_last_curvature"] = key, RowCurvature(self, theta)
         return last[1]
 
     def scores(self, theta: Floats) -> Floats:

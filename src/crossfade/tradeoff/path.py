@@ -95,18 +95,20 @@ def curvature_share(objective: TradeoffObjective, least: float = 0.1) -> float:
 
 def minimise(
     objective: TradeoffObjective,
-    start: Floats,
+    start: Floats | None = None,
     *,
     tol: float | None = None,
     max_iter: int = 200,
     cold: bool = False,
     enough: float = 0.0,
 ) -> Solution:
-    """Minimise Φ_λ from a starting point, by the solver that suits its size.
+    """Minimise Φ_λ from a starting point, by the solver that suits its size; None for a cold one.
 
     Takes enough: nats per row; a Newton step that promises less is taken without a look at where it
     leads.
     """
+    if start is None:
+        start = cold_start(objective)
     if objective.unlabelled is not None:
         if objective.tradeoff > 0.0:
             return _with_unlabelled(objective, start, tol)

@@ -53,12 +53,13 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
     def relevant(v: Floats) -> Floats:
         # One constant for all offsets changes nothing; at λ = 0 nor does one vector for all
         # weights. M knows nothing of that, and would put most of its answer there.
-        weights, offsets, tied = objective.split(v)
+        weights, offsets, _ = objective.split(v)
         if objective.tradeoff == 0.0:
-            weights = weights - weights.mean(axis=0)
-        return objective.join(weights, offsets - offsets.mean(), tied)
+            weights -= weights.mean(axis=0)
+        offsets -= offsets.mean()
+        return v
 
-    return lambda v: relevant(solve(relevant(v)))
+    return lambda v: relevant(solve(relevant(v.copy())))
 
 
 def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
@@ -125,10 +126,14 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
 
     def solve(v: Floats) -> Floats:
         weights, offsets, ties = objective.split(v)
-        out = weights / own
+        found = np.empty_like(v)
+        by_word, by_class, by_tie = objective.split(found)
+        np.divide(weights, own, out=by_word)
         solved = inverses @ np.column_stack([weights[:, heavy], offsets])[:, :, None]
-        out[:, heavy] = solved[:, :-1, 0]
-        return objective.join(out, solved[:, -1, 0], ties / tied)
+        by_word[:, heavy] = solved[:, :-1, 0]
+        by_class[:] = solved[:, -1, 0]
+        by_tie[:] = ties / tied
+        return found
 
     return solve
 

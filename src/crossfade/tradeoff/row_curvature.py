@@ -25,11 +25,13 @@ class RowCurvature:
 
     def __init__(self, passes: RowPasses, theta: Floats) -> None:
         self._passes = passes
+        self._at: tuple[Floats, Floats, Floats | None] | None
         self._at = passes.row_coefficients(theta)
+        self._has_absent = self._at[2] is not None
         shape = passes.rows.n_samples, passes.n_classes
         few = shape[0] * shape[1] <= _KEPT_POSTERIORS and not passes.rows.is_part
         self._kept = np.empty(shape) if few else None
-        n_missing = 0 if self._at[2] is None else passes.density.n_factors
+        n_missing = passes.density.n_factors if self._has_absent else 0
         self.lost = np.zeros((passes.n_classes, n_missing))
         if self._kept is None and not n_missing:
             return
@@ -46,9 +48,12 @@ class RowCurvature:
             return (posterior if weights is None else posterior * weights[:, None]).T @ missing
 
         self.lost = passes.sum(block, passes.block_rows)
+        if kept is not None:
+            self._at = None
 
     def _posterior(self, own: RowPasses, rows: slice) -> tuple[Floats, Floats | None, Floats]:
         """Return a block's statistics, missing factors and posteriors."""
+        assert self._at is not None
         carrier, missing, scores = own.block_scores(rows, *self._at)
         return carrier, missing, log_normalise(scores)[1]
 
@@ -56,7 +61,7 @@ class RowCurvature:
         """Return the same, the posteriors kept where they can be."""
         if self._kept is None:
             return self._posterior(own, rows)
-        carrier, missing = own.block_carrier(rows, missing=self._at[2] is not None)
+        carrier, missing = own.block_carrier(rows, missing=self._has_absent)
         return carrier, missing, self._kept[rows]
 
     def squares(self) -> Floats:
@@ -87,9 +92,8 @@ class RowCurvature:
         step, moved = passes.coefficients(v_weights)
         step_offset = v_offsets + moved
         # Relative to the last class, whose sums are what is left of those of the others.
-        step, step_offset = step[:-1] - step[-1], step_offset[:-1] - step_offset[-1]
-        step = passes.turned(step)
-        if self._at[2] is not None:
+        step, step_offset = passes.turned_differences(step), step_offset[:-1] - step_offset[-1]
+        if self._has_absent:
             v_absent = np.zeros((passes.n_classes, 1)) if v_absent is None else v_absent
             v_absent = (
                 v_absent[:-1]
