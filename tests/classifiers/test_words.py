@@ -439,7 +439,7 @@ def test_entries_behind_the_last_row_are_no_cells():
 
 
 def test_contents_of_rows_are_those_of_the_words_as_given():
-    """Of rows whose words are counted otherwise, and of parts of them; what was given may change."""
+    """Of rows whose words are counted otherwise, and of parts; what was given may change."""
     X, _ = counts()
     S = scipy.sparse.csr_array(X.astype(float))
     rows = MixedRows.of(np.zeros((len(X), 1)), {0: S.copy()}, in_order=False)
