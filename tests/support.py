@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from itertools import combinations
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def covering(cases: list[tuple[Any, ...]], start: int = 0) -> list[int]:
 
 
 #: What is repeated in choices and their checks: module, name, how often in tests.
-_REPEATED = (
+REPEATED = (
     ("tradeoff.grid", "TRADEOFFS", (1.0, 0.5, 0.0)),
     ("tradeoff.grid", "PENALTIES", (1.0,)),
     ("tradeoff.out_of_fold", "_N_FOLDS", 2),
@@ -56,7 +55,7 @@ _REPEATED = (
     ("pools.members", "_N_TREES", 10),
     ("pools.boosting", "_N_STEPS", 10),
     ("hmm.selection", "_N_FOLDS", 2),
-    ("tradeoff.density_fit", "density_fits.__defaults__", (19,)),
+    ("tradeoff.density_fit", "_N_TABLES", 19),
 )
 
 
@@ -64,14 +63,14 @@ _REPEATED = (
 def _as_shipped() -> dict[str, Any]:
     """What users have; imported when it is first asked for: xdist's first process runs no test."""
     return {
-        f"crossfade.{module}.{name}": attrgetter(name)(import_module(f"crossfade.{module}"))
-        for module, name, _ in _REPEATED
+        f"crossfade.{module}.{name}": getattr(import_module(f"crossfade.{module}"), name)
+        for module, name, _ in REPEATED
     }
 
 
 def choose_shortly(patch: pytest.MonkeyPatch) -> None:
     """Have tradeoffs chosen among three points on two folds, and fewer trees, tables and folds."""
-    for name, (*_, value) in zip(_as_shipped(), _REPEATED, strict=True):
+    for name, (*_, value) in zip(_as_shipped(), REPEATED, strict=True):
         patch.setattr(name, value)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import dis
+import inspect
 import itertools
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
-from tests.support import covering, same
+from tests.support import REPEATED, covering, same
 
 CASES = {
     "floats": (np.array([1.0, np.nan]), np.array([1.0, 2.0])),
@@ -53,3 +56,24 @@ def test_another_start_meets_other_combinations():
     cases = list(itertools.product(range(8), range(4)))
     chosen = {place for start in range(32) for place in covering(cases, start)}
     assert len(chosen) > 24
+
+
+@pytest.mark.parametrize(("module", "name"), [case[:2] for case in REPEATED])
+def test_what_is_repeated_less_often_in_tests_is_looked_up_when_it_is_needed(module, name):
+    owner = import_module(f"crossfade.{module}")
+    whole = owner.__loader__.get_code(owner.__name__)
+    inner = [code for code in _within(whole) if code.co_flags & inspect.CO_NEWLOCALS]
+    looked_up = {
+        step.argval
+        for code in inner
+        for step in dis.get_instructions(code)
+        if step.opname == "LOAD_GLOBAL"
+    }
+    assert name in looked_up
+
+
+def _within(code):
+    for one in code.co_consts:
+        if inspect.iscode(one):
+            yield one
+            yield from _within(one)

@@ -68,7 +68,7 @@ def test_the_statistic_is_anderson_and_darlings_integral():
     ],
 )
 def test_how_a_column_is_wrong_is_told_in_the_class_where_it_is(values, complaint, monkeypatch):
-    monkeypatch.setattr(density_fit.density_fits, "__defaults__", (39,))
+    monkeypatch.setattr(density_fit, "_N_TABLES", 39)
     rng = np.random.default_rng(3)
     y = np.repeat([0, 1], 400)
     X = rng.normal(size=(800, 2)) + y[:, None]
@@ -120,7 +120,7 @@ def true_table(rng, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", "joint"])
 def test_of_true_densities_five_tables_in_a_hundred_are_said_to_be_wrong(kind, monkeypatch):
-    monkeypatch.setattr(density_fit.density_fits, "__defaults__", (19,))
+    monkeypatch.setattr(density_fit, "_N_TABLES", 19)
     monkeypatch.setattr(density_fit, "_N_DRAWS", 100)
     rng = np.random.default_rng(5)
     n_tables = 24
