@@ -127,7 +127,11 @@ def test_a_pass_is_what_its_parts_are(twin: str, kind: str, with_offset: bool):
     else:
         run, mean = rowwise.poisson_pass, size * np.exp(eta)
         loss = mean - y * eta
-    value, total, sums = run(X, slopes, 0.3, offset, y, size)
+    curvature = mean * (1.0 - mean / size) if kind == "logistic" else mean
+    information = np.empty(N)
+    value, total, sums = run(X, slopes, 0.3, offset, y, size, information)
+    assert_allclose(information, curvature, rtol=1e-10, atol=1e-14)
+    assert (value, total) == run(X, slopes, 0.3, offset, y, size, None)[:2]
     assert_allclose(value, loss.sum(), rtol=1e-13)
     assert_allclose(total, (mean - y).sum(), rtol=1e-10)
     assert_allclose(sums, (mean - y) @ X, rtol=1e-10, atol=1e-9)
@@ -137,7 +141,7 @@ def test_one_size_for_all_rows_takes_no_memory(twin: str):
     X, y = np.ones((N, 2)), np.ones(N)
     one = np.broadcast_to(np.float64(1.0), N)
     assert_allclose(
-        rowwise.logistic_pass(X, np.zeros(2), 0.0, None, y, one)[1], -0.5 * N, rtol=1e-15
+        rowwise.logistic_pass(X, np.zeros(2), 0.0, None, y, one, None)[1], -0.5 * N, rtol=1e-15
     )
 
 
@@ -218,7 +222,7 @@ def test_sums_do_not_depend_on_where_memory_lies(run: rowwise.Pass):
     found, kept = set(), []
     for size in rng.integers(1, 200, 2000):
         kept.append(np.empty(size))
-        value, total, sums = run(X, np.ones(4), 0.1, None, y, one)
+        value, total, sums = run(X, np.ones(4), 0.1, None, y, one, np.empty(n))
         found.add((value, total, sums.tobytes()))
     assert len(found) == 1
 

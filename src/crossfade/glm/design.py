@@ -296,12 +296,12 @@ def _without_aliased(design: Design, names: list[str], weights: Floats | None) -
     if n_rows > design.n_parameters:
         share = max(0.02, min(1.0, 50.0 * design.n_parameters / n_rows))
         drawn = sample_rows(n_rows, share)
-        gram = _gram(design, drawn)
+        gram = gram_of(design, drawn)
         if n_rows >= MANY_ROWS:
             telling = _telling_rows(design, gram * (n_rows / len(drawn)), names, weights)
             if telling is not None and len(telling):
                 design = _rescaled(design, drawn, telling, weights)
-                gram = _gram(design, np.union1d(drawn, telling))
+                gram = gram_of(design, np.union1d(drawn, telling))
         if smallest_pivot(gram) > DOUBTFUL:
             # The cross-products of all rows can only be larger than those of some.
             return replace(design, telling=telling)
@@ -328,11 +328,13 @@ def _rescaled(design: Design, drawn: Integers, telling: Integers, weights: Float
     return replace(design, center=center, scale=np.where(scale > 0.0, scale, design.scale))
 
 
-def _gram(design: Design, rows: Integers) -> Floats:
-    """Return ZᵀZ of some rows."""
-    if not len(rows):
+def gram_of(design: Design, rows: Integers | None = None) -> Floats:
+    """Return ZᵀZ of some rows, or of all."""
+    n_rows = design.X.shape[0] if rows is None else len(rows)
+    if not n_rows:
         return np.zeros((design.n_parameters, design.n_parameters))
-    some = design if len(rows) == design.X.shape[0] else design.with_rows(design.X[rows])
+    whole = rows is None or n_rows == design.X.shape[0]
+    some = design if whole else design.with_rows(design.X[rows])
     return block_sum(
         lambda part: some.cross_products(part, np.ones(some.X[part].shape[0])),
         some.X.shape[0],
@@ -375,9 +377,12 @@ def _telling_rows(
     return telling if len(telling) <= 0.25 * n_rows else None
 
 
-def smallest_pivot(gram: Floats) -> float:
-    """Return the smallest share of a column that the columns before it do not determine."""
-    diagonal = np.diagonal(gram)
+def smallest_pivot(gram: Floats, of: float | None = None) -> float:
+    """Return the smallest share of a column that the columns before it do not determine.
+
+    `of`: What each column's sum of squares is, in place of the matrix' own diagonal.
+    """
+    diagonal = np.diagonal(gram) if of is None else np.full(len(gram), of)
     if not (diagonal > 0.0).all():
         return 0.0
     lengths = np.sqrt(diagonal)

@@ -225,12 +225,10 @@ class GlmProblem:
                 part = self.over(data)
 
                 def of_block(rows: slice) -> tuple[float, Floats, Floats, float]:
-                    # The block is in cache the second time.
+                    weights = np.empty(rows.stop - rows.start)
                     with np.errstate(all="ignore"):
-                        return (
-                            *part._block_sums(rows, theta),
-                            *part._block_information(rows, theta),
-                        )
+                        value, gradient = part._block_sums(rows, theta, weights)
+                        return value, gradient, *part._weighted_products(rows, weights)
 
                 return block_sum(of_block, data.n_rows, block_rows=part.design.block_rows)
 
@@ -242,7 +240,10 @@ class GlmProblem:
         rows, size = self.data.n_rows, self.design.block_rows
         return block_sum(lambda some: self._block_sums(some, theta), rows, block_rows=size)
 
-    def _block_sums(self, rows: slice, theta: Floats) -> tuple[float, Floats]:
+    def _block_sums(
+        self, rows: slice, theta: Floats, information: Floats | None = None
+    ) -> tuple[float, Floats]:
+        """Return value and gradient of a block; W, row weights included, to `information`."""
         data = self.data
         # Set here and not around the sum: threads do not inherit it.
         with np.errstate(invalid="ignore", over="ignore"):
@@ -252,7 +253,7 @@ class GlmProblem:
                 offset = None if data.offset is None else data.offset[rows]
                 y, size = self._weighted
                 loss, total, columns = whole_pass(
-                    block, slopes, constant, offset, y[rows], size[rows]
+                    block, slopes, constant, offset, y[rows], size[rows], information
                 )
                 return loss, self.design.standardised_sums(total, columns)
             eta = self.predictor(rows, theta)
@@ -260,6 +261,8 @@ class GlmProblem:
             if data.weights is not None:
                 losses = losses * data.weights[rows]
                 slope = slope * data.weights[rows]
+            if information is not None:
+                information[:] = self.information_weights(rows, theta)
             return float(losses.sum()), self.design.transposed(rows, slope)
 
     def information_weights(self, rows: slice, theta: Floats) -> Floats:
@@ -290,10 +293,11 @@ class GlmProblem:
         return block_sum(lambda some: self._block_information(some, theta), rows, block_rows=size)
 
     def _block_information(self, rows: slice, theta: Floats) -> tuple[Floats, float]:
-        weights = self.family.information(self.predictor(rows, theta), self.data.size[rows])
-        faint = np.count_nonzero(weights < FAINT * self.data.size[rows])
-        if self.data.weights is not None:
-            weights = weights * self.data.weights[rows]
+        return self._weighted_products(rows, self.information_weights(rows, theta))
+
+    def _weighted_products(self, rows: slice, weights: Floats) -> tuple[Floats, float]:
+        """Return XᵀWX of a block, and how many of its rows are faint."""
+        faint = np.count_nonzero(weights < FAINT * self._weighted[1][rows])
         return self.design.cross_products(rows, weights), float(faint)
 
     def sample(self, share: float) -> GlmProblem:

@@ -27,6 +27,7 @@ from crossfade.glm.data import Data, no_rows_at_hand
 from crossfade.glm.design import (
     DOUBTFUL,
     Design,
+    gram_of,
     independent,
     is_constant,
     refuse_missing,
@@ -188,7 +189,7 @@ class _Census(NamedTuple):
     counts: tuple[int, int, int]  # rows given, rows that count, rows without trials
     sums: tuple[float, float, float, float]  # weight, sizes and responses by weight, offsets
     largest: NDArray[np.float64]  # size, -offset, sign, -sign
-    moments: tuple[Floats, Floats]  # (n_features,), (n_features, n_features)
+    moments: tuple[Floats, Floats]  # sums and sums of squares, each (n_features,)
     kinds: NDArray[np.int64]  # rows of each kind of response
     sample: _FewRows
 
@@ -223,7 +224,7 @@ class _Taker:
             if moved or block.dtype != np.float64:
                 own = workspace_like("rows about their head", block, X.shape[1])
                 block = np.subtract(block, self.shift, out=own)
-            return np.ones(len(block)) @ block, block.T @ block
+            return np.ones(len(block)) @ block, np.einsum("ij,ij->j", block, block)
 
         with np.errstate(invalid="ignore", over="ignore"):
             found = block_sum(moments, n)
@@ -377,10 +378,9 @@ class SourceData(Data):
         return found
 
     def measured(self, intercept: bool, names: list[str]) -> Design:
-        n, (sums, gram), shift = self.n_rows, self.facts.moments, self.shift
+        n, (sums, squares), shift = self.n_rows, self.facts.moments, self.shift
         assert shift is not None
-        mean = sums / n
-        squares = np.diagonal(gram) / n
+        mean, squares = sums / n, squares / n
         if intercept:
             center, squares = shift + mean, squares - mean * mean
         else:
@@ -390,12 +390,11 @@ class SourceData(Data):
         scale = np.where(constant, 1.0, scale)
         kept = np.flatnonzero(~constant)
         design = Design(self.X, intercept, center, scale, kept if constant.any() else None)
-        if not design.n_parameters:
+        # The cross-products of all rows can only be larger than those of some.
+        some = gram_of(design.with_rows(self.facts.sample.X))
+        if not len(kept) or smallest_pivot(some, n) > DOUBTFUL:
             return design
-        moved = center - shift
-        about = gram - np.outer(sums, moved) - np.outer(moved, sums) + n * np.outer(moved, moved)
-        products = (about / np.outer(scale, scale))[np.ix_(kept, kept)]
-        if not len(kept) or smallest_pivot(products) > DOUBTFUL:
+        if smallest_pivot(self.total(partial(_gram_of_part, design))) > DOUBTFUL:
             return design
         return independent(design, self.triangle(design, _unweighted))
 
@@ -431,6 +430,10 @@ def _seen_through(
 
 def _filtered(keep: Callable[[Data], NDArray[np.bool_]], data: Data) -> Data:
     return data.take(np.flatnonzero(keep(data)))
+
+
+def _gram_of_part(design: Design, data: Data) -> Floats:
+    return gram_of(design.with_rows(data.X))
 
 
 def _unweighted(data: Data) -> None:

@@ -12,12 +12,15 @@ from crossfade.rowwise.functions import exp, log1p
 from crossfade.rowwise.posteriors import many_rows
 
 #: A pass over a block of rows for one kind of loss, as :func:`logistic_pass` is.
-Pass = Callable[[Floats, Floats, float, Floats | None, Floats, Floats], tuple[float, float, Floats]]
+Pass = Callable[
+    [Floats, Floats, float, Floats | None, Floats, Floats, Floats | None],
+    tuple[float, float, Floats],
+]
 
 
 @kernel(inline="always", fastmath=FUSED)
-def _logistic(eta: float, y: float, m: float) -> tuple[float, float]:
-    """Return m log(1 + exp η) - y η and its derivative, without cancellation."""
+def _logistic(eta: float, y: float, m: float) -> tuple[float, float, float]:
+    """Return m log(1 + exp η) - y η and its two derivatives, without cancellation."""
     e = exp(-abs(eta))
     likely = 1.0 / (1.0 + e)
     unlikely = e * likely
@@ -26,14 +29,15 @@ def _logistic(eta: float, y: float, m: float) -> tuple[float, float]:
     # What was not counted costs nothing, at an infinite predictor neither.
     above = eta if eta > 0.0 and m != y else 0.0
     below = -eta if eta < 0.0 and y != 0.0 else 0.0
-    return (m - y) * above + y * below + m * log1p(e), (m - y) * success - y * failure
+    loss = (m - y) * above + y * below + m * log1p(e)
+    return loss, (m - y) * success - y * failure, m * (unlikely * likely)
 
 
 @kernel(inline="always", fastmath=FUSED)
-def _poisson(eta: float, y: float, m: float) -> tuple[float, float]:
-    """Return m exp η - y η and its derivative."""
+def _poisson(eta: float, y: float, m: float) -> tuple[float, float, float]:
+    """Return m exp η - y η and its two derivatives."""
     rate = m * exp(eta)
-    return rate - y * eta, rate - y
+    return rate - y * eta, rate - y, rate
 
 
 def logistic_loss_numpy(
@@ -60,7 +64,7 @@ def logistic_loss(
 ) -> None:
     """Write m log(1 + exp η) - y η to `loss` and its derivative m π(η) - y to `slope`."""
     for i in range(eta.size):
-        loss[i], slope[i] = _logistic(eta[i], successes[i], trials[i])
+        loss[i], slope[i], _ = _logistic(eta[i], successes[i], trials[i])
 
 
 def logistic_information_numpy(eta: Floats, trials: Floats) -> Floats:
@@ -131,33 +135,51 @@ def _add_tile(X: Floats, start: int, stop: int, slope: Floats, sums: Floats) -> 
 
 
 def logistic_pass_numpy(
-    X: Floats, slopes: Floats, constant: float, offset: Floats, successes: Floats, trials: Floats
+    X: Floats,
+    slopes: Floats,
+    constant: float,
+    offset: Floats,
+    successes: Floats,
+    trials: Floats,
+    information: Floats,
 ) -> tuple[float, float, Floats]:
-    """Specification of :func:`logistic_pass`; no entry in `offset` stands for none."""
+    """Specification of :func:`logistic_pass`; no entry stands for no offset, no information."""
     eta = X @ slopes + constant
     if offset.size:
         eta += offset
+    if information.size:
+        information[:] = logistic_information_numpy(eta, trials)
     loss, slope = np.empty_like(eta), np.empty_like(eta)
     logistic_loss_numpy(eta, successes, trials, loss, slope)
     return float(loss.sum()), float(slope.sum()), slope @ X
 
 
-@kernel("M V x V V V", twin=logistic_pass_numpy, when=many_rows, fastmath=REORDERED)
+@kernel("M V x V V V V!", twin=logistic_pass_numpy, when=many_rows, fastmath=REORDERED)
 def logistic_pass(
-    X: Floats, slopes: Floats, constant: float, offset: Floats, successes: Floats, trials: Floats
+    X: Floats,
+    slopes: Floats,
+    constant: float,
+    offset: Floats,
+    successes: Floats,
+    trials: Floats,
+    information: Floats,
 ) -> tuple[float, float, Floats]:
     """Return the logistic loss of η = X β + constant + offset over a block, and its sums.
 
     Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,); successes, trials
-    (n_rows,); sums (n_columns,).
+    (n_rows,); sums (n_columns,); information, each row's second derivative, (n_rows,) or (0,).
     """
-    eta, slope, sums = np.empty(_TILE), np.empty(_TILE), np.zeros(X.shape[1])
+    eta, slope, curve = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
+    sums = np.zeros(X.shape[1])
     value = total = 0.0
     for start in range(0, X.shape[0], _TILE):
         stop = min(start + _TILE, X.shape[0])
         _tile_predictors(X, start, stop, slopes, constant, offset, eta)
         for i in range(start, stop):
-            eta[i - start], slope[i - start] = _logistic(eta[i - start], successes[i], trials[i])
+            at = i - start
+            eta[at], slope[at], curve[at] = _logistic(eta[at], successes[i], trials[i])
+        if information.size:
+            information[start:stop] = curve[: stop - start]
         value += _tile_sum(eta, stop - start)
         total += _tile_sum(slope, stop - start)
         _add_tile(X, start, stop, slope, sums)
@@ -165,33 +187,51 @@ def logistic_pass(
 
 
 def poisson_pass_numpy(
-    X: Floats, slopes: Floats, constant: float, offset: Floats, counts: Floats, exposure: Floats
+    X: Floats,
+    slopes: Floats,
+    constant: float,
+    offset: Floats,
+    counts: Floats,
+    exposure: Floats,
+    information: Floats,
 ) -> tuple[float, float, Floats]:
-    """Specification of :func:`poisson_pass`; no entry in `offset` stands for none."""
+    """Specification of :func:`poisson_pass`; no entry stands for no offset, no information."""
     eta = X @ slopes + constant
     if offset.size:
         eta += offset
     rate = exposure * np.exp(eta)
+    if information.size:
+        information[:] = rate
     loss, slope = rate - counts * eta, rate - counts
     return float(loss.sum()), float(slope.sum()), slope @ X
 
 
-@kernel("M V x V V V", twin=poisson_pass_numpy, when=many_rows, fastmath=REORDERED)
+@kernel("M V x V V V V!", twin=poisson_pass_numpy, when=many_rows, fastmath=REORDERED)
 def poisson_pass(
-    X: Floats, slopes: Floats, constant: float, offset: Floats, counts: Floats, exposure: Floats
+    X: Floats,
+    slopes: Floats,
+    constant: float,
+    offset: Floats,
+    counts: Floats,
+    exposure: Floats,
+    information: Floats,
 ) -> tuple[float, float, Floats]:
     """Return the Poisson loss of η = X β + constant + offset over a block, and its sums.
 
     Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,); counts, exposure
-    (n_rows,); sums (n_columns,).
+    (n_rows,); sums (n_columns,); information, each row's second derivative, (n_rows,) or (0,).
     """
-    eta, slope, sums = np.empty(_TILE), np.empty(_TILE), np.zeros(X.shape[1])
+    eta, slope, curve = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
+    sums = np.zeros(X.shape[1])
     value = total = 0.0
     for start in range(0, X.shape[0], _TILE):
         stop = min(start + _TILE, X.shape[0])
         _tile_predictors(X, start, stop, slopes, constant, offset, eta)
         for i in range(start, stop):
-            eta[i - start], slope[i - start] = _poisson(eta[i - start], counts[i], exposure[i])
+            at = i - start
+            eta[at], slope[at], curve[at] = _poisson(eta[at], counts[i], exposure[i])
+        if information.size:
+            information[start:stop] = curve[: stop - start]
         value += _tile_sum(eta, stop - start)
         total += _tile_sum(slope, stop - start)
         _add_tile(X, start, stop, slope, sums)

@@ -310,7 +310,7 @@ class RowPasses(BoundRows):
         none, one = self._none_and_one
         n = carrier.shape[0]
         weights = one[:n] if weights is None else np.asarray(weights, dtype=np.float64)
-        value, mass, sums = logistic_pass(carrier, slopes, constant, None, none[:n], weights)
+        value, mass, sums = logistic_pass(carrier, slopes, constant, None, none[:n], weights, None)
         _, origin, inverse = self.standardisation
         standardised = (sums - mass * origin) * inverse
         return value, standardised[None], np.array([mass]), np.zeros((0, 0))
