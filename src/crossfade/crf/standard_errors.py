@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
-from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
 from crossfade.chains.attributes import EncodedSequences
 from crossfade.chains.input import read_labels
@@ -18,21 +16,20 @@ from crossfade.crf.weights import WeightLayout
 from crossfade.errors import DataError
 from crossfade.inference.chain_errors import (
     ChainErrors,
+    ChainParts,
+    ChainSummary,
     ChainTables,
     ChainTerms,
     check_few,
-    summarise_chain,
 )
-from crossfade.inference.summary import CoefficientSummary, code_of_reference
 
 #: Largest distance from the optimum of a fit, in standard errors.
 _AT_REST = 0.1
 
 
-class FieldStandardErrors:
+class FieldStandardErrors(ChainSummary):
     """The summary of :class:`~crossfade.ConditionalRandomField`."""
 
-    classes_: NDArray[Any]
     objective_: float
     l1: float
     l2: float
@@ -40,71 +37,7 @@ class FieldStandardErrors:
     _layout: WeightLayout
     _theta: Floats
 
-    def summary(
-        self,
-        X: Any,
-        y: Any,
-        lengths: ArrayLike | None = None,
-        *,
-        level: float = 0.95,
-        reference: Any = None,
-    ) -> CoefficientSummary:
-        """Return the coefficients of the log-odds, with errors, intervals and tests.
-
-        The log-odds are those of a label against the `reference` at one token, given its
-        attributes and its neighbours' labels. The intercept is that between two neighbours with the
-        reference. "first step" and "last step" are added where there is no neighbour before, or
-        after. "after A" is added where the label before is A; of label B it is what A adds where
-        the label after is B, too. The others are those of attributes.
-
-        The errors are those of the sandwich H⁻¹ J H⁻¹ (Huber 1967, White 1982) with sequences as
-        units: they hold where tokens of a sequence depend on each other in other ways than the
-        model has it.
-
-        Parameters
-        ----------
-        X, y, lengths
-            The sequences of fit with their labels; the model does not keep them.
-        level : float, default=0.95
-            Coverage of the intervals.
-        reference : label, optional
-            The label that the others are compared with; the first by default.
-
-        Returns
-        -------
-        CoefficientSummary
-            Prints as text. ``.tests`` has the Wald tests that neighbours, and that attributes of
-            one name, say nothing of the label.
-
-        Raises
-        ------
-        DataError
-            With an `l1` penalty or transitions that are forbidden, of more than 500 weights, of a
-            fit that was stopped far from its optimum, or if these are not the sequences of fit.
-
-        Notes
-        -----
-        The Hessian comes from central differences of the exact gradient. The penalty is taken as
-        given: an interval is for what the penalised fit tends to. Which weights there are is taken
-        as given, too; a pair of attribute and label without one counts as 0.
-
-        Examples
-        --------
-        >>> from crossfade import ConditionalRandomField, HiddenMarkovModel
-        >>> truth = HiddenMarkovModel.from_parameters(
-        ...     [0.5, 0.5], [[0.8, 0.2], [0.3, 0.7]], means=[[0.0], [1.0]], covars=[[1.0], [1.0]]
-        ... )
-        >>> X, y = truth.sample([10] * 100, random_state=0)
-        >>> found = ConditionalRandomField(delta=1e-9).fit(X, y).summary(X, y)
-        >>> found.terms
-        ('intercept', 'first step', 'last step', 'after 1', 'x0')
-        >>> bool(found.lower[3] < 2.23 < found.upper[3])  # log .8 · .7 / (.2 · .3)
-        True
-        """
-        check_is_fitted(self, "encoder_")
-        level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
-        labels = self.classes_.tolist()
-        against = code_of_reference(reference, labels)
+    def _parts(self, X: Any, y: Any, lengths: ArrayLike | None) -> ChainParts:
         if self.l1 > 0.0:
             raise DataError(
                 f"l1: expected 0 for standard errors, got {self.l1:g}, which takes weights out by "
@@ -134,16 +67,8 @@ class FieldStandardErrors:
             by_rank = weights.reshape(len(names), layout.n_labels)
             return ChainTables(*layout.tables(theta), by_rank[layout.rank].T)
 
-        return summarise_chain(
-            type(self).__name__,
-            errors,
-            tables,
-            ChainTerms(terms, columns),
-            facts=(("tokens", f"{encoded.n_tokens:g}"),),
-            labels=labels,
-            against=against,
-            level=level,
-        )
+        facts = (("tokens", f"{encoded.n_tokens:g}"),)
+        return ChainParts(errors, tables, ChainTerms(terms, columns), facts)
 
     def _errors(self, encoded: EncodedSequences, codes: Integers) -> ChainErrors:
         layout, theta = self._layout, self._theta

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike
 
-from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.chains.input import read_labels
 from crossfade.errors import DataError
@@ -16,21 +14,20 @@ from crossfade.hmm.emission import Emission
 from crossfade.hmm.objective import ChainObjective, ChainWeights, summed
 from crossfade.inference.chain_errors import (
     ChainErrors,
+    ChainParts,
+    ChainSummary,
     ChainTables,
     ChainTerms,
     check_few,
-    summarise_chain,
 )
-from crossfade.inference.summary import CoefficientSummary, code_of_reference
 
 #: Largest entry of the gradient of a fit, a step, of which its tolerance says nothing.
 _AT_REST = 1e-4
 
 
-class ChainStandardErrors:
+class ChainStandardErrors(ChainSummary):
     """The summary of :class:`~crossfade.HiddenMarkovModel` at tradeoff 0."""
 
-    classes_: NDArray[Any]
     emission_: Emission
     weights_: ChainWeights | None
     tradeoff_: float
@@ -39,71 +36,7 @@ class ChainStandardErrors:
     l2: float
     tol: float
 
-    def summary(
-        self,
-        X: Any,
-        y: Any,
-        lengths: ArrayLike | None = None,
-        *,
-        level: float = 0.95,
-        reference: Any = None,
-    ) -> CoefficientSummary:
-        """Return the coefficients of the log-odds at tradeoff 0, with errors, intervals and tests.
-
-        The log-odds are those of a state against the `reference` at one step, given its
-        observation and its neighbours' states. The intercept is that between two neighbours in the
-        reference. "first step" and "last step" are added where there is no neighbour before, or
-        after. "after A" is added where the state before is A; of state B it is what A adds where
-        the state after is B, too.
-
-        The errors are those of the sandwich H⁻¹ J H⁻¹ (Huber 1967, White 1982) with sequences as
-        units: they hold where steps of a sequence depend on each other in other ways than the
-        model has it.
-
-        Parameters
-        ----------
-        X, y, lengths
-            The sequences of fit with their labels; the model does not keep them.
-        level : float, default=0.95
-            Coverage of the intervals.
-        reference : label, optional
-            The state that the others are compared with; the first by default.
-
-        Returns
-        -------
-        CoefficientSummary
-            Prints as text. ``.tests`` has the Wald tests that neighbours, and that columns of X,
-            say nothing of the state.
-
-        Raises
-        ------
-        DataError
-            At other tradeoffs, of more than 500 weights, or if these are not the sequences of fit.
-
-        Notes
-        -----
-        The Hessian comes from central differences of the exact gradient. The penalty is taken as
-        given: an interval is for what the penalised fit tends to. What the sequences leave open
-        (transitions where all have one step, with l2=0) has no error.
-
-        Examples
-        --------
-        >>> from crossfade import HiddenMarkovModel
-        >>> truth = HiddenMarkovModel.from_parameters(
-        ...     [0.5, 0.5], [[0.8, 0.2], [0.3, 0.7]], means=[[0.0], [1.0]], covars=[[1.0], [1.0]]
-        ... )
-        >>> X, y = truth.sample([10] * 100, random_state=0)
-        >>> model = HiddenMarkovModel(emission="gaussian", tradeoff=0).fit(X, y)
-        >>> found = model.summary(X, y)
-        >>> found.terms
-        ('intercept', 'first step', 'last step', 'after 1', 'x0', 'x0²')
-        >>> bool(found.lower[3] < 2.23 < found.upper[3])  # log .8 · .7 / (.2 · .3)
-        True
-        """
-        check_is_fitted(self, "parameters_")
-        level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
-        labels = self.classes_.tolist()
-        against = code_of_reference(reference, labels)
+    def _parts(self, X: Any, y: Any, lengths: ArrayLike | None) -> ChainParts:
         if self.tradeoff_ != 0.0 or self.weights_ is None:
             raise DataError(
                 f"tradeoff: expected 0 for standard errors, got a fit at {self.tradeoff_:g}; its "
@@ -134,16 +67,8 @@ class ChainStandardErrors:
             )
             return ChainTables(start, moves, found.stop, found.theta @ slopes)
 
-        return summarise_chain(
-            type(self).__name__,
-            errors,
-            tables,
-            ChainTerms(terms, columns),
-            facts=(("steps", f"{objective.n_rows:g}"), ("tradeoff λ", "0")),
-            labels=labels,
-            against=against,
-            level=level,
-        )
+        facts = (("steps", f"{objective.n_rows:g}"), ("tradeoff λ", "0"))
+        return ChainParts(errors, tables, ChainTerms(terms, columns), facts)
 
     def _at_rest(self, X: Any, y: Any, lengths: ArrayLike | None) -> tuple[ChainObjective, Floats]:
         """Return the objective of the sequences of fit, and its minimum."""

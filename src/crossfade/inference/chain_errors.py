@@ -12,17 +12,20 @@ what is shown are the coefficients of these.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from crossfade._checks import check_number
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.inference.sandwich import covariance_of_total
-from crossfade.inference.summary import CoefficientSummary, of_coefficients
+from crossfade.inference.summary import CoefficientSummary, code_of_reference, of_coefficients
 
 #: Most weights: the Hessian comes from so many pairs of gradients.
 _MOST_WEIGHTS = 500
@@ -140,41 +143,116 @@ class ChainTerms:
     columns: Mapping[str, Sequence[int]]
 
 
-def summarise_chain(
-    name: str,
-    errors: ChainErrors,
-    tables: Callable[[Floats], ChainTables],
-    terms: ChainTerms,
-    *,
-    facts: tuple[tuple[str, str], ...],
-    labels: list[Any],
-    against: int,
-    level: float,
-) -> CoefficientSummary:
-    """Return the coefficients of the log-odds; `tables` is linear in the weights."""
-    contrasts = _contrasts(tables, len(labels), against, errors.vector.size)
-    flat = contrasts.reshape(-1, contrasts.shape[-1])
-    unknown = errors.unknown(flat)
-    notes = ["Standard errors: sandwich, sequences being the units."]
-    if unknown.any():
-        notes.append("What the sequences of fit leave open has no error.")
-    after = [f"after {label}" for code, label in enumerate(labels) if code != against]
-    own = [_apart(one, terms.features) for one in ("intercept", "first step", "last step", *after)]
-    columns = {_apart("neighbours", terms.columns): list(range(3, len(own)))}
-    columns |= {name: [len(own) + term for term in used] for name, used in terms.columns.items()}
-    return of_coefficients(
-        name=name,
-        facts=(("sequences", f"{errors.n_sequences:g}"), *facts),
-        notes=tuple(notes),
-        labels=labels,
-        against=against,
-        terms=[*own, *terms.features],
-        columns=columns,
-        values=contrasts @ errors.vector,
-        covariance=flat @ errors.covariance @ flat.T,
-        level=level,
-        unknown=unknown,
-    )
+class ChainParts(NamedTuple):
+    """What a model's summary is made of; `tables` is linear in the weights."""
+
+    errors: ChainErrors
+    tables: Callable[[Floats], ChainTables]
+    terms: ChainTerms
+    facts: tuple[tuple[str, str], ...]
+
+
+class ChainSummary(ABC):
+    """The summary of a model of labels given observations: a field, or a chain at tradeoff 0."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def _parts(self, X: Any, y: Any, lengths: ArrayLike | None) -> ChainParts:
+        """Return the parts from the sequences of fit."""
+
+    def summary(
+        self,
+        X: Any,
+        y: Any,
+        lengths: ArrayLike | None = None,
+        *,
+        level: float = 0.95,
+        reference: Any = None,
+    ) -> CoefficientSummary:
+        """Return the coefficients of the log-odds, with errors, intervals and tests.
+
+        The log-odds are those of a label against the `reference` at one step, given its observation
+        and its neighbours' labels. The intercept is that between two neighbours with the reference.
+        "first step" and "last step" are added where there is no neighbour before, or after. "after
+        A" is added where the label before is A; of label B it is what A adds where the label after
+        is B, too. The others are those of attributes, or of columns of X.
+
+        The errors are those of the sandwich H⁻¹ J H⁻¹ (Huber 1967, White 1982) with sequences as
+        units: they hold where steps of a sequence depend on each other in other ways than the
+        model has it.
+
+        Parameters
+        ----------
+        X, y, lengths
+            The sequences of fit with their labels; the model does not keep them.
+        level : float, default=0.95
+            Coverage of the intervals.
+        reference : label, optional
+            The label that the others are compared with; the first by default.
+
+        Returns
+        -------
+        CoefficientSummary
+            Prints as text. ``.tests`` has the Wald tests that neighbours, and that attributes of
+            one name or columns of X, say nothing of the label.
+
+        Raises
+        ------
+        DataError
+            Of a hidden Markov model at other tradeoffs than 0, of a random field with an `l1`
+            penalty or transitions that are forbidden, of more than 500 weights, of a fit that was
+            stopped far from its optimum, or if these are not the sequences of fit.
+
+        Notes
+        -----
+        The Hessian comes from central differences of the exact gradient. The penalty is taken as
+        given: an interval is for what the penalised fit tends to. So is which weights a random
+        field has; a pair of attribute and label without one counts as 0. What the sequences leave
+        open (transitions where all have one step, with l2=0) has no error.
+
+        Examples
+        --------
+        >>> from crossfade import ConditionalRandomField, HiddenMarkovModel
+        >>> truth = HiddenMarkovModel.from_parameters(
+        ...     [0.5, 0.5], [[0.8, 0.2], [0.3, 0.7]], means=[[0.0], [1.0]], covars=[[1.0], [1.0]]
+        ... )
+        >>> X, y = truth.sample([10] * 100, random_state=0)
+        >>> chain = HiddenMarkovModel(emission="gaussian", tradeoff=0).fit(X, y)
+        >>> chain.summary(X, y).terms
+        ('intercept', 'first step', 'last step', 'after 1', 'x0', 'x0²')
+        >>> found = ConditionalRandomField(delta=1e-9).fit(X, y).summary(X, y)
+        >>> bool(found.lower[3] < 2.23 < found.upper[3])  # log .8 · .7 / (.2 · .3)
+        True
+        """
+        check_is_fitted(self, "classes_")
+        level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
+        labels = self.classes_.tolist()
+        against = code_of_reference(reference, labels)
+        errors, tables, terms, facts = self._parts(X, y, lengths)
+        contrasts = _contrasts(tables, len(labels), against, errors.vector.size)
+        flat = contrasts.reshape(-1, contrasts.shape[-1])
+        unknown = errors.unknown(flat)
+        notes = ["Standard errors: sandwich, sequences being the units."]
+        if unknown.any():
+            notes.append("What the sequences of fit leave open has no error.")
+        after = [f"after {label}" for code, label in enumerate(labels) if code != against]
+        own = [_apart(n, terms.features) for n in ("intercept", "first step", "last step", *after)]
+        columns = {_apart("neighbours", terms.columns): list(range(3, len(own)))}
+        columns |= {name: [len(own) + t for t in used] for name, used in terms.columns.items()}
+        return of_coefficients(
+            name=type(self).__name__,
+            facts=(("sequences", f"{errors.n_sequences:g}"), *facts),
+            notes=tuple(notes),
+            labels=labels,
+            against=against,
+            terms=[*own, *terms.features],
+            columns=columns,
+            values=contrasts @ errors.vector,
+            covariance=flat @ errors.covariance @ flat.T,
+            level=level,
+            unknown=unknown,
+        )
 
 
 def _apart(name: str, taken: Collection[str]) -> str:
