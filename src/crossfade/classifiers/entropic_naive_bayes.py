@@ -19,14 +19,14 @@ from crossfade.errors import DataError
 from crossfade.table import check_finite, encode_labels, read_features
 from crossfade.table.columns import refuse_parts
 from crossfade.table.rows import present_rows
-from crossfade.table.scored import ScoredClassifier
+from crossfade.table.scored import TableClassifier
 from crossfade.tradeoff.labelled_rows import log_normalise
 
 #: Least posterior of a column's classifier: a certain one could never be outvoted.
 LEAST_POSTERIOR = 1e-300
 
 
-class EntropicNaiveBayes(PriorInUse, ScoredClassifier, BaseEstimator):
+class EntropicNaiveBayes(PriorInUse, TableClassifier, BaseEstimator):
     """Naive Bayes from classifiers of single columns, each fitted in any way.
 
     With π the class prior and L_t(i) = p(y = i | column t) the posterior by column t alone, naive
@@ -234,10 +234,3 @@ class EntropicNaiveBayes(PriorInUse, ScoredClassifier, BaseEstimator):
     def _scores(self, X: Any) -> Floats:
         factors = sum(self._factors(X))
         return np.add(factors, np.log(self.class_prior_))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags

@@ -30,7 +30,7 @@ from crossfade.table.decoding import decoded_table
 from crossfade.table.documents import block_of
 from crossfade.table.part_by_part import part_by_part
 from crossfade.table.read import has_missing_cells
-from crossfade.table.scored import ScoredClassifier
+from crossfade.table.scored import TableClassifier
 from crossfade.tradeoff.criteria import check_criterion, decisions
 from crossfade.tradeoff.density_fit import density_fits
 from crossfade.tradeoff.fitting import Fitted
@@ -45,7 +45,7 @@ _MOST_FITS = 200
 _MOST_POSTERIORS = 2_000_000
 
 
-class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
+class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
     """Predictions, densities, samples and the linear view of a fitted classifier."""
 
     handle_unknown: Literal["ignore", "error"]
@@ -424,14 +424,6 @@ class FittedViews(StandardErrors, InUse, ScoredClassifier, BaseEstimator):
             model.feature_names_in_ = self.feature_names_in_.copy()
         model.n_iter_ = np.array([self.n_iter_])
         return model
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.sparse = getattr(self, "_takes_sparse", False)
-        return tags
 
     def _missing_cells(self, rows: LabelledRows) -> DataError:
         columns = np.flatnonzero(np.isnan(rows.X).any(axis=0))

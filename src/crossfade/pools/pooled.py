@@ -43,12 +43,12 @@ from crossfade.table import check_finite, encode_labels, read_features
 from crossfade.table.columns import count_rows, refuse_parts
 from crossfade.table.decoding import table_library
 from crossfade.table.rows import present_rows, rows_at
-from crossfade.table.scored import ScoredClassifier
+from crossfade.table.scored import TableClassifier
 from crossfade.tradeoff.folds import drawn_one_by_one, order_by_contents
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
 
 
-class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
+class PooledClassifier(InUse, TableClassifier, PoolParameters):
     """One posterior from several classifiers, weighted by their out-of-fold probabilities.
 
     With π the class shares and P_g the members' posteriors, a logarithmic pool (Genest & Zidek
@@ -443,11 +443,3 @@ class PooledClassifier(InUse, ScoredClassifier, PoolParameters):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.input_tags.sparse = self._takes_sparse
-        return tags

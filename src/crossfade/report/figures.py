@@ -295,12 +295,7 @@ class Figures:
         if not found:
             return None
         names = self._in_order(found)
-        keys = ("mean", "frequency", "low", "high", "share")
-        rows = [
-            {"model": self.models[name]} | dict(zip(keys, numbers, strict=True))
-            for name in names
-            for numbers in zip(*(getattr(found[name], key) for key in keys), strict=True)
-        ]
+        rows = self._points(found, ("mean", "frequency", "low", "high", "share"))
         return reliability(rows, *self._legend(names), self.colours)
 
     def roc(self) -> Any:
@@ -318,14 +313,8 @@ class Figures:
         if not found:
             return None
         names = self._in_order(found)
-        keys = ("threshold", "mean", "low", "high")
-        rows = [
-            {"model": self.models[name]} | dict(zip(keys, numbers, strict=True))
-            for name in names
-            for numbers in zip(*(getattr(found[name], key) for key in keys), strict=True)
-        ]
         return threshold_costs(
-            rows,
+            self._points(found, ("threshold", "mean", "low", "high")),
             *self._legend(names),
             self.classes[1],
             found[names[0]].right,
@@ -401,6 +390,14 @@ class Figures:
             guessing=guessing or (found[names[0]].prevalence,) * 2,
             colours=self.colours,
         )
+
+    def _points(self, found: Mapping[str, Any], keys: Sequence[str]) -> list[dict[str, Any]]:
+        """Return a row for every point of every model, with these of its numbers."""
+        return [
+            {"model": self.models[name]} | dict(zip(keys, numbers, strict=True))
+            for name in self._in_order(found)
+            for numbers in zip(*(getattr(found[name], key) for key in keys), strict=True)
+        ]
 
     def _legend(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
         roles = [self.roles.get(name, "best") for name in names]

@@ -48,3 +48,17 @@ class ScoredClassifier(ClassifierMixin):
         """
         check_scored(y, getattr(self, "unlabelled", None))
         return float(super().score(X, y, sample_weight))
+
+
+class TableClassifier(ScoredClassifier):
+    """A classifier of tables as they are: with missing cells, categories and text."""
+
+    _takes_sparse = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
