@@ -82,6 +82,7 @@ def glm(
     Rows with a missing cell in a column that is used are left out; other columns are not read.
     """
     from crossfade.commands.output import check_writable, say, write_json
+    from crossfade.errors import IgnoredRowsWarning
     from crossfade.glm.formulas import columns_of
     from crossfade.io.reading import read_file
 
@@ -95,7 +96,7 @@ def glm(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _fit(table.frame, formula, family, link, columns, method, l2)
-    left_out = [one for one in caught if "missing cell" in str(one.message)]
+    left_out = [one for one in caught if issubclass(one.category, IgnoredRowsWarning)]
     for one in caught:
         if one not in left_out:
             warnings.showwarning(one.message, one.category, one.filename, one.lineno)
