@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crossfade.errors import CellTypeError as CellTypeError
     from crossfade.errors import ClusterError as ClusterError
     from crossfade.errors import ConvergenceWarning as ConvergenceWarning
+    from crossfade.errors import CountsWarning as CountsWarning
     from crossfade.errors import CrossfadeWarning as CrossfadeWarning
     from crossfade.errors import DataError as DataError
     from crossfade.errors import DomainError as DomainError
@@ -56,6 +57,7 @@ _HOMES = {
     "ComparisonResult": "crossfade.comparison.results",
     "ConditionalRandomField": "crossfade.crf.model",
     "ConvergenceWarning": "crossfade.errors",
+    "CountsWarning": "crossfade.errors",
     "CrossfadeWarning": "crossfade.errors",
     "DataError": "crossfade.errors",
     "DomainError": "crossfade.errors",

@@ -14,6 +14,7 @@ __all__ = [
     "CellTypeError",
     "ClusterError",
     "ConvergenceWarning",
+    "CountsWarning",
     "CrossfadeWarning",
     "DataError",
     "DomainError",
@@ -92,6 +93,10 @@ class CrossfadeWarning(UserWarning):
 
 class AliasedColumnsWarning(CrossfadeWarning):
     """Some columns are determined by those before them and have no coefficient of their own."""
+
+
+class CountsWarning(CrossfadeWarning):
+    """Columns of a sparse table, all of which are read as counts of words, do not look like it."""
 
 
 class IgnoredRowsWarning(CrossfadeWarning):

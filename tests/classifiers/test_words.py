@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
-from crossfade import GaussianDiscriminant, NaiveBayes, PooledClassifier
+from crossfade import CountsWarning, GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError, NotADensityError
@@ -451,3 +452,44 @@ def test_contents_of_rows_are_those_of_the_words_as_given():
         np.testing.assert_array_equal(np.asarray(part), own)
     rows.words[0].data[:] = 7.0
     np.testing.assert_array_equal(parts[2].contents, expected)
+
+
+def documents_beside(numbers: np.ndarray, n: int = 200) -> tuple:
+    """Documents of 0 to 60 words of 80, and columns of numbers behind them."""
+    rng = np.random.default_rng(3)
+    X = np.stack([rng.multinomial(rng.integers(0, 60), rng.dirichlet(np.full(80, 0.2)))
+                  for _ in range(n)])  # fmt: skip
+    return scipy.sparse.csr_array(np.column_stack([X, numbers])), rng.integers(0, 2, n)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        (np.linspace(18.5, 90.3, 200)[:, None] / [[1.0, 90.0]], "'x80', 'x81': fractions beside"),
+        (2000.0 + np.arange(200)[:, None] % 20, "'x80': 98% of all that a row counts"),
+        (30.0 + np.arange(200)[:, None] % 20, "'x80': 5"),
+    ],
+)
+def test_numbers_beside_counts_are_not_read_as_counts_silently(numbers, said):
+    S, y = documents_beside(numbers)
+    with pytest.warns(CountsWarning, match=f"read, got {said}.*data frame, each with a density"):
+        NaiveBayes(tradeoff=1).fit(S, y)
+    with pytest.warns(CountsWarning, match=said):
+        NaiveBayes(tradeoff=1).partial_fit(S, y, classes=[0, 1])
+    NaiveBayes("multinomial", tradeoff=1).fit(S, y)  # the user says that they are counts
+
+
+def test_whole_numbers_among_weighed_words_are_told():
+    S, y = documents_beside(np.ones((200, 0)))
+    weighed = TfidfTransformer().fit_transform(S)
+    NaiveBayes(tradeoff=1).fit(weighed, y)
+    indicators = np.eye(3)[np.arange(200) % 3]
+    with pytest.warns(CountsWarning, match="'x80', 'x81', 'x82': whole numbers beside columns of"):
+        NaiveBayes(tradeoff=1).fit(scipy.sparse.hstack([weighed, indicators]), y)
+
+
+@pytest.mark.parametrize("way", [np.sqrt, np.log1p, np.sign, lambda X: X])
+def test_counts_and_their_transforms_are_counts(way):
+    S, y = documents_beside(np.ones((200, 0)))
+    S.data = way(S.data.astype(float))
+    NaiveBayes(tradeoff=1).fit(S, y)

@@ -339,3 +339,25 @@ def test_what_is_no_classifier_is_refused_by_name(given):
     X, y = table()
     with pytest.raises(DataError, match=r"estimators: expected one of 'nb', .* name a classifier"):
         PooledClassifier([("x", given)]).fit(X, y)
+
+
+@pytest.mark.parametrize("estimators", ["default", [*PAIR, ("svm", LinearSVC())]])
+def test_pools_of_sparse_tables_read_dense_ones_of_the_same_columns(estimators):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 80)
+    X = rng.poisson(0.3 + 0.7 * (np.arange(12) % 2 == y[:, None]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        pool = PooledClassifier(estimators).fit(scipy.sparse.csr_array(X), y)
+    expected = pool.predict_proba(scipy.sparse.csr_array(X))
+    for dense in (X, X.astype(float), X.tolist()):
+        np.testing.assert_allclose(pool.predict_proba(dense), expected, rtol=1e-12)
+    with pytest.raises(DataError, match="X has 11 features, but PooledClassifier"):
+        pool.predict_proba(X[:, 1:])
+    with pytest.raises(DataError, match="X has 11 features, but PooledClassifier"):
+        pool.predict_proba(scipy.sparse.csr_array(X[:, 1:]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        of_dense = PooledClassifier(estimators).fit(X, y)
+    with pytest.raises(DataError, match="expected a dense table as in fit, got a sparse one"):
+        of_dense.predict_proba(scipy.sparse.csr_array(X))

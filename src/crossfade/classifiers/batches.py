@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,10 +18,11 @@ from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.checks import derives_columns
 from crossfade.densities.product import Product
-from crossfade.errors import DataError
+from crossfade.errors import CountsWarning, DataError
 from crossfade.table import Schema, check_weights, encode_labels, read_features
 from crossfade.table.columns import read_columns
 from crossfade.table.decoding import table_library
+from crossfade.table.documents import unlike_counts
 from crossfade.table.kinds import is_by_type, joined_cells, kinds_of_cells, seen_cells
 from crossfade.table.rows import present_rows
 from crossfade.tradeoff.fitting import Sums, add_rows
@@ -122,7 +124,7 @@ class BatchClassifier(TradeoffClassifier, ABC):
         if before is None:
             choices = self._choices(schema)
             self._set_choices(choices)
-            self._begin_batches(X, schema, given)
+            self._begin_batches(X, schema, given, matrix)
             density = self._density(schema, choices)
         else:
             assert before.sums is not None
@@ -132,9 +134,20 @@ class BatchClassifier(TradeoffClassifier, ABC):
             self._set_fitted(add_rows(rows, density, self._fit_options(self.classes_), before))
         return self
 
-    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None) -> None:
+    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None, matrix: Any) -> None:
         if schema.sparse:
             self._cells = None
+            density = getattr(self, "density", None)
+            auto = isinstance(density, str) and density == "auto"
+            odd = unlike_counts(matrix.words[0], schema.names) if auto else None
+            if odd is not None:
+                message = (
+                    "X: expected counts of words in every column of a sparse table, as which all "
+                    f"are read, got {odd}; give text, numbers and categories as columns of one "
+                    "data frame, each with a density of its own, or density='multinomial' if these "
+                    "are counts"
+                )
+                warnings.warn(message, CountsWarning, stacklevel=6)
             return
         declared = self._declared_kinds(X)
         by_type = np.full(schema.n_features, not isinstance(declared, str))

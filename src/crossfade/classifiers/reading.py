@@ -75,7 +75,7 @@ class TableReader(FittedViews, ABC):
     def _set_choices(self, choices: Sequence[ColumnChoice]) -> None:
         """Tell the user of them."""
 
-    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None) -> None:
+    def _begin_batches(self, X: Any, schema: Schema, weights: Floats | None, matrix: Any) -> None:
         """Note what later batches must agree with."""
 
     def _densities(self, schema: Schema, choices: Sequence[ColumnChoice]) -> list[Density]:
@@ -121,7 +121,7 @@ class TableReader(FittedViews, ABC):
         rows, longer = self._with_derived(plain, schema)
         choices = self._choices(longer, rows, numbers)
         self._set_choices(choices[: schema.n_features])
-        self._begin_batches(X, schema, given)
+        self._begin_batches(X, schema, given, matrix)
         by_fold = self._choice_by_fold(schema, plain, numbers, choices)
         better: dict[int, Any] | None = kinds_of(choices[: schema.n_features], schema.kinds)
         if better:

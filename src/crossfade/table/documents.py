@@ -19,6 +19,14 @@ from crossfade.errors import DataError
 from crossfade.rowwise.entries import entry_faults
 from crossfade.table.contents import Hashes, mixed
 
+#: Rows that are looked at for columns that are no counts, and entries by which a column is told.
+_MOST_LOOKED_AT = 2_000
+_FEWEST_ENTRIES = 20
+
+#: Share of a row that no single word has in the median, where there are so many words.
+_LARGEST_SHARE = 0.25
+_FEWEST_WORDS = 50
+
 
 class MixedRows:
     """Numbers and counts of words.
@@ -219,6 +227,39 @@ def _faults(counts: Any) -> list[int]:
     found = np.zeros(3, dtype=np.int64)
     entry_faults(counts.data, counts.indices, counts.indptr, counts.shape[1], found)
     return found.tolist()
+
+
+def unlike_counts(counts: Any, names: Sequence[str]) -> str | None:
+    """Return which columns do not look like counts of words beside the others, None for none.
+
+    In an even sample of the rows: columns of fractions beside columns of whole numbers; and single
+    columns that make up a quarter of a row, the others all others together, in the median.
+    """
+    n, most = counts.shape[0], min(counts.shape[0], _MOST_LOOKED_AT)
+    some = counts[np.linspace(0, n - 1, most).astype(np.int64)]
+    size, n_columns = np.bincount(some.indices, minlength=counts.shape[1]), counts.shape[1]
+    whole = np.bincount(some.indices, some.data == np.floor(some.data), n_columns)
+    told = size >= _FEWEST_ENTRIES
+    fractions = np.flatnonzero(told & (whole <= 0.1 * size))
+    wholes = np.flatnonzero(told & (whole == size))
+    few = min(fractions, wholes, key=len)
+    # Columns of both are of one kind, too: roots of counts, say, which are 1 where a word is once.
+    if few.size > 0 and few.size >= np.count_nonzero(told) - fractions.size - wholes.size:
+        kind, other = ("fractions", "whole numbers")[:: 1 if few is fractions else -1]
+        return f"{_listed(few, names)}: {kind} beside columns of {other}"
+    lengths = np.asarray(some.sum(axis=1))
+    shares = scipy.sparse.csc_array(some / np.maximum(lengths, 1e-300)[:, None])
+    for j in np.flatnonzero(size > 0.5 * most) if n_columns >= _FEWEST_WORDS else ():
+        present = shares.data[shares.indptr[j] : shares.indptr[j + 1]]
+        share = float(np.median(np.append(present, np.zeros(most - present.size))))
+        if share > _LARGEST_SHARE:
+            return f"{_listed(np.array([j]), names)}: {share:.0%} of all that a row counts"
+    return None
+
+
+def _listed(columns: Integers, names: Sequence[str]) -> str:
+    rest = f" and {columns.size - 3:,} more" if columns.size > 3 else ""
+    return ", ".join(repr(names[j]) for j in columns[:3]) + rest
 
 
 def _of_frame(X: Any) -> Any:

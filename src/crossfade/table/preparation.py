@@ -15,7 +15,6 @@ from crossfade._fitting import whole_or_not_at_all
 from crossfade._typing import Floats
 from crossfade.table.columns import read_columns
 from crossfade.table.contents import order_of_columns
-from crossfade.table.documents import is_sparse, word_counts
 from crossfade.table.read import check_finite
 from crossfade.table.schema import Schema
 
@@ -145,10 +144,11 @@ class WithWords(Preparation):
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Learn columns and words from the rows and return these."""
         self.weights_: list[Any] = []
-        if is_sparse(X):
-            self.weights_ = [TfidfTransformer().fit(word_counts(X))]
+        X = read_columns(X, sparse=True)  # cut into words once
+        if X.words is not None:
+            self.schema_ = Schema.learn(X)
+            self.weights_ = [TfidfTransformer().fit(one) for one in self._words(X)]
             return self.transform(X)
-        X = read_columns(X)  # cut into words once
         prepared = super().fit_transform(X)
         if not self.schema_.texts:
             return prepared
@@ -157,9 +157,9 @@ class WithWords(Preparation):
 
     def transform(self, X: Any) -> Any:
         """Return the rows, sparse where there are words."""
-        if is_sparse(X):
-            return self.weights_[0].transform(word_counts(X))
-        X = read_columns(X)
+        X = read_columns(X, sparse=True)
+        if self.schema_.sparse:
+            return self.weights_[0].transform(self._words(X)[0])
         prepared = super().transform(X)
         if not self.weights_:
             return prepared
