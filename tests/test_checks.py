@@ -86,10 +86,14 @@ def test_names_are_listed_up_to_eight():
         ("Age", "did you mean 'age '?"),
         ("heigth", "did you mean 'height'?"),
         ("zzz", "name another"),
+        ("mass", "did you mean 'mass_in_kg'?"),
+        # Letters in common make no name of another.
+        *((name, "name another") for name in ("target", "name", "eight ball", "x", "mg")),
     ],
 )
 def test_near_names_are_asked_for(name, answer):
-    assert did_you_mean(name, ["age ", "height", "mass_in_kg"], "name another") == answer
+    known = ["age ", "height", "mass_in_kg", "sex"]
+    assert did_you_mean(name, known, "name another") == answer
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_the_table_the_notes_and_the_verdict_are_printed(table, capsys):
 
 def test_json_holds_the_numbers_of_the_table(table, tmp_path, capsys):
     path = tmp_path / "out.json"
-    assert run("compare", table, "-t", "default", *QUICK, "--json", path) == 0
+    assert run("compare", table, "-t", "default", *QUICK, "--splits", 5, "--json", path) == 0
     out = capsys.readouterr().out
 
     def refuse(constant):
@@ -255,6 +255,20 @@ def test_bad_files_get_one_line_and_exit_code_two(case, tmp_path, capsys):
         ),
         (["compare", "iris", "--models", "swm"], "did you mean 'svm'?"),
         (["compare", "iris", "--json", "/no/such/x.json"], "error: --json: expected a file in a"),
+        (
+            ["compare", "iris", "--out", "report.pdf"],
+            "error: --out: expected a name that ends in .html or .htm, got 'report.pdf'; for "
+            "example report.html",
+        ),
+        (["compare", "iris", "--json", "x"], "--json: expected a name that ends in .json, got 'x'"),
+        (["fit", "iris", "--out", "m.pkl"], "expected a name that ends in .skops, got 'm.pkl'"),
+        (["curve", "iris", "--csv", "c.xlsx"], "--csv: expected a name that ends in .csv"),
+        (["export", "m.skops", "--onnx", "m.pb"], "--onnx: expected a name that ends in .onnx"),
+        (["curve", "iris", "--extrapolate", "90"], "largest training size, about 120, got 90"),
+        (
+            ["curve", "iris", "--sizes", "10,40", "--extrapolate", "30"],
+            "--extrapolate: expected more rows than the largest training size, about 40, got 30",
+        ),
         (["compare", "iris", "--json", "/"], "error: --json: expected a file, got the folder '/'"),
         (["compare", "iris", "--drop", "petal"], "error: --drop: expected a column of the table"),
         (["compare", "iris", "--frobnicate"], "error: No such option"),
@@ -272,6 +286,31 @@ def test_bad_arguments_get_one_line_and_exit_code_two(arguments, message, capsys
     assert message in err
     assert err.startswith("error: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "--models", "typo"],
+        ["compare", "--cost", "a"],
+        ["curve", "--models", "typo"],
+        *(
+            ["fit", "--out", "m.skops", *more]
+            for more in (
+                ["-m", "typo"],
+                ["-m", "pool", "--unlabelled"],
+                ["-m", "pool", "--tradeoff", "0"],
+                ["-m", "shared", "--handle-unknown", "error"],
+                ["--tradeoff", "0"],
+                ["--groups", "g"],
+            )
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_table_is_read(arguments, monkeypatch, capsys):
+    monkeypatch.setattr("crossfade.commands.tables.open_table", None)
+    assert run(arguments[0], "iris", *arguments[1:]) == 2
+    assert capsys.readouterr().err.count("; ") >= 1
 
 
 def test_a_wrong_target_gets_the_nearest_columns(table, capsys):

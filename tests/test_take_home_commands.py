@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from polars.testing import assert_frame_equal
 
 from crossfade import NaiveBayes, cli, compare
 from crossfade.commands.new_rows import NewRows
+from crossfade.commands.predict import _six_digits
 from crossfade.comparison.models import own_models
 from crossfade.errors import DataError
 from crossfade.io import load_model
@@ -213,7 +215,7 @@ def test_warnings_of_the_fit_are_told_and_kept(tmp_path, capsys):
 
 def test_predictions_are_the_estimators_own(model, table, tmp_path, capsys):
     out = tmp_path / "predictions.csv"
-    assert run("predict", model, table, "--out", out) == 0
+    assert run("predict", "--exact", model, table, "--out", out) == 0
     said, err = capsys.readouterr()
     assert said == ""
     assert err == (
@@ -225,6 +227,45 @@ def test_predictions_are_the_estimators_own(model, table, tmp_path, capsys):
     assert frame.equals(expected(model, pl.read_csv(table)))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [("--coverage", 2), ("--interval", 2), ("--reject", 2), ("--class-prior", "uniform")],
+)
+def test_what_cannot_be_asked_is_refused_before_all_rows_are_read(
+    model, table, monkeypatch, options
+):
+    monkeypatch.setattr("crossfade.commands.predict._adapted", None)
+    assert run("predict", model, table, "--adapt", *options) == 2
+
+
+def test_numbers_are_written_with_six_significant_digits(model, table, tmp_path):
+    """Above a half, those of what is left to 1: no probability looks like a certainty."""
+    found = {}
+    for option in ("--exact", "--outliers"):
+        out = tmp_path / f"p{option}.csv"
+        assert run("predict", model, table, "--outliers", option, "-o", out) == 0
+        found[option] = pl.read_csv(out)
+    exact, written = found.values()
+    assert exact["prediction"].equals(written["prediction"])
+    for name in exact.columns[1:]:
+        for value, shown in zip(exact[name], written[name], strict=True):
+            left = 1.0 - value if 0.5 < value < 1.0 else abs(value)
+            places = 0 if left == 0.0 else 5 - math.floor(math.log10(left))
+            assert shown == round(value, places)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0.0, 1.0, 2 / 3, 1 - 2**-53, 1 - 1e-9, 1 / 3e-9, 1.5e-26 / 7, 1e-310, 123456.789, -np.inf],
+)
+def test_digits_of_numbers_of_any_size(value):
+    (shown,) = _six_digits("", np.array([value]))
+    assert shown == pytest.approx(value, rel=5.1e-6, abs=0.0)
+    assert (shown in (0.0, 1.0)) == (value in (0.0, 1.0))
+    if 0.5 < value < 1.0:
+        assert 1.0 - shown == pytest.approx(1.0 - value, rel=5.1e-6, abs=1.2e-16)
+
+
 def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path, capsys):
     path, out = tmp_path / "auto.skops", tmp_path / "p.csv"
     assert run("fit", table, "-t", "default", "-m", "naive-bayes", "-o", path) == 0
@@ -234,7 +275,7 @@ def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path,
     new = tmp_path / "new.csv"
     frame.drop("default").write_csv(new)
     capsys.readouterr()
-    assert run("predict", path, new, "--adapt", "--coverage", 0.8, "-o", out) == 0
+    assert run("predict", "--exact", path, new, "--adapt", "--coverage", 0.8, "-o", out) == 0
     told = capsys.readouterr().err
     saved = load_model(path)
     adapted = saved.estimator.adapt(frame.select(saved.schema.names))
@@ -245,11 +286,11 @@ def test_predict_adapts_to_the_shares_of_the_rows_and_adds_sets(table, tmp_path,
     np.testing.assert_allclose(written[:, 1:3].to_numpy(), adapted.predict_proba(rows), rtol=1e-12)
     assert written[:, 3:].to_numpy().tolist() == adapted.predict_set(rows, 0.8).tolist()
     capsys.readouterr()
-    assert run("predict", path, new, "--by-class", "--coverage", 0.8) == 0
+    assert run("predict", "--exact", path, new, "--by-class", "--coverage", 0.8) == 0
     by_class = pl.read_csv(capsys.readouterr().out.encode())[:, 3:].to_numpy()
     assert by_class.tolist() == saved.estimator.predict_set(rows, 0.8, by_class=True).tolist()
     assert by_class.tolist() != saved.estimator.predict_set(rows, 0.8).tolist()
-    assert run("predict", path, new, "--by-class") == 2
+    assert run("predict", "--exact", path, new, "--by-class") == 2
     assert "--by-class: expected --coverage beside it" in capsys.readouterr().err
 
 
@@ -263,7 +304,7 @@ def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):
         ("uniform", "uniform"),
     ):
         more = ("--class-prior", given, "--interval", 0.9)
-        assert run("predict", model, table, *more, "-o", out) == 0
+        assert run("predict", "--exact", model, table, *more, "-o", out) == 0
         written = pl.read_csv(out)
         wanted = estimator.predict_proba(rows, interval=0.9, class_prior=prior)
         np.testing.assert_allclose(written[:, 1:].to_numpy(), np.hstack(wanted), rtol=1e-9)
@@ -271,18 +312,18 @@ def test_predict_takes_the_shares_of_the_rows(model, table, tmp_path, capsys):
         assert written["prediction"].to_list() == decided.tolist()
     capsys.readouterr()
     for given in ("yes=.3", "yes=.3,no=.6", "yes=1,no=0", "y"):
-        assert run("predict", model, table, "--class-prior", given) == 2
+        assert run("predict", "--exact", model, table, "--class-prior", given) == 2
         assert "class_prior: expected" in capsys.readouterr().err
     for given, why in (
         ("yes=.3,no=x", "'x' is no number"),
         ("yes=.3, maybe =.7", "no class is called 'maybe'"),
         ("yes=.3,yes=.3,no=.7", "'yes' is there twice"),
     ):
-        assert run("predict", model, table, "--class-prior", given) == 2
+        assert run("predict", "--exact", model, table, "--class-prior", given) == 2
         said = capsys.readouterr().err
         assert f"--class-prior: expected 'uniform' or a share for each class, got '{given}'" in said
         assert f"{why}; write no=…,yes=…" in said
-    assert run("predict", model, table, "--class-prior", "uniform", "--adapt") == 2
+    assert run("predict", "--exact", model, table, "--class-prior", "uniform", "--adapt") == 2
     assert "expected no shares beside --adapt" in capsys.readouterr().err
 
 
@@ -311,7 +352,7 @@ def test_predict_tells_strangers_and_rejects_them(model, table, tmp_path, capsys
     number = next(name for name in rows.columns if rows[name].dtype.is_float())
     far = pl.when(pl.int_range(pl.len()) < 3).then(1e5).otherwise(pl.col(number))
     rows.with_columns(far.alias(number)).write_csv(new)
-    assert run("predict", model, new, "--outliers", "--reject", 0.02, "-o", out) == 0
+    assert run("predict", "--exact", model, new, "--outliers", "--reject", 0.02, "-o", out) == 0
     err = capsys.readouterr().err
     saved = load_model(model)
     known = pl.read_csv(new).select(saved.schema.names)
@@ -323,7 +364,7 @@ def test_predict_tells_strangers_and_rejects_them(model, table, tmp_path, capsys
     assert written["prediction"][:3].to_list() == [None] * 3
     n_rejected = written["prediction"].null_count()
     assert f"{n_rejected} of 40 rows rejected, outlier_p at most 0.02\n" in err
-    assert run("predict", model, new, "--reject", 0, "-o", out) == 2
+    assert run("predict", "--exact", model, new, "--reject", 0, "-o", out) == 2
     assert "--reject" in capsys.readouterr().err
 
 
@@ -338,7 +379,7 @@ def test_predict_adds_limits_of_probabilities_where_they_are_known(table, tmp_pa
     frame = complete.drop("default")[:20]
     frame = frame.with_columns(age=pl.when(pl.int_range(20) != 3).then(pl.col("age")))
     frame.write_csv(new)
-    assert run("predict", path, new, "--interval", 0.9, "-o", out) == 0
+    assert run("predict", "--exact", path, new, "--interval", 0.9, "-o", out) == 0
     written = pl.read_csv(out)
     assert written.columns[3:] == ["low(no)", "low(yes)", "high(no)", "high(yes)"]
     expected = load_model(path).estimator.predict_proba(frame, interval=0.9)
@@ -392,7 +433,7 @@ def test_any_format_order_and_batch_gives_the_same(model, table, tmp_path, name,
         text = shuffled.write_csv(separator=separator).encode()
         path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     out = tmp_path / "p.csv"
-    assert run("predict", model, path, "--batch", batch, "-o", out) == 0
+    assert run("predict", "--exact", model, path, "--batch", batch, "-o", out) == 0
     assert pl.read_csv(out).equals(expected(model, frame))
 
 
@@ -428,7 +469,7 @@ def test_new_rows_that_do_not_fit_are_refused_in_one_line(model, tmp_path, capsy
         (["predict", "{loans}", "{loans}"], "expected a model file that crossfade fit wrote"),
         (["predict", "none.skops", "{loans}"], "none.skops: no such file"),
         (["predict", "{model}", "none.csv"], "none.csv: no such file"),
-        (["predict", "{model}", "{loans}", "-o", "p.parquet"], "expected a name ending in .csv"),
+        (["predict", "{model}", "{loans}", "-o", "p.parquet"], "expected a name that ends in .csv"),
         (["predict", "{model}", "{loans}", "--batch", "0"], "--batch: expected megabytes above 0"),
     ],
 )
@@ -848,7 +889,7 @@ def take_home(path, folder, *fit: object, row: int = 1) -> pl.DataFrame:
     """Run fit, predict, explain and export on one table; check them against each other."""
     saved, out = folder / "m.skops", folder / "p.csv"
     assert run("fit", path, "-t", "target", "-o", saved, *fit) == 0
-    assert run("predict", saved, path, "-o", out) == 0
+    assert run("predict", "--exact", saved, path, "-o", out) == 0
     assert run("explain", saved, path, "--row", row, "--json", folder / "why.json") == 0
     assert run("export", saved, "--onnx", folder / "m.onnx") == 0
     predictions = pl.read_csv(out)
@@ -933,11 +974,11 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys, mon
     assert "pool, logarithmic, of " in capsys.readouterr().out
     about = load_model(path).about
     assert set(about["training"]["pool"]["weights"]) == {"nb", "forest"}
-    assert run("predict", path, table, "-o", tmp_path / "p.csv") == 0
+    assert run("predict", "--exact", path, table, "-o", tmp_path / "p.csv") == 0
     found = pl.read_csv(tmp_path / "p.csv")
     assert_frame_equal(found, expected(path, pl.read_csv(table)))
     out = tmp_path / "sets.csv"
-    assert run("predict", path, table, "--adapt", "--coverage", 0.8, "-o", out) == 0
+    assert run("predict", "--exact", path, table, "--adapt", "--coverage", 0.8, "-o", out) == 0
     saved = load_model(path)
     cells = pl.read_csv(table).select(saved.schema.names)
     adapted = saved.estimator.adapt(cells)
@@ -956,10 +997,10 @@ def test_a_pool_is_taken_home_predicts_and_explains(table, tmp_path, capsys, mon
     assert capsys.readouterr().out == f"{summary}\n"
     content = json.loads((tmp_path / "weights.json").read_text())
     assert content == {"coefficients": summary.frame().fill_nan(None).to_dicts()}
-    assert run("predict", path, table, "--interval", 0.9, "-o", out) == 2
+    assert run("predict", "--exact", path, table, "--interval", 0.9, "-o", out) == 2
     assert "interval: expected a pool with its rows of fit" in capsys.readouterr().err
     assert run("fit", table, "-t", "default", "-m", "pool:nb", "--intervals", "-o", path) == 0
-    assert run("predict", path, table, "--interval", 0.9, "-o", out) == 0
+    assert run("predict", "--exact", path, table, "--interval", 0.9, "-o", out) == 0
     _, low, high = load_model(path).estimator.predict_proba(cells, interval=0.9)
     found = pl.read_csv(out)
     for name, limits in (("low", low), ("high", high)):

@@ -22,10 +22,10 @@ LABELS = ["A", EVIL]
 COMMANDS = {
     "compare": ["compare", "{data}", "--splits", "2", "--models", "nb:generative"],
     "curve": ["curve", "{named}", "--splits", "2", "--models", "nb:generative"],
-    "fit": ["fit", "{data}", "-m", "nb:generative", "-o", "{evil}"],
+    "fit": ["fit", "{data}", "-m", "nb:generative", "-o", "{evil}.skops"],
     "predict": ["predict", "{model}", "{data}"],
     "explain": ["explain", "{model}", "{data}", "--row", "1"],
-    "export": ["export", "{model}", "--json", "{evil}"],
+    "export": ["export", "{model}", "--json", "{evil}.json"],
     "binomial": ["glm", "{data}", "--formula", "z ~ g", "--family", "binomial"],
     "multinomial": ["glm", "{data}", "--formula", "target ~ x", "--family", "multinomial"],
     "tag": ["tag", "--train", "{tagged}", "--test", "{words}", "--model", "hmm"],

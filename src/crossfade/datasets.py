@@ -176,9 +176,10 @@ def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: boo
     frame, notes = table
     if target is None:
         if "target" not in frame.columns:
+            hint = "; say what stands between cells (--separator)" if frame.width == 1 else ""
             raise DataError(
                 "target: expected the name of the column of classes, got none; the columns are "
-                f"{listed(frame.columns)}"
+                f"{listed(frame.columns)}{hint}"
             )
         target = "target"
     X, y, n_dropped = split_target(frame, target, keep=unlabelled)

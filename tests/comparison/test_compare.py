@@ -616,3 +616,17 @@ def test_row_numbers_are_told_where_rows_without_a_label_are_left_out():
     y = ["a", "b", None, "b"] * 10
     (note,) = (one for one in read_problem(X, y).notes if "rise" in one)
     assert note.startswith("column 'rownames', column 'id': rise with every row, as row numbers do")
+
+
+def test_a_criterion_that_no_model_has_is_refused_after_one_split_of_each():
+    rng = np.random.default_rng(0)
+    models = {"ridge": RidgeClassifier(), "other": RidgeClassifier(2.0)}
+    seen = []
+    with pytest.raises(DataError, match=r"^criterion: expected one that a model has"):
+        compare(
+            rng.normal(size=(60, 2)),
+            np.tile([0, 1], 30),
+            models=models,
+            progress=lambda done, total, text: seen.append(text),
+        )
+    assert len(seen) < 2

@@ -106,6 +106,12 @@ def test_models_are_chosen_by_name_or_short_name(names, expected):
     assert list(choose_models(names, LINE_UP)) == expected
 
 
+def test_a_wrong_variant_is_not_taken_for_a_wrong_name():
+    for name in ("blend:2", "svm:auto", "linear SVM:x"):
+        with pytest.raises(DataError, match=f"got '{name}'; choose from nb, shared"):
+            choose_models([name], LINE_UP)
+
+
 @pytest.mark.parametrize(("name", "hint"), [("swm", "'svm'"), ("linear svn", "'linear SVM'")])
 def test_an_unknown_name_gets_the_nearest(name, hint):
     message = f"got '{name}'; did you mean {hint}\\? Choose from nb, shared, full, logistic, for"

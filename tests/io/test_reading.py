@@ -185,8 +185,21 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
         ("a,b\n1,2\n3\n", "t.csv: expected 2 fields as in the header, separated by commas, got 1 "
          "in line 3; fill the line, or quote a field that holds the separator"),
         ("a,b\n1,2,3\n4,5,6\n", "t.csv: expected 2 fields as in the header, separated by commas, "
-         "got 3 in line 2 (and 1 more such lines); fill the line"),
-        ("a,b\n1,2\n\n3,4\n", "t.csv: expected 2 fields as in the header, separated by commas, go"),
+         "got 3 in line 2 (and 1 more such line); fill the line"),
+        ("a,b\n1,2\n\n3,4\n", "t.csv: expected 2 fields as in the header, separated by commas, "
+         "got 1 in line 3; delete blank lines"),
+        ("\n\na,b\n1,2\n", "t.csv: expected the names of the columns in line 1, got a blank line; "
+         "delete what stands above the names"),
+        ("sep=;\na;b\n1;2\n", "t.csv: expected the names of the columns in line 1, got 'sep=;', "
+         "which Excel alone reads; delete what stands above the names"),
+        ("Sales of 2020\na,b\n1,2\n", "t.csv: expected 1 field as in the header, separated by "
+         "commas, got 2 in line 2 (and 1 more such line); delete what stands above the names of t"),
+        (b"PAR1\0", "t.csv: expected a text table, got a Parquet file; give it a name that ends"),
+        (b"ARROW1\0", "t.csv: expected a text table, got an Arrow file; give it a name that ends"),
+        (b"\xd0\xcf\x11\xe0\xa1", "t.csv: expected a text table, got an old Excel file; save the"),
+        (b"%PDF-1.4\n%\xe2", "t.csv: expected a text table, got a PDF file; save the table as CSV"),
+        ("<!DOCTYPE html>\n<a>", "t.csv: expected a text table, got HTML or XML; save the table"),
+        ('[{"a": 1}]\n', "t.csv: expected a text table, got JSON; save the table as CSV"),
         ('a,b\n"1\n\n",2\n3\n', "t.csv: expected 2 fields as in the header, separated by commas, "
          "got 1 in line 5"),
         ('a,b\n1,"x\n3,4\n', "t.csv: expected every quote to be closed, got one left open, "
@@ -381,3 +394,20 @@ def test_nothing_is_dropped_where_nothing_is_missing() -> None:
 def test_targets_that_are_refused(frame: Any, target: str, sentence: str) -> None:
     with pytest.raises(DataError, match="^" + re.escape(sentence)):
         split_target(pl.DataFrame(frame), target)
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (["yes", "no", "YES"], "'c': 'yes' and 'YES' look alike but are two values"),
+        (["yes", "no", "?"], "'c': '?' is kept as a value like others; --missing '?' reads such"),
+        (["a", "NA", "n/a"], "'c': 'NA', 'n/a' are kept as values like others; --missing 'NA' r"),
+        (["a", "none", "-"], None),
+        (["1", "2", "NA"], None),
+    ],
+)
+def test_values_that_hardly_are_some_are_told(write: Any, cells: list[str], told: str | None):
+    notes = read_file(write("c\n" + "\n".join(cells * 5) + "\n")).notes
+    assert len(notes) == (told is not None)
+    assert not notes or notes[0].startswith(str(told))
+    assert read_file(write("c\n" + "\n".join(cells * 5) + "\n"), drop=["c"]).notes == ()

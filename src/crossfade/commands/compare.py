@@ -81,16 +81,18 @@ def compare(
     from crossfade.commands.output import check_outputs, command_line, write_json
     from crossfade.commands.tables import open_table
     from crossfade.comparison import compare as run
+    from crossfade.comparison.models import choose_models
     from crossfade.report.page import check_installed
 
     limit = None if time is None else _seconds(time)
-    check_outputs({"--json": json, "--out": out}, data)
+    check_outputs({"--json": json, "--out": out}, data, endings={"--out": (".html", ".htm")})
     if out is not None:
         check_installed()
+    costs = read_cost(cost)
+    chosen = None if models == "default" else choose_models(models.split(","))
     table = open_table(
         data, target, drop=drop, missing=missing, text=text, separator=separator, batches=batches
     ).named()
-    chosen = None if models == "default" else models.split(",")
     with live_table() as watch:
         result = run(
             table.X,
@@ -99,7 +101,7 @@ def compare(
             n_splits=splits,
             train_size=int(train_size) if train_size > 1 else train_size,
             criterion=criterion,
-            cost=read_cost(cost),
+            cost=costs,
             random_state=seed,
             time_limit=limit,
             stop_early=not all_splits,

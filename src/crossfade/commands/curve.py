@@ -72,8 +72,10 @@ def curve(
     check_outputs(
         {"--csv": csv, "--chart": chart, "--json": json, "--checkpoint": checkpoint}, data
     )
-    table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
     chosen = choose_models(models.split(","))
+    table = open_table(data, target, drop=drop, missing=missing, text=text, separator=separator)
+    if extrapolate is not None:
+        _check_ahead(extrapolate, _numbers(sizes), train_size, len(table.y))
     with live_progress(table.name) as progress:
         curve = learning_curve(
             table.X,
@@ -99,6 +101,20 @@ def curve(
             files.callback(write_whole, csv, curve.frame().write_csv().encode())
     if not curve.complete:
         raise KeyboardInterrupt
+
+
+def _check_ahead(ahead: int, sizes: Any, train_size: float, n_rows: int) -> None:
+    """Refuse a size that is surely observed, before it is."""
+    from crossfade.errors import DataError
+
+    n_train = train_size if train_size > 1 else train_size * n_rows
+    counted = isinstance(sizes, list) and max(sizes) > 1
+    largest = int(max(sizes) if counted else n_train)
+    if ahead < largest:
+        raise DataError(
+            f"--extrapolate: expected more rows than the largest training size, about {largest:,}, "
+            f"got {ahead:,}; what is observed is in the table"
+        )
 
 
 def _numbers(text: str) -> Any:

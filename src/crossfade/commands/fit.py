@@ -91,7 +91,7 @@ def fit(
     """
     from sklearn.utils import _safe_indexing
 
-    from crossfade.commands.output import check_writable, console, live_progress, plain
+    from crossfade.commands.output import check_outputs, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.problem import read_problem
     from crossfade.errors import DataError
@@ -100,7 +100,22 @@ def fit(
     from crossfade.io.saved import import_skops
 
     import_skops()  # before hours of work and not after
-    check_writable(out, "--out", data)
+    check_outputs({"--out": out}, data, endings={"--out": (".skops",)})
+    if model == "best":
+        _refuse_tradeoff(tradeoff, "best")
+        _refuse_unknown(handle_unknown, "best")
+        if groups is not None:
+            raise DataError(
+                "--groups: expected a named model, got --model best, which is compared on rows one "
+                "by one; name a model, for example --model naive-bayes"
+            )
+    else:
+        label, estimator = _named(model, tradeoff, handle_unknown)
+        if unlabelled and "unlabelled" not in estimator.get_params(deep=False):
+            raise DataError(
+                f"--unlabelled: expected best, naive-bayes, gaussian-shared or gaussian-full, got "
+                f"--model {model}; name one of these"
+            )
     table = open_table(
         data,
         target,
@@ -114,39 +129,17 @@ def fit(
     ).named()
     beside: dict[str, Any] = {}
     if groups is not None:
-        if model == "best":
-            raise DataError(
-                "--groups: expected a named model, got --model best, which is compared on rows one "
-                "by one; name a model, for example --model naive-bayes"
-            )
         beside["groups"] = groups
         if table.source is None:
             table, beside["groups"] = table.grouped(groups)
     training: dict[str, Any] = table.to_dict() | ({} if groups is None else {"groups": groups})
     lines = list(table.notes)
     if model == "best":
-        _refuse_tradeoff(tradeoff, "best")
-        _refuse_unknown(handle_unknown, "best")
         with live_progress(table.name) as progress:
             label, estimator, comparison, verdict = _best(table, splits, seed, progress)
         training["comparison"] = comparison
         lines.append(verdict)
-    else:
-        from crossfade.comparison.models import choose_model
-
-        if model.partition(":")[0] == "pool":
-            _refuse_tradeoff(tradeoff, model)
-        label, estimator = choose_model(model, _number(tradeoff))
-        if handle_unknown is not None:
-            if "handle_unknown" not in estimator.get_params(deep=False):
-                _refuse_unknown(handle_unknown, model)
-            estimator.set_params(handle_unknown=handle_unknown)
     if unlabelled:
-        if "unlabelled" not in estimator.get_params(deep=False):
-            raise DataError(
-                f"--unlabelled: expected best, naive-bayes, gaussian-shared or gaussian-full, got "
-                f"--model {model}; name one of these"
-            )
         estimator.set_params(unlabelled="missing")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -211,6 +204,20 @@ def fit(
         ),
         soft_wrap=True,
     )
+
+
+def _named(model: str, tradeoff: str | None, handle_unknown: str | None) -> tuple[str, Any]:
+    """Return a named model's label, and itself, unfitted."""
+    from crossfade.comparison.models import choose_model
+
+    if model.partition(":")[0] == "pool":
+        _refuse_tradeoff(tradeoff, model)
+    label, estimator = choose_model(model, _number(tradeoff))
+    if handle_unknown is not None:
+        if "handle_unknown" not in estimator.get_params(deep=False):
+            _refuse_unknown(handle_unknown, model)
+        estimator.set_params(handle_unknown=handle_unknown)
+    return label, estimator
 
 
 def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None, **beside: Any) -> None:

@@ -81,13 +81,12 @@ def glm(
 
     Rows with a missing cell in a column that is used are left out; other columns are not read.
     """
-    from crossfade.commands.output import check_writable, say, write_json
+    from crossfade.commands.output import check_outputs, say, write_json
     from crossfade.errors import IgnoredRowsWarning
     from crossfade.glm.formulas import columns_of
     from crossfade.io.reading import read_file
 
-    if json is not None:
-        check_writable(json, "--json", data)
+    check_outputs({"--json": json}, data)
     columns = {"exposure": exposure, "trials": trials, "sample_weight": weights}
     used = columns_of(formula).union(filter(None, columns.values()))
     table = read_file(

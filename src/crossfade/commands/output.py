@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -129,7 +129,19 @@ def command_line() -> str:
     return shlex.join(["crossfade", *sys.argv[1:]])
 
 
-def check_outputs(outputs: Mapping[str, Path | None], *inputs: str | Path) -> None:
+#: How the names of files end, by the option that names them.
+_ENDINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "--json": (".json",),
+    "--csv": (".csv",),
+    "--onnx": (".onnx",),
+}
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None],
+    *inputs: str | Path,
+    endings: Mapping[str, tuple[str, ...]] | None = None,
+) -> None:
     """Raise a DataError where files to write, by option, cannot be: before the work, not after."""
     earlier: dict[str, Path] = {}
     for option, path in outputs.items():
@@ -143,6 +155,17 @@ def check_outputs(outputs: Mapping[str, Path | None], *inputs: str | Path) -> No
                     "would be overwritten"
                 )
         earlier[option] = path
+    for option, path in earlier.items():
+        _check_ending(path, option, *{**_ENDINGS, **(endings or {})}.get(option, ()))
+
+
+def _check_ending(path: Path, option: str, *endings: str) -> None:
+    """Refuse a name that does not tell what the file will hold."""
+    if endings and path.suffix.lower() not in endings and not is_stream(destination(path)):
+        raise DataError(
+            f"{option}: expected a name that ends in {' or '.join(endings)}, got {str(path)!r}; "
+            f"for example {path.with_suffix(endings[0]).name}"
+        )
 
 
 def check_writable(path: Path, option: str, *inputs: str | Path) -> None:

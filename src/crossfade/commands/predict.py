@@ -70,6 +70,9 @@ def predict(
             help="Add two columns per class: limits that chance in the training rows leaves.",
         ),
     ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Write all digits of the numbers, not the first six.")
+    ] = False,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
@@ -83,8 +86,8 @@ def predict(
     The first column is the prediction, then comes one column P(class) for every class. Columns
     are matched by name, whatever their order; those that the model does not know are ignored and
     named on stderr. Files are read in batches, those of a folder or pattern in the order of their
-    names. The predictions are written whole or not at all, to stdout too: they appear when the
-    last row is done.
+    names. Numbers have six significant digits, with --exact all of them. The predictions are
+    written whole or not at all, to stdout too: they appear when the last row is done.
 
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
     on stderr with 95 % intervals, and the probabilities follow. With --class-prior ill=0.2,well=0.8
@@ -99,7 +102,7 @@ def predict(
     """
     from crossfade._checks import check_number
     from crossfade.commands.new_rows import NewRows
-    from crossfade.commands.output import check_writable, say
+    from crossfade.commands.output import check_outputs, check_writable, say
     from crossfade.errors import DataError
     from crossfade.io import load_model
     from crossfade.tradeoff.criteria import decisions
@@ -107,11 +110,7 @@ def predict(
     if not batch > 0:
         raise DataError(f"--batch: expected megabytes above 0, got {batch:g}; 16 is the default")
     if out is not None:
-        check_writable(out, "--out", model, data)
-        if out.suffix.lower() != ".csv":
-            raise DataError(
-                f"--out: expected a name ending in .csv, got {str(out)!r}; predictions are CSV"
-            )
+        check_outputs({"--out": out}, model, data, endings={"--out": (".csv",)})
     if adapt and class_prior is not None:
         raise DataError(
             f"--class-prior: expected no shares beside --adapt, which estimates them, got "
@@ -121,7 +120,7 @@ def predict(
         raise DataError("--by-class: expected --coverage beside it, got none; 0.9 is usual")
     saved = load_model(model)
     estimator = saved.estimator
-    labels = _Labels(estimator.classes_, spreadsheet_safe)
+    labels = _Labels(estimator.classes_, spreadsheet_safe, exact)
     selection = estimator.selection
     if cost is not None:
         from crossfade.comparison.problem import read_costs
@@ -130,6 +129,27 @@ def predict(
 
     def read() -> NewRows:
         return NewRows(saved, data, separator=separator, size=max(1, int(batch * 1e6)))
+
+    def answer(estimator: Any, table: Any) -> tuple[Any, list[bool] | None, Any, dict[str, Any]]:
+        """Return decisions, which of them are rejected, probabilities, and further columns."""
+        if interval is None:
+            probabilities = estimator.predict_proba(table)
+        else:
+            probabilities, *limits = estimator.predict_proba(table, interval=interval)
+        more: dict[str, Any] = {}
+        if coverage is not None:
+            sets = estimator.predict_set(table, coverage, by_class=by_class)
+            more |= labels.by_class("in_set", sets)
+        if interval is not None:
+            more |= labels.by_class("low", limits[0]) | labels.by_class("high", limits[1])
+        if outliers:
+            more["outlier_score"] = estimator.outlier_score(table)
+            more["outlier_p"] = estimator.outlier_p_value(table)
+        rejected = None
+        if reject is not None:
+            rejected = [one is None for one in estimator.predict(table, reject=reject).tolist()]
+        decided = estimator.classes_[decisions(probabilities, selection)]
+        return decided, rejected, probabilities, more
 
     rows = read()
     if out is not None:
@@ -147,29 +167,17 @@ def predict(
     if class_prior is not None:
         _check_has(estimator, "--class-prior", "with_class_prior")
         estimator = estimator.with_class_prior(_shares(class_prior, estimator.classes_))
+    if adapt or interval is not None:  # before long work, what the model cannot be asked
+        for table, _ in read().batches():
+            answer(estimator, table[:1])
+            break
     if adapt:
         estimator = _adapted(estimator, read())  # notes on cells are those of one reading
     n_rows = n_rejected = 0
     with _output(out) as write:
         for table, first in rows.batches():
-            if interval is None:
-                probabilities = estimator.predict_proba(table)
-            else:
-                probabilities, *limits = estimator.predict_proba(table, interval=interval)
-            decided = estimator.classes_[decisions(probabilities, selection)]
-            more: dict[str, Any] = {}
-            if coverage is not None:
-                sets = estimator.predict_set(table, coverage, by_class=by_class)
-                more |= labels.by_class("in_set", sets)
-            if interval is not None:
-                more |= labels.by_class("low", limits[0]) | labels.by_class("high", limits[1])
-            if outliers:
-                more["outlier_score"] = estimator.outlier_score(table)
-                more["outlier_p"] = estimator.outlier_p_value(table)
-            rejected = None
-            if reject is not None:
-                rejected = [one is None for one in estimator.predict(table, reject=reject).tolist()]
-                n_rejected += sum(rejected)
+            decided, rejected, probabilities, more = answer(estimator, table)
+            n_rejected += sum(rejected or ())
             write(labels.as_csv(decided, rejected, probabilities, more, header=first == 1))
             n_rows += len(decided)
     for note in [*rows.notes(), *labels.notes()]:
@@ -264,9 +272,14 @@ def _output(out: Path | None) -> Iterator[Any]:
 
 
 class _Labels:
-    """Classes as they are written, with a ' before formulas where that is asked for."""
+    """Classes and what is said of them as they are written.
 
-    def __init__(self, classes: Any, safe: bool) -> None:
+    `safe`: With a ' before formulas.
+    `exact`: Numbers with all their digits.
+    """
+
+    def __init__(self, classes: Any, safe: bool, exact: bool) -> None:
+        self._exact = exact
         self._texts = [str(label) for label in classes.tolist()]
         self._formulas = [text for text in self._texts if _is_formula(text)]
         self._safe = safe
@@ -287,7 +300,12 @@ class _Labels:
         if rejected is not None:
             predictions = predictions.set(pl.Series(rejected), None)
         columns = {**self.by_class("P", probabilities), **more}
-        added = (pl.Series(name, one, nan_to_null=True) for name, one in columns.items())
+        added = (
+            pl.Series(name, one, nan_to_null=True)
+            if self._exact or one.dtype.kind != "f"
+            else _six_digits(name, one)
+            for name, one in columns.items()
+        )
         return pl.DataFrame([predictions, *added]).write_csv(include_header=header).encode()
 
     def notes(self) -> list[str]:
@@ -298,6 +316,25 @@ class _Labels:
             f"a spreadsheet would run the class {shown} as a formula; use --spreadsheet-safe for "
             "files that a spreadsheet will open"
         ]
+
+
+def _six_digits(name: str, values: Any) -> Any:
+    """Return numbers with six significant digits; above a half, of what is left to 1.
+
+    A probability is then 1 where it is, and what is written is as sure as what was predicted.
+    """
+    import numpy as np
+    import polars as pl
+
+    near = (values > 0.5) & (values < 1.0)
+    size = np.where(near, 1.0 - values, np.abs(values))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = np.clip(5.0 - np.floor(np.log10(size)), -300, np.where(near, 16, 300))
+        whole = np.where(size > 1e-290, np.rint(values * 10.0**places), np.nan)
+    # Read as a decimal number, it has no digits beyond these.
+    digits, power = (pl.Series(one).cast(pl.Int64, strict=False) for one in (whole, -places))
+    found = pl.select(pl.concat_str([digits, pl.lit("e"), power]).cast(pl.Float64)).to_series()
+    return found.fill_null(pl.Series(values, nan_to_null=True)).alias(name)
 
 
 def _is_formula(text: str) -> bool:

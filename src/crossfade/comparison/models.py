@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from crossfade._checks import near_names
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
 from crossfade.pools import PooledClassifier
@@ -216,7 +216,8 @@ def choose_models(names: Sequence[str], models: Mapping[str, Any] | None = None)
         found = [m for m in everything if wanted and m.lower().startswith(wanted.lower())]
         if not found:
             options = [*_ALIASES, *everything]
-            near = get_close_matches(name, options, n=1, cutoff=0.5)
+            is_family = any(one.lower().startswith(family.lower()) for one in everything)
+            near = [] if colon and family and is_family else near_names(family, options)
             hint = f"did you mean {near[0]!r}? Choose" if near else "choose"
             raise DataError(
                 f"models: expected names or short names of models, got {name!r}; {hint}"
@@ -265,7 +266,7 @@ def _imported(path: str) -> Any:
         ) from error
     kind = getattr(module, name, None)
     if kind is None:
-        near = get_close_matches(name, dir(module), n=1, cutoff=0.5)
+        near = near_names(name, dir(module))
         hint = f"did you mean '{place}.{near[0]}'?" if near else "check the spelling"
         raise DataError(f"{expected}, but {place!r} has no {name!r}; {hint}")
     try:

@@ -128,6 +128,8 @@ class Run(Standings):
             self.finished[name] += 1
             self.waiting[name, number] = found, counts
             self._absorb()
+            if self.finished[name] == 1 and all(self.results[one] for one in self._fitted()):
+                self._best()  # refuses a criterion that no model has, while that costs one split
             self._step(f"split {number + 1} of {len(self.splits)}, {name}")
         if any(self.need[name] < len(self.splits) for name in self._fitted()):
             self.ended = "settled"

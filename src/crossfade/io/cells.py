@@ -32,6 +32,9 @@ NOT_AVAILABLE = frozenset(
     | {"none", "nil", "?", "-", ".", "missing"}
 )
 
+#: Those of them that are hardly a word.
+_MARKS = NOT_AVAILABLE - {"None", "none", "nil", "-", ".", "missing"}
+
 #: Whole numbers with leading zeros: codes.
 CODE = r"^[+-]?0\d"
 
@@ -122,7 +125,9 @@ def typed_table(
                     broken = n_broken[k] > n_odd[k]
                     series = (floats if broken else whole).slice(*rows)
             columns[name] = series.alias(name)
-    notes += filter(None, (_alike(columns[name]) for name in words if name not in unjudged))
+    for name in words:
+        if name not in unjudged:
+            notes += _about_words(columns[name])
     return TableFile(pl.DataFrame(list(columns.values())), tuple(notes))
 
 
@@ -136,29 +141,38 @@ def _wide(pl: Any, series: pl.Series) -> pl.Series:
     return series.cast(pl.Float64) if series.dtype.is_numeric() else series
 
 
-def _alike(series: pl.Series) -> str | None:
-    """Return a note where two texts of a column differ in what cannot be seen."""
+def _about_words(series: pl.Series) -> list[str]:
+    """Return notes where two texts of a column hardly differ, or one may stand for no value."""
     pl = import_optional("polars", "tables from files")
     if series.dtype != pl.String:
-        return None
+        return []
     distinct = series.drop_nulls().unique(maintain_order=True)
-    if (
-        distinct.len() == distinct.str.strip_chars().n_unique()
-        and not distinct.str.contains(r"[^\x00-\x7F]|\s\s").any()
-    ):
-        return None
+    plain = distinct.str.strip_chars()
+    marks = plain.filter(plain.is_in(list(_MARKS))).unique(maintain_order=True).to_list()
+    alike = distinct.len() > plain.str.to_lowercase().n_unique()
+    if not marks and not alike and not distinct.str.contains(r"[^\x00-\x7F]|\s\s").any():
+        return []
     values = distinct.to_list()
     if is_text(values, series.len() - series.null_count()):
-        return None  # its words count, not its cells
+        return []  # its words count, not its cells
+    notes = []
+    if marks:
+        kept = "is kept as a value" if len(marks) == 1 else "are kept as values"
+        notes.append(
+            f"{show(series.name)}: {listed(marks)} {kept} like others; --missing {show(marks[0])} "
+            "reads such cells as missing"
+        )
     seen: dict[str, str] = {}
     for value in values:
-        known = seen.setdefault(" ".join(unicodedata.normalize("NFKC", value).split()), value)
+        folded = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+        known = seen.setdefault(folded, value)
         if known != value:
-            return (
+            notes.append(
                 f"{show(series.name)}: {known!a} and {value!a} look alike but are two values; "
                 "correct the cells if they are one"
             )
-    return None
+            break
+    return notes
 
 
 def typed_column(

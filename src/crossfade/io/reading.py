@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from crossfade._checks import did_you_mean, listed, show
+from crossfade._checks import did_you_mean, listed, near_names, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
@@ -93,7 +92,7 @@ def _near_files(place: Path) -> str:
     if not folder.is_dir():
         return f"there is no folder {str(folder)!r} either"
     names = [entry.name for entry in folder.iterdir() if entry.is_file()]
-    near = difflib.get_close_matches(place.name, names, n=3, cutoff=0.5)
+    near = near_names(place.name, names)
     if near:
         return f"did you mean {' or '.join(str(folder / name) for name in near)}?"
     return f"no file in {str(folder.resolve())!r} has a name like it"
@@ -114,7 +113,7 @@ def no_parquet(error: Exception, place: Path, expected: str = "a Parquet") -> Da
     """Return the error of a file that polars cannot read."""
     return DataError(
         f"{place}: expected {expected} file, got something else ({str(error).splitlines()[0]}); "
-        "write it again"
+        "write it again, or give it the ending of its format"
     )
 
 

@@ -11,6 +11,9 @@ from crossfade._checks import show
 from crossfade.errors import DataError
 from crossfade.io.reading import check_columns
 
+#: Different numbers up to which they may be classes, whatever they look like.
+_FEW_CLASSES = 20
+
 
 def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, Any, int]:
     """Split a table into features and target; rows without a target are dropped and counted.
@@ -58,6 +61,8 @@ def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
             )
         fractions = numbers[numbers != numbers.round()]
         if fractions.size:
+            if len(np.unique(numbers)) <= _FEW_CLASSES:
+                remedy += f"; or name {show(target)} in text (--text) if each number is a class"
             raise DataError(
                 f"target: expected classes in column {show(target)}, got a continuous quantity "
                 f"such as {show(fractions[0])}; {remedy}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,17 @@ from crossfade.errors import DataError
 _CHUNK = 1 << 22
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
+
+#: How files that are no text tables begin, and what they are.
+_OTHERS = {
+    b"PK\x03\x04": "a zip or Excel file; save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel file; save the sheet as CSV",
+    b"PAR1": "a Parquet file; give it a name that ends in .parquet",
+    b"ARROW1": "an Arrow file; give it a name that ends in .arrow",
+    b"%PDF": "a PDF file; save the table as CSV",
+    **dict.fromkeys((b"<!", b"<?xml", b"<html", b"<table"), "HTML or XML; save the table as CSV"),
+    **dict.fromkeys((b"{", b"[{", b"[["), "JSON; save the table as CSV"),
+}
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,13 @@ def _header(data: bytes, path: str, separator: str | None) -> tuple[int, str, tu
     """Return where the header ends, the separator, and the names."""
     end = _header_end(data, path)
     header = data[:end].decode()
+    first = header.strip()
+    if not first or re.fullmatch('"?sep=."?', first, re.IGNORECASE):
+        found = f"{first!r}, which Excel alone reads" if first else "a blank line"
+        raise DataError(
+            f"{path}: expected the names of the columns in line 1, got {found}; delete what stands "
+            "above the names"
+        )
     separator = separator or _sniffed(header, path)
     names = _names(header, separator, path)
     check_names(names, path)
@@ -163,12 +182,11 @@ def _decoded(data: bytes, path: str) -> bytes:
             f"{path}: expected text encoded as UTF-8, got UTF-16; save it again as UTF-8 (iconv -f "
             "UTF-16 -t UTF-8; in a spreadsheet: CSV UTF-8)"
         )
-    if data.startswith(b"PK\x03\x04"):
-        raise DataError(
-            f"{path}: expected a text table, got a zip or Excel file; save the sheet as CSV"
-        )
-    _check_encoding(data, path)
     data = data.removeprefix(b"\xef\xbb\xbf")
+    for begin, told in _OTHERS.items():
+        if data[:10].lower().startswith(begin.lower()):
+            raise DataError(f"{path}: expected a text table, got {told}")
+    _check_encoding(data, path)
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     data = data.rstrip(b"\r\n \t") if not data.strip() else data.rstrip(b"\r\n")
@@ -271,12 +289,19 @@ def _check_records(
         start = int(before[-1]) + 1 if before.size else 0
         raise _broken_quotes(path, data.count(b"\n", 0, start) + first_line)
     if wrong.size:
-        line = data.count(b"\n", 0, int(record_ends[wrong[0]])) + first_line
-        more = f" (and {wrong.size - 1} more such lines)" if wrong.size > 1 else ""
+        end = int(record_ends[wrong[0]])
+        line = data.count(b"\n", 0, end) + first_line
+        few = "line" if wrong.size == 2 else "lines"
+        more = f" (and {wrong.size - 1} more such {few})" if wrong.size > 1 else ""
+        remedy = "fill the line, or quote a field that holds the separator"
+        if not data[data.rfind(b"\n", 0, end) + 1 : end].strip():
+            remedy = "delete blank lines"
+        elif n_fields == 1:
+            remedy = "delete what stands above the names of the columns"
         raise DataError(
-            f"{path}: expected {n_fields} fields as in the header, separated by "
-            f"{_SEPARATORS.get(separator, separator)}s, got {int(fields[wrong[0]])} in line "
-            f"{line}{more}; fill the line, or quote a field that holds the separator"
+            f"{path}: expected {n_fields} field{'s' * (n_fields > 1)} as in the header, separated "
+            f"by {_SEPARATORS.get(separator, separator)}s, got {int(fields[wrong[0]])} in line "
+            f"{line}{more}; {remedy}"
         )
     return int(fields.size)
 
