@@ -41,9 +41,9 @@ class FittedPath:
         Shapes: X (n_samples, n_features).
         """
         test = LabelledRows(X, np.zeros(X.shape[0], np.int64), None, self.objective.rows.n_classes)
-        for point in self.points:
-            at = self.objective.with_tradeoff(point.tradeoff)
-            yield held_out_scores(at, point.solution.theta, test)
+        at = self.objective.with_tradeoff
+        fits = [(at(point.tradeoff), point.solution.theta) for point in self.points]
+        yield from held_out_scores(fits, test)
 
     def log_odds(self) -> tuple[Floats, Floats]:
         """Return the log-odds of the second of two classes as linear functions of the columns.

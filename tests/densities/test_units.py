@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from crossfade.densities import Gaussian, MultivariateGaussian
 from crossfade.densities.multivariate import COVARIANCES
+from crossfade.densities.univariate import finite_medians
 from tests.densities.cases import bound_to, estimate, gaussian_columns, labels, posterior
 
 X, Y = gaussian_columns(100), labels(100)
@@ -142,3 +143,16 @@ def test_a_balanced_column_of_two_values_has_no_second_scale():
     x = np.array([0.1, 0.3] * 50)[:, None]
     bound = bound_to(Gaussian(), x, np.arange(100) % 3)
     assert_array_equal(bound.statistic_scale, [1.0, 1.0])
+
+
+def test_medians_of_finite_cells_are_numpy_s():
+    rng = np.random.default_rng(0)
+    for n in range(1, 9):
+        X = rng.normal(size=(n, 40)) * 10.0 ** rng.integers(-9, 9, size=40)
+        X[rng.random(X.shape) < 0.4] = np.nan
+        X[rng.random(X.shape) < 0.1] = np.inf
+        finite = np.where(np.isfinite(X), X, np.nan)
+        known = ~np.isnan(finite).all(axis=0)
+        found = finite_medians(X)
+        assert_array_equal(found[known], np.nanmedian(finite[:, known], axis=0))
+        assert_array_equal(found[~known], 0.0)

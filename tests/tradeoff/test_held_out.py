@@ -13,6 +13,8 @@ from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.out_of_fold import Member, _counterparts
 from crossfade.tradeoff.path import PathPoint
+from crossfade.tradeoff.scoring import held_out_scores
+from tests.tradeoff import cases
 
 
 def grades(n=240, seed=0):
@@ -147,3 +149,29 @@ def test_parameters_of_columns_are_carried_to_other_densities():
     found = part.split(_counterparts(part, whole)(member))[0]
     np.testing.assert_array_equal(found[:, :2], whole.split(theta)[0][:, :2])
     assert np.isnan(found[:, 2:]).all()
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+@pytest.mark.parametrize("name", cases.DENSITIES)
+def test_scores_of_several_fits_are_each_fit_s_own(name, missing):
+    if missing and name.startswith("multivariate"):
+        pytest.skip("a joint Gaussian's cells are filled in before")
+    objective = cases.make(name, k=3, missing=missing)
+    fits = []
+    for seed, tradeoff in enumerate((1.0, 0.5, 0.0)):
+        at = objective.with_tradeoff(tradeoff)
+        theta = cases.start(at, seed)
+        fits += [(at, theta), (at, -theta)]  # which mostly is no density
+    rows, density = objective.rows, objective.density
+    gone = density.missing_factors(rows.X)
+    gone = np.zeros((90, density.n_factors)) if gone is None else gone * 1.0
+    for (at, theta), found in zip(fits, held_out_scores(fits, rows), strict=True):
+        one = at.parameters(theta)
+        absent = density.log_partition(one.natural) if one.absent is None else one.absent
+        if not np.isfinite(absent).all():
+            absent = np.zeros_like(absent)
+        scores = density.sufficient_statistics(rows.X) @ one.natural.T + one.offset
+        scores += gone @ absent.T
+        gap = found - scores
+        size = 1.0 + np.abs(scores).max(axis=1, keepdims=True)
+        np.testing.assert_allclose((gap - gap[:, :1]) / size, 0.0, atol=1e-9)

@@ -15,11 +15,13 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.densities import Gaussian, JohnsonSU
 from crossfade.errors import DataError
+from crossfade.tradeoff import out_of_fold
 from crossfade.tradeoff.choice import is_clearly_lower, n_apart, paired_gain
 from crossfade.tradeoff.criteria import LOSSES, Loss, losses
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.grid import TRADEOFFS
 from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.leave_one_out import approximate_leave_one_out
 from crossfade.tradeoff.objective import TradeoffObjective
 
 pytestmark = pytest.mark.usefixtures("whole_choice")
@@ -566,3 +568,25 @@ def test_a_gain_that_rests_on_one_unit_is_none(n, gain):
     noise = np.random.default_rng(0).normal(size=(4000, n))
     passed = np.mean([is_clearly_lower(one, np.zeros(n), None) for one in noise])
     assert 0.03 < passed < 0.08
+
+
+def test_fits_that_folds_score_are_not_left_out_row_by_row(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=420)
+    X = rng.normal(size=(420, 5)) + 1.7 * y[:, None]  # next to separable: few rows say it all
+    asked = []
+
+    def counted(*arguments, **settings):
+        asked.append(arguments)
+        return approximate_leave_one_out(*arguments, **settings)
+
+    monkeypatch.setattr(out_of_fold, "approximate_leave_one_out", counted)
+    model = NaiveBayes(density="gaussian").fit(X, y)
+    assert "refits on 5 folds" in model.selection_
+    assert len(asked) == 1  # of 18 fits
+    assert asked[0][0].tradeoff == 0.0
+    # Fits that stand the test are all asked, once.
+    asked.clear()
+    model = NaiveBayes(density="gaussian").fit(X, rng.integers(2, size=420))
+    assert "approximate leave-one-out" in model.selection_
+    assert len(asked) == 2 * N_POINTS

@@ -52,6 +52,7 @@ class Run(Standings):
     finished: dict[str, int] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
     under_way: dict[Task, float] = field(default_factory=dict)
+    tradeoffs: dict[str, float | str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,9 +64,8 @@ class Run(Standings):
         self.total = len(self.models) * len(self.splits)
         # Closed forms first.
         first: dict[float | str | None, int] = {1.0: 0, None: 1, 0.0: 2}
-        self.order = sorted(
-            self.models, key=lambda name: first.get(lambda_of(self.models[name]), 3)
-        )
+        self.tradeoffs = {name: lambda_of(model) for name, model in self.models.items()}
+        self.order = sorted(self.models, key=lambda name: first.get(self.tradeoffs[name], 3))
 
     def result(self) -> ComparisonResult:
         limit = self.settings.time_limit
@@ -207,7 +207,7 @@ class Run(Standings):
         if begun:
             first: Any = self.results[name][0] if self.results[name] else None
             order = inf if first is None else first.scores[self.criterion]
-        return begun + 2 * (lambda_of(self.models[name]) == "auto"), order
+        return begun + 2 * (self.tradeoffs[name] == "auto"), order
 
     def _seconds_left(self) -> float | None:
         """Return how long the table will take at most; None before every model was fitted."""
@@ -310,7 +310,7 @@ class Run(Standings):
         everything = np.arange(self.problem.data.n_rows)
         automatic = None
         for name, model in self.models.items():
-            chooses = lambda_of(model) == "auto" and name in self._fitted()
+            chooses = self.tradeoffs[name] == "auto" and name in self._fitted()
             of_family = family is not None and name in family.members
             if chooses and (of_family or hasattr(model, "density")):
                 fitted = self.evaluator.fit(name, model, everything)

@@ -13,7 +13,12 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Term
 from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.kernels import moments, quadratic_scores
-from crossfade.densities.univariate import Univariate, safe_mean, statistic_scales
+from crossfade.densities.univariate import (
+    Univariate,
+    finite_medians,
+    safe_mean,
+    statistic_scales,
+)
 from crossfade.errors import DomainError
 from crossfade.table.read import check_large
 
@@ -85,9 +90,7 @@ class Gaussian(Univariate):
         d = head.shape[1]
         new = self.sized(d, scales)
         # A median is exact for a constant column, and a stray value does not move it.
-        finite = np.where(np.isfinite(head), head, np.nan)
-        empty = np.isnan(finite).all(axis=0)
-        new._shift = np.nanmedian(np.where(empty, 0.0, finite), axis=0)
+        new._shift = finite_medians(head)
         new.tied = np.repeat([False, self.shared_variance], d)
         return new
 

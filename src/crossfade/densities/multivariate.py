@@ -24,7 +24,7 @@ from crossfade.densities.filling import (
 )
 from crossfade.densities.kernels import class_weights
 from crossfade.densities.multivariate_family import StandardisedGaussian
-from crossfade.densities.univariate import safe_mean, statistic_scales
+from crossfade.densities.univariate import finite_medians, safe_mean, statistic_scales
 from crossfade.errors import DataError, DomainError
 from crossfade.rowwise import group_rows
 from crossfade.table.read import check_large, has_missing_cells
@@ -175,10 +175,8 @@ class MultivariateGaussian(StandardisedGaussian):
 
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         d = head.shape[1]
-        finite = np.where(np.isfinite(head), head, np.nan)
-        empty = np.isnan(finite).all(axis=0)
         new = self._sized(np.ones(d, dtype=bool))
-        new._shift = np.nanmedian(np.where(empty, 0.0, finite), axis=0)
+        new._shift = finite_medians(head)
         new._scales = scales
         return new
 

@@ -188,6 +188,10 @@ class ConjugateGradient:
 
 def factorise(matrix: Floats) -> Factor:
     """Return a Cholesky factor for :func:`scipy.linalg.cho_solve`, with the least ridge."""
+    # Of small matrices SciPy's own wrapper takes longer than the factorisation.
+    factor, failed = dpotrf(matrix.T, lower=1, clean=0)
+    if not failed:
+        return factor, True
     diagonal = np.diagonal(matrix)
     largest = float(diagonal.max(initial=0.0)) or 1.0
     little = np.maximum(diagonal, 1e-6 * largest)
@@ -195,7 +199,6 @@ def factorise(matrix: Floats) -> Factor:
     for _ in range(12):
         damped = matrix.copy(order="F")
         np.einsum("ii->i", damped)[:] += ridge * little
-        # Of small matrices SciPy's own wrapper takes longer than the factorisation.
         factor, failed = dpotrf(damped, lower=1, clean=0, overwrite_a=1)
         if not failed:
             return factor, True

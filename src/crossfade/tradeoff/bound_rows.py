@@ -191,7 +191,27 @@ class BoundRows:
 
         return self.rows.total(of_part)
 
+    @cached_property
+    def with_other_gaps(self) -> Self:
+        """The same with a missing factor's A in place of its statistics' mean, or the reverse."""
+        return replace(self, at_mean=not self.at_mean)
+
+    @cached_property
+    def without_tied(self) -> Self:
+        """The same for parameter vectors without tied weights."""
+        return replace(self, n_tied=0)
+
     # -- what follows from the bound density -----------------------------------------------------
+
+    @cached_property
+    def reads_words(self) -> bool:
+        """Whether a part of the density reads counts of words."""
+        return self.density.reads_words
+
+    @cached_property
+    def per_word(self) -> bool:
+        """Whether a factor's A is counted by words."""
+        return self.density.per_word
 
     @cached_property
     def density(self) -> Density:
@@ -212,6 +232,12 @@ class BoundRows:
     def free(self) -> NDArray[np.bool_]:
         """Which statistics each class has its own weight for, shape (n_statistics,)."""
         return ~self.tied
+
+    @cached_property
+    def free_places(self) -> slice | Integers:
+        """Places of the free statistics: a slice where the tied ones come last."""
+        ordered = bool(self.free[: self.n_free].all())
+        return slice(0, self.n_free) if ordered else np.flatnonzero(self.free)
 
     @cached_property
     def n_free(self) -> int:
@@ -265,10 +291,27 @@ class BoundRows:
             return self.bound.sums
         return (self.bound.sums - self.bound.counts[:, self.factors] * self.mean) / self.scale
 
-    @property
+    @cached_property
     def free_sums(self) -> Floats:
         """The same of the free statistics, (n_classes, n_free)."""
-        return self.sums[:, self.free] if self.tied.any() else self.sums
+        return self.sums[:, self.free_places]
+
+    @cached_property
+    def free_totals(self) -> Floats:
+        """The same of all classes together."""
+        return np.asarray(self.free_sums.sum(axis=0))
+
+    @cached_property
+    def free_prior_sums(self) -> Floats:
+        """Those of the prior's pseudo-rows over the free statistics."""
+        return self.prior_sums[:, self.free_places]
+
+    @cached_property
+    def tied_totals(self) -> Floats:
+        """Those of all rows, the prior's with them, over the tied statistics."""
+        return np.asarray(
+            sum(one[:, self.tied].sum(axis=0) for one in (self.sums, self.prior_sums))
+        )
 
     @cached_property
     def prior_sums(self) -> Floats:
@@ -298,6 +341,8 @@ class BoundRows:
         weights, _, tied = self.split(theta)
         if self.as_counted:
             return weights
+        if self.n_free == self.tied.size:
+            return weights / self.free_scale
         eta = np.empty((self.n_classes, self.tied.size))
         eta[:, self.free] = weights / self.free_scale
         eta[:, self.tied] = tied / self.scale[self.tied] if self.n_tied else 0.0

@@ -23,7 +23,7 @@ def dense_curvature(
     Where missing cells make it indefinite, it is shifted to be definite.
     """
     passes = objective.passes
-    lam, k, p = objective.tradeoff, passes.n_classes, passes.n_free
+    lam, k = objective.tradeoff, passes.n_classes
     H = np.zeros((passes.n_parameters, passes.n_parameters))
     log_z_gradient = np.zeros(passes.n_parameters)
     partition_weight = np.zeros_like(passes.missing_counts)
@@ -33,14 +33,11 @@ def dense_curvature(
         lost = add_row_curvature(passes, H, theta, share, 1.0 - lam)
         if passes.has_missing:
             partition_weight += (1.0 - lam) * lost
-        diagonal = np.arange(p)
         penalty = (1.0 - lam) * objective.penalty * (np.eye(k) - 1.0 / k)
-        H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += penalty
+        _of_same_statistic(passes, H)[:] += penalty
     if lam > 0.0:
         at = passes.at(theta)
         inner = passes.density.hessian(at.natural)
-        inner /= passes.scale
-        inner /= passes.scale[:, None]
         log_terms = passes.split(theta)[1] + at.partition.sum(axis=1)
         weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
         total = passes.total * lam - rows_less
@@ -78,24 +75,27 @@ def _add_partition_curvature(passes: RowPasses, H: Floats, inner: Floats, weight
     """Add Σ_kf weight_kf ∇²A_f(η_k) to H."""
     k, p = passes.n_classes, passes.n_free
     # Views where the tied statistics come last, as those of Gaussians do.
-    ordered = bool(passes.free[:p].all())
-    free = slice(0, p) if ordered else np.flatnonzero(passes.free)
-    tied = slice(p, None) if ordered else np.flatnonzero(passes.tied)
+    free = passes.free_places
+    tied = slice(p, None) if isinstance(free, slice) else np.flatnonzero(passes.tied)
+    root = np.sqrt(weight)[:, passes.factors] / passes.scale
+    scaled = inner * root[:, :, None]
+    scaled *= root[:, None]
     for c in range(k):
         own = slice(c * p, c * p + p)
-        if passes.density.n_factors == 1:
-            scaled = inner[c] * weight[c, 0]
-        else:
-            root = np.sqrt(weight[c])[passes.factors]
-            scaled = inner[c] * root
-            scaled *= root[:, None]
-        H[own, own] += scaled[free][:, free]
+        H[own, own] += scaled[c, free][:, free]
         if not passes.n_tied:
             continue
-        cross = scaled[free][:, tied]
+        cross = scaled[c, free][:, tied]
         H[own, k * p + k :] += cross
         H[k * p + k :, own] += cross.T
-        H[k * p + k :, k * p + k :] += scaled[tied][:, tied]
+        H[k * p + k :, k * p + k :] += scaled[c, tied][:, tied]
+
+
+def _of_same_statistic(passes: RowPasses, H: Floats) -> Floats:
+    """Return a view of H between classes' weights of the same statistic, (p, K, K)."""
+    k, p = passes.n_classes, passes.n_free
+    view: Floats = np.einsum("apbp->pab", H[: k * p, : k * p].reshape(k, p, k, p))
+    return view
 
 
 def _pin(passes: RowPasses, H: Floats, *, every_class: bool) -> None:
@@ -108,8 +108,7 @@ def _pin(passes: RowPasses, H: Floats, *, every_class: bool) -> None:
     size = max(float(np.trace(H)) / max(H.shape[0], 1), 1e-300)
     H[k * p : k * p + k, k * p : k * p + k] += size / k
     if every_class:
-        diagonal = np.arange(p)
-        H[: k * p, : k * p].reshape(k, p, k, p)[:, diagonal, :, diagonal] += size / k
+        _of_same_statistic(passes, H)[:] += size / k
         tied = np.arange(k * p + k, H.shape[0])
         H[tied, tied] += size
 

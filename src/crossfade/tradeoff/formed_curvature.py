@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
 
 from crossfade._typing import Floats
 from crossfade.blocks import workspace
@@ -120,52 +119,27 @@ class _Form:
 
     def add(self, H: Floats, found: Floats) -> None:
         """Add what was formed to H, and the last class's part."""
-        if self.slope is None:
-            self._add_by_class(H, found)
-            return
-        relative = self._relative_to_last()
-        H += relative @ (relative @ found).T
+        H += self._of_parameters(self._of_parameters(found).T)
 
-    def _relative_to_last(self) -> scipy.sparse.csr_array:
-        """Return how coefficients of (B, 1), less the last class's, change with the parameters."""
-        assert self.slope is not None
+    def _of_parameters(self, formed: Floats) -> Floats:
+        """Return R times rows of B and one, by class; R tells how these change with θ.
+
+        Coefficients are less the last class's: it moves all others by as much, downwards.
+        """
         passes, k, n = self.passes, self.k, self.passes.n_free
-        every = np.arange(passes.n_parameters)
-        weights, offsets, ties = np.split(every, [k * n + n, k * n + n + k + 1])
-        first = np.arange(k)[:, None] * self.p
-        tied = np.flatnonzero(passes.tied)[: passes.n_tied]
-        # Parameter, coefficient and slope; a tied weight moves all classes' missing factors.
-        moved = self.slope[:-1, tied] - self.slope[-1, tied]
-        entries = [(np.tile(ties, k), first + n + passes.factors[tied], moved)]
-        for classes, sign in ((np.arange(k), 1.0), (np.full(k, k), -1.0)):
-            own, slope = weights.reshape(k + 1, n)[classes], self.slope[classes][:, passes.free]
-            entries.append((own, first + np.arange(n), np.full((k, n), sign)))
-            entries.append((own, first + n + passes.free_factors, sign * slope))
-            entries.append((offsets[classes], k * self.p + np.arange(k), np.full(k, sign)))
-        row, column, value = (
-            np.concatenate([np.ravel(one) for one in part]) for part in zip(*entries, strict=True)
-        )
-        shape = every.size, k * (self.p + 1)
-        return scipy.sparse.csr_array((value, (row, column)), shape=shape)
-
-    def _add_by_class(self, H: Floats, found: Floats) -> None:
-        p, k = self.p, self.k
-        ends = self.n_classes * p
-        # Of H and of what was formed: W and c.
-        theirs = slice(0, k * p), slice(ends, ends + k)
-        ours = slice(0, k * p), slice(k * p, k * p + k)
-        for row, i in zip(theirs, ours, strict=True):
-            for column, j in zip(theirs, ours, strict=True):
-                H[row, column] += found[i, j]
-        w, o = slice(k * p, k * p + p), slice(ends + k, ends + k + 1)
-        weights = found[: k * p].reshape(k, p, -1).sum(axis=0)
-        offsets = found[k * p :].sum(axis=0, keepdims=True)
-        for place, part in ((w, weights), (o, offsets)):
-            for column, j in zip(theirs, ours, strict=True):
-                H[place, column] -= part[:, j]
-                H[column, place] -= part[:, j].T
-            H[place, w] += part[:, : k * p].reshape(-1, k, p).sum(axis=1)
-            H[place, o] += part[:, k * p :].sum(axis=1, keepdims=True)
+        of_classes, offsets = formed[: k * self.p].reshape(k, self.p, -1), formed[k * self.p :]
+        weights, last = of_classes[:, :n], of_classes[:, :n]
+        tied = np.zeros((passes.n_tied, formed.shape[1]))
+        if self.slope is not None:
+            gaps = of_classes[:, n:][:, passes.free_factors]
+            slope = self.slope[:, passes.free, None]
+            weights, last = weights + slope[:-1] * gaps, last + slope[-1] * gaps
+            if passes.n_tied:  # a tied weight moves all classes' missing factors
+                slope = self.slope[:-1, passes.tied] - self.slope[-1, passes.tied]
+                own = of_classes[:, n:][:, passes.factors[passes.tied]]
+                tied = (slope[:, :, None] * own).sum(axis=0)
+        each = (weights.reshape(k * n, -1), -last.sum(axis=0))
+        return np.concatenate((*each, offsets, -offsets.sum(axis=0, keepdims=True), tied))
 
 
 def others(posterior: Floats) -> Floats:

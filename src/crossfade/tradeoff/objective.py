@@ -20,8 +20,10 @@ squared difference of the two weight vectors: scikit-learn's penalty in both cas
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -143,14 +145,14 @@ class TradeoffObjective:
     @property
     def _profile(self) -> Floats | float:
         """Return multiples of the penalty by free statistic."""
-        if not self.density.reads_words:
+        if not self.passes.reads_words:
             return 1.0
         return self.density.penalty_profile[self.passes.free]
 
     @property
     def _penalises_words(self) -> bool:
         """Return whether the penalty is on what words weigh once A is zero."""
-        return self.has_missing and self.density.per_word and self.tradeoff > 0.0
+        return self.has_missing and self.tradeoff > 0.0 and self.passes.per_word
 
     def _centred(self, theta: Floats) -> Floats:
         """Return what is penalised, centred over classes, (n_classes, n_free).
@@ -161,7 +163,7 @@ class TradeoffObjective:
         if self._penalises_words:
             weights = self.density.normalised(passes.at(theta).natural)[0] * passes.scale
             weights = weights[:, passes.free]
-        return weights - weights.mean(axis=0)
+        return weights - weights.sum(axis=0) / len(weights)
 
     def _pull(self, centred: Floats) -> Floats:
         """Return the penalty's gradient in what is penalised."""
@@ -175,12 +177,11 @@ class TradeoffObjective:
     def with_tradeoff(self, tradeoff: float) -> Self:
         """Return the same objective at another λ; the data are shared."""
         lam, passes = self._attainable(tradeoff), self.passes
-        if self.density.per_word and not passes.has_gaps and passes.has_missing != (lam > 0.0):
+        if passes.per_word and not passes.has_gaps and passes.has_missing != (lam > 0.0):
             # At λ = 0 the words' own log-partition has no part: their weights are free.
             passes = replace(passes, has_missing=lam > 0.0)
-        at_mean = passes.has_gaps and lam == 0.0
-        if at_mean != passes.at_mean:
-            passes = replace(passes, at_mean=at_mean)
+        if (passes.has_gaps and lam == 0.0) != passes.at_mean:
+            passes = passes.with_other_gaps
         return replace(self, tradeoff=lam, passes=passes)
 
     def with_penalty(self, l2: float) -> Self:
@@ -213,7 +214,8 @@ class TradeoffObjective:
 
         Its parameter vectors are those of this objective cut off before the tied weights.
         """
-        return replace(self.with_tradeoff(0.0), passes=replace(self.passes, n_tied=0))
+        at_end = self.with_tradeoff(0.0)
+        return replace(at_end, passes=at_end.passes.without_tied)
 
     def without_rows(self) -> Self:
         """Return the same objective without the rows: at λ = 1 it is a function of their sums."""
@@ -315,36 +317,19 @@ class TradeoffObjective:
         return self._evaluate(theta, gradient=True)
 
     def _evaluate(self, theta: Floats, gradient: bool) -> tuple[float, Floats]:
-        passes = self.passes
-        lam = self.tradeoff
+        passes, lam = self.passes, self.tradeoff
         weights, offsets, tied = self.split(theta)
-        free = passes.free
         value, own_sums, own_mass = self._own_terms(theta)
-        value, g_offsets = -value, -own_mass
-        g_weights: Floats | None = None
-        g_tied = np.zeros(passes.n_tied)
-        partition_weight = np.zeros_like(passes.missing_counts)
+        value = -value
         if lam > 0.0:
             at = passes.at(theta)
-            partition = at.partition
-            if not np.isfinite(partition).all():
+            log_terms = offsets + at.partition.sum(axis=1)
+            log_z = float(np.logaddexp.reduce(log_terms))
+            if not math.isfinite(log_z):
                 return np.inf, np.zeros_like(theta)
-            value -= float((partition * passes.missing_counts).sum())
-            partition_weight -= passes.missing_counts
-            log_terms = offsets + partition.sum(axis=1)
-            log_z = np.logaddexp.reduce(log_terms)
-            share = np.exp(log_terms - log_z)
-            value += lam * passes.total * float(log_z)
-            g_offsets += lam * passes.total * share
-            partition_weight += lam * passes.total * share[:, None]
-            prior_sums, prior_counts = passes.prior_sums, self.bound.prior_counts
-            value -= lam * float((weights * prior_sums[:, free]).sum())
-            value += lam * float((partition * prior_counts).sum())
-            g_weights = -lam * prior_sums[:, free]
-            partition_weight += lam * prior_counts
-            tied_sums = (passes.sums + prior_sums)[:, passes.tied].sum(axis=0)
-            value -= lam * float(tied @ tied_sums)
-            g_tied -= lam * tied_sums
+            value += float(np.vdot(at.partition, self._partition_counts))
+            prior = float(np.vdot(weights, passes.free_prior_sums))
+            value += lam * (passes.total * log_z - prior - float(tied @ passes.tied_totals))
         if lam < 1.0:
             log_sums, sums, mass, lost = passes.row_terms(theta, gradient)
             value += (1.0 - lam) * log_sums
@@ -352,25 +337,36 @@ class TradeoffObjective:
             pull = self._pull(centred)
             value += 0.5 * float(np.vdot(pull, centred))
             del centred
-            if gradient:
-                sums *= 1.0 - lam
-                sums += pull
-                g_weights = sums if g_weights is None else g_weights + sums
-                if self._penalises_words:
-                    partition_weight -= self._pulls_of_words(pull)
-                g_offsets += (1.0 - lam) * mass
-                if self.has_missing:
-                    partition_weight += (1.0 - lam) * lost
         if not gradient:
             return value, theta
-        if g_weights is None:
-            g_weights = np.zeros_like(own_sums)
-        g_weights -= own_sums
+        g_offsets, g_tied = -own_mass, np.zeros(passes.n_tied)
+        if lam < 1.0:
+            g_weights = sums
+            g_weights *= 1.0 - lam
+            g_weights += pull
+            g_weights -= own_sums
+            g_offsets += (1.0 - lam) * mass
+        else:
+            g_weights = -own_sums
         if lam > 0.0:
+            share = lam * passes.total * np.exp(log_terms - log_z)
+            g_offsets += share
+            partition_weight = self._partition_counts + share[:, None]
+            if lam < 1.0 and self.has_missing:
+                if self._penalises_words:
+                    partition_weight -= self._pulls_of_words(pull)
+                partition_weight += (1.0 - lam) * lost
             slope = at.slope * partition_weight[:, passes.factors]
-            g_weights += slope[:, free]
-            g_tied += slope[:, passes.tied].sum(axis=0)
+            g_weights -= lam * passes.free_prior_sums
+            g_weights += slope[:, passes.free_places]
+            if passes.n_tied:
+                g_tied = slope[:, passes.tied].sum(axis=0) - lam * passes.tied_totals
         return value, self.join(g_weights, g_offsets, g_tied)
+
+    @cached_property
+    def _partition_counts(self) -> Floats:
+        """Return how often A is counted beside log Z, (n_classes, n_factors)."""
+        return self.tradeoff * self.bound.prior_counts - self.passes.missing_counts
 
     def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """Return Σ w s_{i,y_i} (missing factors apart) and its gradient in W and c: data sums."""

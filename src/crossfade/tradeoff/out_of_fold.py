@@ -148,9 +148,9 @@ def _score_fold(
             carried = _counterparts(part, whole)
             near = [carried(member) for member in same]
         path = follow(part, [(point.tradeoff, point.l2) for point in points], near=near)
-        for g, point in zip(own, path, strict=True):
-            at = part.with_tradeoff(point.tradeoff).with_penalty(point.l2)
-            scores[g, held] = held_out_scores(at, point.solution.theta, test)
+        fits = [(part.with_tradeoff(point.tradeoff), point.solution.theta) for point in path]
+        for g, found in zip(own, held_out_scores(fits, test), strict=True):
+            scores[g, held] = found
 
 
 def _is_alike(one: Density, other: Density) -> bool:
@@ -220,22 +220,39 @@ def _left_out(members: Sequence[Member], refit: Refit) -> OutOfFold | None:
         share = curvature_share(objective, least=_CURVED_ROWS / rows.n_samples)
         return approximate_leave_one_out(objective, theta, index, share=share)
 
-    found = map_fits(left_out, members, rows.n_samples)
-    scores = np.stack([each.scores for each in found])
-    fitted = np.stack([each.fitted for each in found])
-    worst: dict[int, tuple[float, int]] = {}
-    for g, member in enumerate(members):
-        inside = _mean_log_loss(fitted[g], scored)
-        outside = _mean_log_loss(scores[g], scored)
-        correction = (outside - inside) / max(outside, 1e-300)
-        worst[member.variant] = max(worst.get(member.variant, (-1.0, 0)), (correction, g))
-    for correction, g in worst.values():
-        if correction > _TOLERANCE:
-            error = _error_seen(members[g], fitted[g], scores[g], scored, index, refit)
-            if error > _TOLERANCE:
-                return None
+    found: dict[int, LeftOut] = {}
+
+    def trusted(g: int) -> bool:
+        one = found[g]
+        if _correction(one, scored) <= _TOLERANCE:
+            return True
+        return _error_seen(members[g], one.fitted, one.scores, scored, index, refit) <= _TOLERANCE
+
+    def weakest(g: int) -> tuple[float, float]:
+        return members[g].point.tradeoff, members[g].point.l2
+
+    variants = {member.variant for member in members}
+    own = [[g for g, member in enumerate(members) if member.variant == v] for v in variants]
+    # Asked first are those that tell as a rule: where one may not be trusted, no other is needed.
+    first = [min(some, key=weakest) for some in own]
+    for g in first:
+        found[g] = left_out(members[g])
+        if not trusted(g):
+            return None
+    rest = [g for g in range(len(members)) if g not in found]
+    found |= zip(rest, map_fits(left_out, [members[g] for g in rest], rows.n_samples), strict=True)
+    worst = {max(some, key=lambda g: _correction(found[g], scored)) for some in own}
+    if not all(trusted(g) for g in worst.difference(first)):
+        return None
+    scores = np.stack([found[g].scores for g in range(len(members))])
     method = f"approximate leave-one-out over {scored.n_samples} rows"
     return OutOfFold(scores, scored, method, index)
+
+
+def _correction(found: LeftOut, rows: LabelledRows) -> float:
+    """Return the share of the mean log-loss that fitted rows do not show."""
+    outside = _mean_log_loss(found.scores, rows)
+    return (outside - _mean_log_loss(found.fitted, rows)) / max(outside, 1e-300)
 
 
 def _mean_log_loss(scores: Floats, rows: LabelledRows) -> float:
@@ -283,4 +300,5 @@ def _refitted_loss(member: Member, i: int, refit: Refit) -> float:
     objective = refit(member.variant, rest).with_tradeoff(point.tradeoff).with_penalty(point.l2)
     theta = minimise(objective, point.solution.theta, tol=1e-6).theta
     own = rows.take(np.array([i]))
-    return float(row_losses(held_out_scores(objective, theta, own), own.codes)["log_loss"][0])
+    (found,) = held_out_scores([(objective, theta)], own)
+    return float(row_losses(found, own.codes)["log_loss"][0])

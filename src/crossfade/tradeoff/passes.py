@@ -70,7 +70,7 @@ class RowPasses(BoundRows):
     @cached_property
     def block_rows(self) -> int:
         """How many rows make a block whose statistics stay in cache."""
-        if self._reads_words:
+        if self.reads_words:
             return WORD_ROWS
         placed = self.kept.placed
         width = self.n_free if placed is None else placed.columns.size
@@ -81,10 +81,6 @@ class RowPasses(BoundRows):
     @cached_property
     def _forms_statistics(self) -> bool:
         return self.density.forms_statistics
-
-    @cached_property
-    def _reads_words(self) -> bool:
-        return self.density.reads_words
 
     def row_coefficients(self, theta: Floats) -> tuple[Floats, Floats, Floats | None]:
         """Return slopes of what blocks carry, the offset and the missing factors' terms, by class.
@@ -107,11 +103,11 @@ class RowPasses(BoundRows):
 
     def turned(self, slopes: Floats) -> Floats:
         """Return slopes as blocks ask for them: of words in Fortran order, once a pass."""
-        return np.asfortranarray(slopes) if self._reads_words else slopes
+        return np.asfortranarray(slopes) if self.reads_words else slopes
 
     def turned_differences(self, slopes: Floats) -> Floats:
         """Return slopes relative to the last class's, in the same order, made at once."""
-        found = np.empty((slopes.shape[1], len(slopes) - 1)).T if self._reads_words else None
+        found = np.empty((slopes.shape[1], len(slopes) - 1)).T if self.reads_words else None
         return np.subtract(slopes[:-1], slopes[-1], out=found)
 
     def _full(self, free: Floats) -> Floats:
@@ -291,14 +287,14 @@ class RowPasses(BoundRows):
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
         weights_last = self.split(theta)[0][-1]
         value += float(self.split(theta)[1][-1]) * self.total
-        total = self.free_sums.sum(axis=0)
-        value += float(weights_last @ total)
+        value += float(weights_last @ self.free_totals)
         if not gradient:
             return value, sums, mass, lost
-        sums = np.vstack([sums, total - sums.sum(axis=0)])
+        sums = np.concatenate([sums, (self.free_totals - sums.sum(axis=0))[None]])
         mass = np.append(mass, self.total - mass.sum())
         if absent is not None:
-            lost = np.vstack([lost, self.missing_counts.sum(axis=0) - lost.sum(axis=0)])
+            rest = self.missing_counts.sum(axis=0) - lost.sum(axis=0)
+            lost = np.concatenate([lost, rest[None]])
         return value, sums, mass, lost
 
     def _two_class_block(

@@ -114,10 +114,7 @@ def minimise(
             return _with_unlabelled(objective, start, tol)
         objective = objective.with_unlabelled(None)
     if objective.tradeoff == 1.0:
-        theta = objective.theta(objective.generative())
-        value, gradient = objective.value_and_gradient(theta)
-        norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
-        return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+        return _closed_form(objective)
     if objective.tradeoff == 0.0 and objective.passes.n_tied:
         free = objective.without_tied()
         solution = minimise(
@@ -191,6 +188,15 @@ def minimise(
         )
     with single_threaded_blas():
         return descend(objective, start, inner_solve, tol=newton_tol, max_iter=max_iter)
+
+
+def _closed_form(objective: TradeoffObjective, *, valued: bool = True) -> Solution:
+    """Return the fit at λ = 1; how low it lies is left out where nobody asks."""
+    theta, value, norm = objective.theta(objective.generative()), np.nan, 0.0
+    if valued:
+        value, gradient = objective.value_and_gradient(theta)
+        norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
+    return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
 
 
 def _by_levels(levels: ByLevels, theta: Floats, share: float = 1.0) -> Callable[[Floats], Floats]:
@@ -352,6 +358,9 @@ def follow(
     found: list[PathPoint] = []
     for number, (tradeoff, l2) in enumerate(points):
         at = objective.with_tradeoff(tradeoff).with_penalty(l2)
+        if near is not None and tradeoff == 1.0 and objective.unlabelled is None:
+            found.append(PathPoint(tradeoff, l2, _closed_form(at, valued=False)))
+            continue
         before = _nearest(found, tradeoff, l2)
         start = None if before is None else found[before].solution.theta
         own, enough, most = tol, 0.0, 200
@@ -368,7 +377,8 @@ def follow(
             own *= _OF_WORDS_TOL
         elif near is not None:  # a start that saw the rows held out is to leave no trace of them
             own *= _BESIDE_TOL
-        start = cold_start(at) if start is None else start
+        if start is None:  # λ = 1 is not searched for
+            start = cold_start(at) if tradeoff < 1.0 else np.zeros(0)
         solution = minimise(at, start, tol=own, max_iter=most, enough=enough)
         if near is not None and not solution.converged:
             solution = minimise(at, cold_start(at), tol=own)

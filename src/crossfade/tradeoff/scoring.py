@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -158,13 +159,21 @@ class Scorer:
         return out
 
 
-def held_out_scores(objective: TradeoffObjective, theta: Floats, rows: LabelledRows) -> Floats:
-    """Return the class scores that a fit on other rows gives these rows."""
-    density, parameters = objective.spread(theta)
-    scorer = Scorer(
-        density,
-        parameters,
-        density.log_partition(parameters.natural),
-        objective.passes.n_classes // rows.n_classes,
-    )
-    return scorer.all_rows(rows.X, joint=False)
+def held_out_scores(fits: Sequence[tuple[TradeoffObjective, Floats]], rows: LabelledRows) -> Floats:
+    """Return the class scores that fits of one density to other rows give these rows.
+
+    Shapes: → (n_fits, n_rows, n_classes).
+    """
+    found = [objective.spread(theta) for objective, theta in fits]
+    density, each = found[0][0], [parameters for _, parameters in found]
+    natural = np.concatenate([one.natural for one in each])
+    absent = density.log_partition(natural)
+    for own, one in zip(np.split(absent, len(each)), each, strict=True):
+        if one.absent is not None:
+            own[:] = one.absent
+        elif not np.isfinite(own).all():
+            own[:] = 0.0
+    together = Parameters(natural, np.concatenate([one.offset for one in each]), absent)
+    n_components = fits[0][0].passes.n_classes // rows.n_classes
+    scores = Scorer(density, together, absent, n_components).all_rows(rows.X, joint=False)
+    return scores.reshape(rows.n_samples, len(each), -1).swapaxes(0, 1)
