@@ -82,6 +82,14 @@ def test_hessian_is_the_derivative_of_the_mean(name: str):
 
 
 @every_density
+def test_some_of_a_hessian_is_that_part_of_it(name: str):
+    bound, eta, _, _ = case(name)
+    index = np.random.default_rng(0).permutation(eta.shape[1])[: -(-eta.shape[1] // 2)]
+    part = bound.density.hessian(eta)[:, index[:, None], index]
+    assert_allclose(bound.density.some_hessian(eta, index), part, rtol=1e-14)
+
+
+@every_density
 def test_hessian_is_symmetric_and_positive_definite(name: str):
     bound, eta, _, _ = case(name)
     dense = bound.density.hessian(eta)

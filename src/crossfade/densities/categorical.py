@@ -306,18 +306,22 @@ class Categorical(Density):
         return self._softmax(eta)[1][..., self._kept]
 
     def hessian(self, eta: Floats) -> Floats:
-        p = self.mean(eta)
-        diagonal = np.arange(self.n_statistics)
         if self.n_statistics <= _FEW_STATISTICS:
-            dense = -p[:, :, None] * p[:, None, :]
-            dense *= self.factors[:, None] == self.factors
-        else:
-            dense = np.zeros((len(p), self.n_statistics, self.n_statistics))
-            edges = np.searchsorted(self.factors, np.arange(self.n_factors + 1))
-            for first, last in pairwise(edges):
-                own = p[:, first:last]
-                dense[:, first:last, first:last] = -own[:, :, None] * own[:, None, :]
-        dense[:, diagonal, diagonal] += p
+            return self.some_hessian(eta, np.arange(self.n_statistics))
+        p = self.mean(eta)
+        dense = np.zeros((len(p), self.n_statistics, self.n_statistics))
+        edges = np.searchsorted(self.factors, np.arange(self.n_factors + 1))
+        for first, last in pairwise(edges):
+            own = p[:, first:last]
+            dense[:, first:last, first:last] = -own[:, :, None] * own[:, None, :]
+        np.einsum("kpp->kp", dense)[:] += p
+        return dense
+
+    def some_hessian(self, eta: Floats, index: Integers) -> Floats:
+        p, factors = self.mean(eta)[:, index], self.factors[index]
+        dense = -p[:, :, None] * p[:, None, :]
+        dense *= factors[:, None] == factors
+        np.einsum("kpp->kp", dense)[:] += p
         return dense
 
     def hessian_diagonal(self, eta: Floats) -> Floats:

@@ -83,8 +83,11 @@ class ExponentialFamily(ABC):
 
         Override where the rest is large.
         """
-        free = np.flatnonzero(~self.tied)
-        return self.hessian(eta)[:, free[:, None], free]
+        return self.some_hessian(eta, np.flatnonzero(~self.tied))
+
+    def some_hessian(self, eta: Floats, index: Integers) -> Floats:
+        """Return the part of ∇²A(η) between these statistics; override where the rest is large."""
+        return self.hessian(eta)[:, index[:, None], index]
 
     def hessian_diagonal(self, eta: Floats) -> Floats:
         """Return the diagonal of ∇²A(η), shape (n_classes, n_statistics)."""

@@ -292,6 +292,15 @@ class Product(Density):
             dense[:, s, s] = part.hessian(eta[:, s])
         return dense
 
+    def some_hessian(self, eta: Floats, index: Integers) -> Floats:
+        dense = np.zeros((len(eta), index.size, index.size))
+        for (part, _), s in zip(self.parts, self._statistics, strict=True):
+            own = np.flatnonzero((index >= s.start) & (index < s.stop))
+            if own.size:
+                found = part.some_hessian(eta[:, s], index[own] - s.start)
+                dense[:, own[:, None], own] = found
+        return dense
+
     def hessian_product(self, eta: Floats, direction: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.hessian_product(eta[:, s], direction[:, s]))
 

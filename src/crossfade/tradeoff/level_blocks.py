@@ -264,7 +264,7 @@ class ByLevels:
         tied = np.flatnonzero(passes.tied)[: passes.n_tied]
         index = np.concatenate([free, tied])
         factors, scale = passes.factors[index], passes.scale[index]
-        inner = passes.density.hessian(natural)[:, index[:, None], index]
+        inner = passes.density.some_hessian(natural, index)
         inner /= scale * scale[:, None]
         inner *= weight[:, factors, None]  # zero where factors differ
         for c in range(passes.n_classes):
