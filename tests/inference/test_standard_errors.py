@@ -493,7 +493,12 @@ def test_without_penalty_words_have_the_robust_errors_of_a_regression():
     X, y = documents(200, 3)
     found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary()
     regression = BinomialRegression().fit(X.toarray(), y)
-    assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-7)
+    assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-8)
+    y[::7] = 2
+    found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary()
+    several = MultinomialRegression().fit(X.toarray(), y)
+    expected = several.robust_covariance("HC0")
+    assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
 
 
 def test_the_generative_end_has_the_errors_of_a_ratio_of_counts():

@@ -35,8 +35,12 @@ _BESIDE_TOL = 0.3
 #: Multiple of the tolerance where there are words.
 _OF_WORDS_TOL = 0.03
 
-#: Gradient norm below which no step by conjugate gradients need aim.
-_ENOUGH = 3e-9
+#: Multiple of the tolerance below which no step by conjugate gradients need aim.
+_ENOUGH = 0.3
+
+#: Parameters up to which fits at λ = 0 are as exact as where a Hessian is formed: standard errors
+#: of words are computed of so many.
+_EXACT = 3_000
 
 #: Most Newton steps to a point beside another path's; next to singular densities that may be far
 #: off, and the fit begins again at what is known to be low.
@@ -169,8 +173,10 @@ def minimise(
             # few rows takes some, too.
             renewed = 20 if sparse and objective.tradeoff == 0.0 else 6 if short else 1
             invert = partial(preconditioner, objective)
-            inner = ConjugateGradient(invert, loosest, _ENOUGH, renewed)
-            return descend(objective, start, inner, tol=tol or 1e-8, max_iter=max_iter)
+            exact = objective.tradeoff == 0.0 and objective.n_parameters <= _EXACT
+            own_tol = tol or (1e-10 if exact else 1e-8)
+            inner = ConjugateGradient(invert, loosest, _ENOUGH * own_tol, renewed)
+            return descend(objective, start, inner, tol=own_tol, max_iter=max_iter)
     eliminate: Invert | None = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
