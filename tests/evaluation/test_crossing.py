@@ -116,3 +116,17 @@ def test_sizes_at_which_a_model_failed_are_left_out():
     assert sizes == (10, 20)
     np.testing.assert_array_equal(b, [[1.0, 2.0], [1.0, 2.0]])
     assert a.shape == (2, 2)
+
+
+def test_the_interval_holds_the_crossing_whatever_the_gaps():
+    """Gaps of two splits' errors, which are shares of a few rows."""
+    rng = np.random.default_rng(0)
+    outside = 0
+    for _ in range(300):
+        first, second = rng.integers(0, 8, size=(2, 2, len(SIZES))) / 20
+        found = find_crossing(first, second, SIZES, 0.25, 0)
+        if found.size is not None:
+            low = -np.inf if found.low is None else found.low
+            high = np.inf if found.high is None else found.high
+            outside += not low <= found.size <= high
+    assert outside == 0

@@ -93,6 +93,8 @@ def find_crossing(
         scale = np.sqrt((1 / n_splits + test_to_train) / rng.chisquare(n_splits - 1, _DRAWS))
         drawn = np.sort(_crossing_sizes(mean + scale[:, None] * (normal @ (gap - mean)), at))
         low, high = (float(drawn[round(q * (_DRAWS - 1))]) for q in (0.025, 0.975))
+        # Of two splits, most curves drawn may cross on one side of the mean curve's crossing.
+        low, high = min(low, found), max(high, found)
     ahead: Literal["not seen", "before"] = "not seen" if found > 0 else "before"
     return Crossing(
         "crossed" if np.isfinite(found) else ahead if gap.any() else "level",
