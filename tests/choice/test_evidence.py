@@ -14,6 +14,7 @@ from crossfade.choice.evidence import (
     tail_evidence,
 )
 from crossfade.densities import Categorical, Gaussian, JohnsonSU, Poisson
+from crossfade.io import load_model, save_model
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -215,3 +216,59 @@ def test_rare_values_are_no_candidates_and_share_a_variance(start):
 def test_columns_that_say_nothing_are_not_said_to_vary(x):
     assert not near_zero_variance(x, None)
     assert not near_zero_variance(x, np.ones(x.size))
+
+
+def with_columns_of_one_value(n=90, missing=False):
+    """Return a table, the same beside columns that never differ, one with other values, classes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=n)
+    names = np.array(list("xyz"))[rng.integers(3, size=n)]
+    table = pl.DataFrame({"a": rng.normal(size=n) + y, "b": rng.integers(2, size=n), "c": names})
+    gaps = [None] * (n // 3) if missing else [3]
+    same = pl.DataFrame(
+        {"0": [0] * n, "5": [5] * n, "1.5": [1.5] * n, "yes": [True] * n, "text": ["u"] * n}
+    ).with_columns(gaps=pl.Series(gaps + [3] * (n - len(gaps))), none=pl.Series([None] * n))
+    other = pl.DataFrame({"0": 1, "5": 9, "1.5": -3.5, "yes": False, "text": "v", "gaps": 4})
+    other = pl.concat([other.with_columns(none=2.5)] * n)
+    return table, *(pl.concat([table, one], how="horizontal") for one in (same, other)), y
+
+
+@pytest.mark.parametrize("tradeoff", ["auto", "best"])
+def test_columns_of_one_value_say_nothing_and_cost_nothing(tradeoff, tmp_path):
+    table, same, other, y = with_columns_of_one_value()
+    plain, beside = (NaiveBayes(tradeoff=tradeoff).fit(X, y) for X in (table, same))
+    expected = plain.predict_proba(table)
+    np.testing.assert_allclose(beside.predict_proba(same), expected, atol=1e-12)
+    np.testing.assert_allclose(beside.predict_proba(other), expected, atol=1e-12)
+    assert beside.density_.n_statistics == plain.density_.n_statistics
+    found = {one["column"]: one["by"] for one in beside.density_report_}
+    assert [name for name, by in found.items() if by == "one value"] == [
+        *("0", "5", "1.5", "yes", "gaps", "none")
+    ]
+    drawn = beside.class_densities_[0].sample(4, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn[:, 3:7], np.tile([0.0, 5.0, 1.5, 1.0], (4, 1)))
+    save_model(beside, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops").estimator
+    np.testing.assert_array_equal(loaded.predict_proba(other), beside.predict_proba(other))
+
+
+def test_columns_of_one_value_say_nothing_where_cells_are_missing():
+    table, same, other, y = with_columns_of_one_value(missing=True)
+    beside = NaiveBayes().fit(same, y)
+    assert beside.density_.n_statistics == NaiveBayes().fit(table, y).density_.n_statistics
+    np.testing.assert_array_equal(beside.predict_proba(other), beside.predict_proba(same))
+
+
+def test_a_value_of_rows_without_weight_is_none():
+    X = np.column_stack([np.zeros(60), np.arange(60) % 7])
+    X[7, 0] = 1.0
+    weights = np.ones(60)
+    y = np.arange(60) % 2
+    by = [one["by"] for one in NaiveBayes().fit(X, y).density_report_]
+    assert "one value" not in by
+    weights[7] = 0.0
+    by = [one["by"] for one in NaiveBayes().fit(X, y, weights).density_report_]
+    assert by[0] == "one value"
+    # Where the tradeoff is given, a column's type decides, as textbooks have it.
+    by = [one["by"] for one in NaiveBayes(tradeoff=1).fit(X, y, weights).density_report_]
+    assert by[0] == "type"

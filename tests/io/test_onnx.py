@@ -35,6 +35,7 @@ from crossfade.errors import DataError
 from crossfade.io import onnx_text, register_converters, to_onnx
 from crossfade.io.reading import read_table
 from crossfade.table.preparation import Preparation
+from tests.choice.test_evidence import with_columns_of_one_value
 from tests.classifiers.test_text import reviews
 from tests.classifiers.test_words import counts
 from tests.densities.cases import Exponential
@@ -96,6 +97,11 @@ def test_models_of_sparse_tables_take_dense_counts(as_frame, tradeoff, density):
 #: No word, unknown words, emoji, right-to-left text, odd spaces, accents apart, a missing cell.
 ODD = ["", "never seen", "😀 😀😀", "سعيد جدا", "ÉCOLE great", "a\u00a0joy", "# \0 great FUN"]
 ODD += ["\u200b\n\t", "e\u0301 x² ½, great great", None]
+
+
+def test_columns_of_one_value_say_nothing():
+    _, same, other, y = with_columns_of_one_value(missing=True)
+    check(NaiveBayes().fit(same, y), same, other)
 
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])

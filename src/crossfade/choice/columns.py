@@ -13,6 +13,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.choice.evidence import (
     ColumnEvidence,
     column_evidence,
+    differs,
     is_candidate,
     near_zero_variance,
     tail_evidence,
@@ -63,6 +64,7 @@ class Reason(Enum):
     GIVEN = "given"
     EVIDENCE = "evidence"
     NEAR_ZERO_VARIANCE = "near-zero variance"
+    ONE_VALUE = "one value"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def in_words(choice: ColumnChoice) -> str:
         return f"by the column's type: {_TYPES.get(choice.name, choice.name)}"
     if choice.reason is Reason.GIVEN:
         return "given"
+    if choice.reason is Reason.ONE_VALUE:
+        return "no two rows with different values: it says nothing, whatever comes later"
     if choice.reason is Reason.NEAR_ZERO_VARIANCE:
         return "almost all rows have the most common value: one variance for all classes"
     shown = ", ".join(f"{name} {loss:.4f}" for name, loss in choice.log_loss.items())
@@ -177,13 +181,13 @@ def by_evidence(
     `like` are choices by more rows than these: the same columns are then put to the same test.
     `standing_for` is the number of rows whose sample these are.
     """
-    found = list(choices)
+    # Derived numbers stay numbers.
+    own = len(choices) if rows.n_own is None else rows.n_own
+    found = _without_constant(choices, rows, own, like, standing_for)
     numerical = ("gaussian", "poisson")
     of_type = [
         j for j, one in enumerate(found) if one.reason is Reason.TYPE and one.density in numerical
     ]
-    # Derived numbers stay numbers.
-    own = len(found) if rows.n_own is None else rows.n_own
     few = [
         j
         for j in of_type
@@ -206,6 +210,35 @@ def by_evidence(
     evidence = column_evidence(sample, [(j, found[j].name) for j in few], fold)
     for j, one in evidence.items():
         found[j] = found[j].by(one)
+    return found
+
+
+def _without_constant(
+    choices: Sequence[ColumnChoice],
+    rows: LabelledRows,
+    n_own: int,
+    like: Sequence[ColumnChoice] | None,
+    standing_for: int,
+) -> list[ColumnChoice]:
+    """Return the choices, columns of numbers that never differ being constant.
+
+    A fold's rows are not asked, nor is a sample: what is rare may be missing there.
+    """
+    found = list(choices)
+    kinds = ("gaussian", "poisson", "bernoulli")
+    asked = [
+        j
+        for j, one in enumerate(found[:n_own])
+        if one.reason is Reason.TYPE and one.density in kinds
+    ]
+    if like is not None:
+        asked = [j for j in asked if like[j].reason is Reason.ONE_VALUE]
+    elif rows.n_samples < standing_for:
+        return found
+    else:
+        asked = [j for j in asked if not differs(rows.X[:, j], rows.weights)]
+    for j in asked:
+        found[j] = replace(found[j], density="constant", reason=Reason.ONE_VALUE)
     return found
 
 

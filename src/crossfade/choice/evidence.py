@@ -92,6 +92,18 @@ def _counted(x: Floats, weights: Floats | None) -> tuple[Floats, Floats]:
     return values, rows.astype(np.float64)
 
 
+def differs(x: Floats, weights: Floats | None) -> bool:
+    """Return whether two rows that count have different values."""
+    for some in (slice(_LOOK), slice(None)):
+        counts = ~np.isnan(x[some])
+        if weights is not None:
+            counts &= weights[some] > 0.0
+        cells = x[some][counts]
+        if cells.size and cells.min() < cells.max():
+            return True
+    return False
+
+
 def near_zero_variance(x: Floats, weights: Floats | None) -> bool:
     """Return whether so few rows differ from the commonest value that classes share a variance.
 

@@ -12,6 +12,7 @@ from crossfade.densities import (
     DENSITIES,
     BinaryWords,
     Categorical,
+    Constant,
     Density,
     Gaussian,
     JohnsonSU,
@@ -137,6 +138,8 @@ def _named(
     name = choices[0].density
     if name == "gaussian":
         return gaussian
+    if name == "constant":
+        return Constant()
     if name == "none":
         return Categorical([1] * len(choices), alpha)
     if name == "johnson_su":

@@ -132,8 +132,8 @@ default="auto"
     posterior_scale_ : float
         Sum of the pool's weights: the power of the posterior, relative to the class shares.
     density_report_ : list of dict
-        Each column's name, density, why it has it, and "by" what: type, given, evidence or
-        near-zero variance.
+        Each column's name, density, why it has it, and "by" what: type, given, evidence,
+        near-zero variance or one value.
     interactions_, thresholds_ : list of str
         The derived columns, where `interactions` or `thresholds` asked for some.
     interaction_tests_, threshold_tests_ : list of dict
@@ -169,7 +169,9 @@ default="auto"
     whose missing cells are filled in so. For a tradeoff between 0 and 1e-4 the fit at 1e-4 then
     stands, with a :class:`~crossfade.errors.TradeoffWarning`, and `tradeoff_` says so. A pool adds
     up what its members say of a missing cell. A column without any cell has no part in this: it
-    changes no posterior.
+    changes no posterior. Where λ is chosen, nor does a column whose type alone decided and which
+    had one value in all rows of fit, whatever it has later (at a given λ, 0/1 columns keep their
+    smoothed shares).
 
     Rows without a label add λ γ Σ log Σ_k p_k f_k(x), γ being `unlabelled_weight_`, which EM climbs
     (Nigam, McCallum, Thrun & Mitchell 2000; Lasserre, Bishop & Minka 2006). At λ = 0 they have no

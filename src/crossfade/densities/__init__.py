@@ -6,6 +6,7 @@ from crossfade.densities.base import Bound, Density, reference_rows
 from crossfade.densities.bernoulli import Bernoulli
 from crossfade.densities.binary_words import BinaryWords
 from crossfade.densities.categorical import Categorical
+from crossfade.densities.constant import Constant
 from crossfade.densities.gaussian import Gaussian
 from crossfade.densities.johnson_su import JohnsonSU
 from crossfade.densities.multivariate import MultivariateGaussian
@@ -20,6 +21,7 @@ __all__ = [
     "BinaryWords",
     "Bound",
     "Categorical",
+    "Constant",
     "Density",
     "Gaussian",
     "JohnsonSU",

@@ -42,6 +42,8 @@ def class_scores(graph: Graph, X: str, density: Density, natural: Floats, partit
         if not density.shared_variance:
             scores = graph.add(scores, graph.times(squares, natural[:, d:]))
         return graph.node("Sub", scores, graph.times(present, partition))
+    if not density.n_statistics:
+        return graph.times(split_missing(graph, X)[1], -partition)  # zeros
     if density.linear_in_columns:
         x, present = split_missing(graph, X)
         return graph.node("Sub", graph.times(x, natural), graph.times(present, partition))

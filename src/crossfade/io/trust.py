@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from crossfade.densities import (
     DENSITIES,
     BinaryWords,
+    Constant,
     JohnsonSU,
     Multinomial,
     MultivariateGaussian,
@@ -33,6 +34,7 @@ _DENSITIES: Final[tuple[type, ...]] = (
     *DENSITIES.values(),
     *STRUCTURES.values(),
     BinaryWords,
+    Constant,
     JohnsonSU,
     Multinomial,
     MultivariateGaussian,
