@@ -31,7 +31,7 @@ def has_class_blocks(objective: TradeoffObjective) -> bool:
 def is_short(objective: TradeoffObjective) -> bool:
     """Return whether rows are so few that blocks are inverted among them."""
     passes, few = objective.passes, min(objective.rows.n_samples, SAMPLE)
-    if 2 * few > passes.n_free or not objective.density.forms_statistics:
+    if few > passes.n_free or not objective.density.forms_statistics:
         return False
     weighted_rows = passes.n_free * few
     factors_blocks = int((np.bincount(passes.free_factors) ** 2).sum())

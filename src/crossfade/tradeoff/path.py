@@ -160,7 +160,8 @@ def minimise(
     dense_enough = levels is not None or (dense and not short)
     productless = not dense_enough and bends and not sparse
     few = objective.rows.n_samples < _MANY_ROWS and levels is None
-    if productless or (few and not sparse and _has_many_classes(objective)):
+    by_classes = short or _has_many_classes(objective)
+    if productless or (few and not sparse and by_classes):
         most_trials = np.inf if productless else _MOST_TRIALS
         solution = _by_classes(objective, start, newton_tol, most_trials)
         if solution.converged or productless:
