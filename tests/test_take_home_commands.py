@@ -26,7 +26,7 @@ from crossfade.commands.new_rows import NewRows
 from crossfade.commands.predict import _six_digits
 from crossfade.comparison.models import own_models
 from crossfade.errors import DataError
-from crossfade.io import load_model
+from crossfade.io import load_model, save_model
 from crossfade.io.matching import Matcher
 from crossfade.io.reading import read_table
 from crossfade.pools.members import MEMBERS
@@ -391,10 +391,29 @@ def test_predict_adds_limits_of_probabilities_where_they_are_known(table, tmp_pa
 def test_what_a_model_cannot_be_asked_is_refused_and_nothing_written(
     model, table, tmp_path, capsys
 ):
-    out = tmp_path / "p.csv"
-    assert run("predict", model, table, "--coverage", 0.8, "-o", out) == 2
-    assert "'auto' or 'best'" in capsys.readouterr().err
+    out, parts = tmp_path / "p.csv", tmp_path / "parts.skops"
+    frame = pl.read_csv(table)
+    labels = frame["default"].to_numpy()
+    save_model(NaiveBayes(tradeoff=1).partial_fit(frame.drop("default"), labels), parts)
+    for more in ((), ("--adapt",)):
+        capsys.readouterr()
+        assert run("predict", parts, table, "--coverage", 0.8, *more, "-o", out) == 2
+        err = capsys.readouterr().err
+        assert "expected a model with rows of fit that it can be fitted without" in err
+        assert "test that nothing shifted" not in err  # before all rows are read
+    for option in ("--coverage", "--interval"):
+        assert run("predict", model, table, option, 1.5, "-o", out) == 2
+        assert f"{option}: expected" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_given_tradeoff_has_sets(model, table, capsys):
+    assert run("predict", model, table, "--coverage", 0.8) == 0
+    sets = pl.read_csv(capsys.readouterr().out.encode())[:, 3:].to_numpy()
+    saved = load_model(model)
+    rows = pl.read_csv(table).select(saved.schema.names)
+    assert saved.estimator.tradeoff in (0, 0.5, 1)
+    assert sets.tolist() == saved.estimator.predict_set(rows, 0.8).tolist()
 
 
 def test_without_out_they_go_to_stdout(model, table, capsys):
@@ -1068,8 +1087,13 @@ def test_files_of_many_parameters_keep_intervals_where_they_are_asked_for(tmp_pa
     assert "town = c1" in capsys.readouterr().out
     assert run("predict", out, path, "--interval", 0.9, "-o", tmp_path / "p.csv") == 0
     assert {"low(a)", "high(b)"} <= set(pl.read_csv(tmp_path / "p.csv").columns)
-    assert run(*fit, "--intervals", "--batches") == 0
-    assert "The file keeps no intervals: they need" in capsys.readouterr().out
+    for tradeoff in (1, 0.5):
+        beside = ("--tradeoff", tradeoff, "--intervals", "--batches", "-o", out)
+        assert run("fit", path, "-t", "y", "-m", "naive-bayes", *beside) == 0
+        assert "keeps no" not in capsys.readouterr().out
+        asked = ("--interval", 0.9, "--coverage", 0.8, "--outliers")
+        assert run("predict", out, path, *asked, "-o", tmp_path / "p.csv") == 0
+        assert {"low(a)", "in_set(b)"} <= set(pl.read_csv(tmp_path / "p.csv").columns)
 
 
 def test_cells_are_shown_as_the_file_has_them(tmp_path, capsys):

@@ -258,6 +258,7 @@ def test_wrong_arguments_are_refused_by_name():
             model.adapt(X, **arguments)
     with pytest.raises(DataError, match="class_prior"):
         model.with_class_prior([0.5, 0.6])
-    found = model.adapt(X).class_shares_
+    assert model.adapt(X).class_shares_.calibrated
+    found = NaiveBayes(tradeoff=1.0).partial_fit(X, y).adapt(X).class_shares_
     assert not found.calibrated
     assert io.StringIO(str(found)).readline() == "class  fitted  new rows\n"

@@ -240,7 +240,7 @@ def test_what_only_rows_have_that_are_not_described_makes_no_row_strange(
         model = NaiveBayes(densities, tradeoff=1, unlabelled="missing", unlabelled_weight=0)
         model.fit(X, few)
     else:
-        monkeypatch.setattr("crossfade.tradeoff.joint._MOST_ROWS", 300)
+        monkeypatch.setattr("crossfade.tradeoff.joint.MOST_ROWS", 300)
         model = NaiveBayes(densities, tradeoff=1).fit(X, y)
     found = model.outlier_p_value(new)
     # With the words of the other 1,700 all were below .05, with their categories one in seven.
@@ -390,8 +390,15 @@ def test_files_read_in_parts_are_scored_part_by_part(tmp_path):
     assert_allclose(model.outlier_score(new), whole.outlier_score(frame), rtol=1e-8)
     assert_allclose(model.outlier_p_value(new), whole.outlier_p_value(frame), rtol=0, atol=0.02)
     assert_array_equal(model.predict(new, reject=0.05), model.predict(frame, reject=0.05))
+    generative = NaiveBayes(tradeoff=1).fit(scan(tmp_path / "rows.csv"), "y")
+    assert generative.n_passes_ == 1
+    whole = NaiveBayes(tradeoff=1).fit(frame, y)
+    assert_allclose(generative.outlier_score(frame), whole.outlier_score(frame), rtol=1e-8)
+    p_values = generative.outlier_p_value(frame)
+    assert_allclose(p_values, whole.outlier_p_value(frame), rtol=0, atol=0.02)
+    batches = NaiveBayes(tradeoff=1).partial_fit(frame, y)
     with pytest.raises(DataError, match="outlier_p_value: expected rows that were held out"):
-        NaiveBayes(tradeoff=1).fit(scan(tmp_path / "rows.csv"), "y").outlier_p_value(frame)
+        batches.outlier_p_value(frame)
 
 
 def test_a_pool_asks_its_member_with_densities():

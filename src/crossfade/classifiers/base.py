@@ -10,6 +10,7 @@ import warnings
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
@@ -32,6 +33,7 @@ from crossfade.table import Schema, labelled_first
 from crossfade.table.cluster import as_source
 from crossfade.table.columns import Columns, count_rows
 from crossfade.table.documents import MixedRows
+from crossfade.table.groups import encode_groups
 from crossfade.table.read import has_missing_cells
 from crossfade.table.rows import rows_at
 from crossfade.table.schema import check_handle_unknown
@@ -43,6 +45,7 @@ from crossfade.tradeoff.grid import Points
 from crossfade.tradeoff.joint import JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 from crossfade.tradeoff.source_rows import SourceRows
+from crossfade.tradeoff.unseen import UnseenRows, kept_rows
 
 
 @dataclass(frozen=True)
@@ -227,10 +230,7 @@ class TradeoffClassifier(TableReader, ABC):
                     learnt_words=learnt_words,
                 )
         self._set_fitted(fitted if fitted.held_out is None else replace(fitted, held_out=None))
-        # Of rows read in parts no sample was drawn; weights of complements are no density.
-        kept = fitted.has_words_density and not isinstance(rows, SourceRows)
-        if kept or self.tradeoff != 1:
-            self._joint = self._joint_rows(rows.at_hand, choices, options, numbers)
+        self._keep(read, rows, options, learnt_words)
         for name in ("n_passes_", "n_unlabelled_", "unlabelled_weight_"):
             self.__dict__.pop(name, None)
         if self.unlabelled is not None:
@@ -239,6 +239,41 @@ class TradeoffClassifier(TableReader, ABC):
             rows.close()
             self.n_passes_ = rows.n_passes
         return fitted.held_out
+
+    def _keep(
+        self, read: Read, rows: LabelledRows, options: FitOptions, learnt_words: bool
+    ) -> None:
+        """Keep some rows for what is asked later of densities, and of rows not seen."""
+        choices, fitted, groups = read.choices, self._fitted, read.groups
+        every = rows
+        if isinstance(every, SourceRows):
+            rows, labels = every.drawn
+            groups = None if labels is None else encode_groups(labels, rows.n_samples)
+        n = rows.n_samples
+        rows, groups = kept_rows(rows, groups)
+        if isinstance(every, SourceRows) and fitted.evidence is not None:
+            self._fitted = replace(fitted, evidence=fitted.evidence.of_some(rows, groups, every))
+        # Weights of complements are no density.
+        if fitted.has_words_density or self.tradeoff != 1:
+            self._joint = self._joint_rows(rows, choices, options, groups)
+        if isinstance(self.tradeoff, str) or fitted.left_out is not None:
+            return
+        by_fold = None
+        if self._derived is not None:
+            if rows.n_samples < n:  # which columns to derive, all rows have said
+                return
+            own = replace(rows, X=rows.X[:, : rows.n_own], n_own=None)
+            by_fold = copy(self)._choice_by_fold(self.schema_, own, groups, choices)
+        self._unseen = UnseenRows(
+            rows,
+            groups,
+            self._density(read.schema, choices),
+            float(self.tradeoff),
+            options,
+            by_fold,
+            fitted.unlabelled_weight,
+            learnt_words,
+        )
 
     def _found_no_use_of_others(self) -> bool:
         """Return whether there were rows without a label, and held-out labels spoke against them.
@@ -324,7 +359,7 @@ class TradeoffClassifier(TableReader, ABC):
         for warning in fitted.warnings:
             warnings.warn(warning, stacklevel=4)
         self._fitted = fitted
-        for name in ("class_shares_", "_joint"):  # of other rows, of an earlier fit
+        for name in ("class_shares_", "_joint", "_unseen"):  # of other rows, of an earlier fit
             self.__dict__.pop(name, None)
         self.density_ = fitted.density
         self.class_count_ = fitted.class_weights

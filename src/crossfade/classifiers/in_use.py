@@ -143,8 +143,7 @@ class InUse(PriorInUse):
         Only the shares may differ from those of fit, not what the rows of a class look like.
         The shares of the new rows are found by EM (Saerens, Latinne & Decaestecker 2002), after
         the model's probabilities have been drawn to the truth of rows that it was not fitted to,
-        where there are such rows (of `tradeoff="auto"` and "best", and of a pool). What chance
-        alone could have moved stays as it was.
+        as :meth:`predict_set` has them. What chance alone could have moved stays as it was.
 
         Parameters
         ----------
@@ -214,6 +213,10 @@ class InUse(PriorInUse):
         model is, as long as new rows come from where the rows of fit came from. A set can be
         empty: no class is probable enough.
 
+        Rows out of fold are those that chose the tradeoff or a pool's weights. At a given tradeoff
+        they come from fits without each fifth of the rows (of 5,000, drawn evenly, from a table of
+        more than 2 million cells), made when they are first asked for.
+
         Parameters
         ----------
         X : data frame or array-like of shape (n_samples, n_features)
@@ -229,8 +232,8 @@ class InUse(PriorInUse):
         Raises
         ------
         DataError
-            If the model has no scores of rows that it was not fitted to: its tradeoff was given, or
-            a pool's `cv` holds no rows out.
+            If the model has no scores of rows that it was not fitted to: of `partial_fit`, from a
+            file without them, or of a pool whose `cv` holds no rows out.
 
         Examples
         --------
@@ -244,11 +247,28 @@ class InUse(PriorInUse):
                [False,  True,  True]])
         """
         check_number("coverage", coverage, above=0.0, below=1.0, remedy="0.9 is usual")
+        least = least_probabilities(self.rows_left_out(), coverage, by_class=by_class)
+        return self.predict_proba(X) >= least
+
+    def rows_left_out(self) -> HeldOut:
+        """Return log-posteriors of rows of fit by fits without them, with the rows' classes.
+
+        What :meth:`predict_set` and :meth:`adapt` start from. A file keeps them from then on.
+
+        Returns
+        -------
+        HeldOut
+
+        Raises
+        ------
+        DataError
+            As for :meth:`predict_set`.
+        """
         check_is_fitted(self)
         left_out = self._left_out()
         if isinstance(left_out, DataError):
             raise left_out
-        return self.predict_proba(X) >= least_probabilities(left_out, coverage, by_class=by_class)
+        return left_out
 
     @part_by_part
     def outlier_score(self, X: Any) -> Floats:
@@ -311,7 +331,7 @@ class InUse(PriorInUse):
         Raises
         ------
         DataError
-            If no row was held out (`partial_fit`, or rows read in parts with tradeoff 1).
+            If no row was held out (`partial_fit`).
 
         Examples
         --------

@@ -198,10 +198,9 @@ class TableReader(FittedViews, ABC):
             weights = found.class_weights(encoder.classes) if balanced else None
             by_class = self._by_class(encoder.classes, weights)
         self.classes_ = encoder.classes
-        draws = self.tradeoff != 1
         told = found if expected is None else expected
         assert told is not None
-        return SourceRows.of(source, encoder, told, by_class, draws=draws), encoder.schema
+        return SourceRows.of(source, encoder, told, by_class), encoder.schema
 
     def _by_class(self, classes: NDArray[Any], weights: Floats | None = None) -> Floats | None:
         """Return the factor of each class's rows, (n_classes,); `weights`: of all of a class."""
@@ -233,6 +232,8 @@ class TableReader(FittedViews, ABC):
             like = [known.get(one.column, one) for one in like]
             part = self._choices(names, longer.take(train), own, like)
             recoded, found = as_chosen(longer, names, part)
+            if not isinstance(self.tradeoff, str):
+                return recoded, [self._density(found, part)]
             return recoded, self._densities(found, part)
 
         return chosen_by

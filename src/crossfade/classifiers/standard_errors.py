@@ -180,7 +180,8 @@ class StandardErrors(ABC):
                 "once with crossfade fit --intervals, or ask for summary(X, y) before it is saved"
             )
         return (
-            "standard errors: fit keeps what they need of small tables in memory only, got "
+            "standard errors: fit keeps what they need of small tables in memory, and of rows in "
+            "parts without groups or filled-in cells, got "
             f"{fitted.class_weights.sum():,.0f} rows and {fitted.evidence.n_influences:,} "
             "parameters; give the rows of fit: summary(X, y)"
         )

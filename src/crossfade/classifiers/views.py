@@ -6,6 +6,7 @@ Everything follows from the two numeric seams of :class:`~crossfade.tradeoff.sco
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from crossfade.tradeoff.fitting import Fitted
 from crossfade.tradeoff.joint import JointDensity, JointRows
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import Parameters
+from crossfade.tradeoff.unseen import UnseenRows
 
 #: Columns times classes whose densities are looked at.
 _MOST_FITS = 200
@@ -64,6 +66,7 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
     #: Columns behind the table's own, if any.
     _derived: DerivedColumns | None = None
     _joint: JointRows | JointDensity | None = None
+    _unseen: UnseenRows | HeldOut | None = None
 
     @property
     def parameters_(self) -> Parameters:
@@ -80,6 +83,10 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
     def __getstate__(self) -> Any:
         # A file holds the densities themselves, not what is needed to find them.
         state = super().__getstate__()
+        unseen = self._unseen
+        if isinstance(unseen, UnseenRows):
+            known = unseen.is_known or unseen.is_closed_form or self._fitted.is_quick
+            state = state | {"_unseen": unseen.held_out if known else None}
         if "_fitted" in state:
             state = state | {"_fitted": self._fitted.without_search()}
         if isinstance(self._joint, JointRows):
@@ -99,10 +106,17 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
         return adapted
 
     def _left_out(self) -> HeldOut | DataError:
-        return self._fitted.left_out or DataError(
-            f"tradeoff: expected 'auto' or 'best', which score rows out of fold, got "
-            f"{getattr(self, 'tradeoff', None)!r}; choose the tradeoff, or calibrate the "
-            "probabilities on rows of your own"
+        found = self._fitted.left_out
+        if found is None:
+            unseen, shift = self._unseen, self._fitted.shift
+            found = unseen.held_out if isinstance(unseen, UnseenRows) else unseen
+            if found is not None and shift is not None:
+                found = replace(found, ratio=np.exp(shift))
+        return found or DataError(
+            "coverage: expected a model with rows of fit that it can be fitted without, got one "
+            "of partial_fit, without two different rows of any class, or from a file that was "
+            "written without them; fit it to all rows at once, and keep them in a file by "
+            "asking for predict_set before, or by crossfade fit --intervals"
         )
 
     def _strangeness(self, X: Any, *, p_values: bool, reject: float = 1.0) -> Floats:
@@ -124,8 +138,8 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
             values = joint.scores(matrix, shares)
         elif joint.usual is None:
             raise DataError(
-                "outlier_p_value: expected rows that were held out, got a model that was fitted in "
-                "parts, or without two different rows of any class; fit it to a table in memory"
+                "outlier_p_value: expected rows that were held out, got a model of partial_fit, or "
+                "without two different rows of any class; fit it to all rows at once"
             )
         else:
             ratio = np.divide(shares, data, out=np.ones_like(data), where=data > 0.0)

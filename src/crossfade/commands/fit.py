@@ -71,8 +71,8 @@ def fit(
         bool,
         typer.Option(
             "--intervals",
-            help="Keep what crossfade explain and predict --interval need, also of a pool (ten "
-            "more fits of each member) and of a model with more than 300 parameters.",
+            help="Keep what crossfade explain, predict --interval and --coverage need, also of a "
+            "pool (ten more fits of each member) and of a model with more than 300 parameters.",
         ),
     ] = False,
     cluster: Annotated[
@@ -246,15 +246,20 @@ def _keep_errors(estimator: Any, table: OpenTable, **beside: Any) -> list[str]:
     """Compute standard errors, also those that no fit keeps unasked; return what is to be said."""
     from crossfade.errors import DataError
 
-    if table.source is not None:
-        return ["The file keeps no intervals: they need a table in memory."]
-    for rows in ({}, {"X": table.X, "y": table.y} | beside):
+    said = []
+    of_fit = [] if table.source is not None else [{"X": table.X, "y": table.y} | beside]
+    for rows in ({}, *of_fit):
         try:
             estimator.summary(**rows)
         except DataError as error:
             said = [f"The file keeps no intervals: {error}."]
         else:
-            return []
+            said = []
+            break
+    try:
+        estimator.rows_left_out()
+    except DataError as error:
+        said.append(f"The file keeps no rows left out: {error}.")
     return said
 
 

@@ -155,6 +155,7 @@ def predict(
     if out is not None:
         check_writable(out, "--out", *rows.files)
     if coverage is not None:
+        check_number("--coverage", coverage, above=0.0, below=1.0, remedy="0.9 is usual")
         _check_has(estimator, "--coverage", "predict_set")
     if reject is not None:
         check_number(
@@ -163,6 +164,7 @@ def predict(
     if outliers or reject is not None:
         _check_has(estimator, "--outliers" if outliers else "--reject", "outlier_p_value")
     if interval is not None:
+        check_number("--interval", interval, above=0.0, below=1.0, remedy="0.95 is usual")
         _check_has(estimator, "--interval", "summary")
     if class_prior is not None:
         _check_has(estimator, "--class-prior", "with_class_prior")

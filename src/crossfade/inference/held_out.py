@@ -21,16 +21,24 @@ class HeldOut:
     `codes` (n_rows,).
     `weights` (n_rows,).
     `ratio` (n_classes,) or None: How many times as large the shares are where the model is used.
+    `class_factors` (n_classes,) or None: The part of the weights that is not how often a row
+        occurs, but how much its class is to count.
     """
 
     log_posterior: Floats
     codes: Integers
     weights: Floats
     ratio: Floats | None = None
+    class_factors: Floats | None = None
 
     @classmethod
     def of(
-        cls, scores: Floats, codes: Integers, weights: Floats | None, ratio: Floats | None = None
+        cls,
+        scores: Floats,
+        codes: Integers,
+        weights: Floats | None,
+        ratio: Floats | None = None,
+        class_factors: Floats | None = None,
     ) -> Self:
         """Return the record of scores that are log-posteriors up to a term common to the classes.
 
@@ -42,7 +50,7 @@ class HeldOut:
         some = scores[kept]
         if ratio is not None:
             some = some - np.log(ratio)
-        return cls(normalised(some), codes[kept], weights[kept], ratio)
+        return cls(normalised(some), codes[kept], weights[kept], ratio, class_factors)
 
     def for_shares(self, ratio: Floats) -> Self:
         """Return the same where the classes' shares are so many times as large, (n_classes,)."""
@@ -55,6 +63,13 @@ class HeldOut:
         with np.errstate(divide="ignore"):
             scores = self.log_posterior + np.log(self.ratio)
         return normalised(scores), self.weights * self.ratio[self.codes]
+
+    def as_rows_come(self) -> tuple[Floats, Floats]:
+        """Return the same, but for weights that count rows where no other shares were given."""
+        log_posterior, weights = self.in_use()
+        if self.ratio is None and self.class_factors is not None:
+            weights = weights / self.class_factors[self.codes]
+        return log_posterior, weights
 
 
 def normalised(scores: Floats) -> Floats:

@@ -21,7 +21,7 @@ def least_probabilities(held_out: HeldOut, coverage: float, *, by_class: bool) -
     class are covered.
     """
     n_classes = held_out.log_posterior.shape[1]
-    log_posterior, weights = held_out.in_use()
+    log_posterior, weights = held_out.as_rows_come()
     own = np.exp(log_posterior[np.arange(len(held_out.codes)), held_out.codes])
     groups = (
         [held_out.codes == code for code in range(n_classes)]

@@ -265,6 +265,11 @@ class Fitted:
             return self.evidence.covariance()
         return None
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether errors, and fits to parts of the rows, take a second or so."""
+        return self.evidence is not None and self.evidence.is_quick
+
     def with_errors(self, errors: PosteriorCovariance) -> Fitted:
         """Return the same fit with standard errors that are known."""
         return replace(self, found_errors=errors)
@@ -299,8 +304,7 @@ class Fitted:
 
         Standard errors are kept if they were asked for, or take little.
         """
-        known = "errors" in self.__dict__ or (self.evidence is not None and self.evidence.is_quick)
-        errors = self.errors if known else self.found_errors
+        errors = self.errors if "errors" in self.__dict__ or self.is_quick else self.found_errors
         told = replace(self, warnings=(), evidence=None, found_errors=errors)
         if self.open is None:
             return told

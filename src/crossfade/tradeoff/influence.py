@@ -32,6 +32,7 @@ from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows, log_normal
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
+from crossfade.tradeoff.source_rows import SourceRows
 
 #: Parameters up to which standard errors go into a file unasked (.7 MB), and rows times squared
 #: parameters up to which they are computed for it: a second or so.
@@ -146,6 +147,22 @@ class StackedFits:
             objective = replace(objective, passes=objective.passes.over(own), unlabelled=others)
             members.append(replace(one, objective=objective))
         return StackedFits(tuple(members), groups, has_absent=self.has_absent)
+
+    def of_some(
+        self, some: LabelledRows, groups: Integers | None, every: SourceRows
+    ) -> StackedFits:
+        """Return the same fits with some of the rows, weighed to stand for all.
+
+        As they are where part of a group, or of what cells are filled by, would be missing.
+        """
+        whole = some.n_samples == every.n_samples
+        whole = whole or (groups is None and not self._filling.size)
+        if not whole or self.n_influences > MOST_ASKED_FOR:
+            return self
+        each = every.class_weights / np.maximum(some.class_weights, 1e-300)
+        weights = np.ones(some.n_samples) if some.weights is None else some.weights
+        weights = weights * each[some.codes]
+        return self.over(replace(some, weights=weights), groups)
 
     def covariance(self) -> PosteriorCovariance:
         """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""

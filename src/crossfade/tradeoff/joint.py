@@ -24,9 +24,7 @@ from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows, fit_tradeoff
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
-
-#: Most rows that are described, and fewest of each class among them.
-_MOST_ROWS, _FEWEST_OF_A_CLASS = 5_000, 50
+from crossfade.tradeoff.unseen import MOST_ROWS, drawn_by_class
 
 #: Most rows whose surprise is kept.
 _MOST_KEPT = 1_000
@@ -94,10 +92,10 @@ class JointRows:
     """
 
     rows: LabelledRows
+    groups: Integers | None
     densities: Sequence[Density]
     options: FitOptions
     learnt: Mapping[int, int]
-    groups: Integers | None = None
 
     @classmethod
     def of(
@@ -108,20 +106,8 @@ class JointRows:
         learnt: Mapping[int, int],
         groups: Integers | None = None,
     ) -> JointRows:
-        """Return a copy of the rows; of many an evenly drawn part, by class."""
-        n, most = rows.n_samples, _MOST_ROWS
-        index, each = np.arange(n), np.ones(rows.n_classes)
-        if n > most:
-            kept = rows.sample_by_class(most / n, _FEWEST_OF_A_CLASS)
-            sizes = np.bincount(rows.codes, minlength=rows.n_classes)
-            each = sizes / np.maximum([own.size for own in kept], 1)
-            index = np.sort(np.concatenate(kept))
-        some = rows.take(index)
-        if n > most:
-            weights = np.ones(index.size) if some.weights is None else some.weights
-            some = replace(some, weights=weights * (each / each.min())[some.codes])
-        own_groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
-        return cls(some, densities, options, learnt, own_groups)
+        """Return the rows; of many an evenly drawn part, by class."""
+        return cls(*drawn_by_class(rows, groups, MOST_ROWS), densities, options, learnt)
 
     @cached_property
     def _folds(self) -> Integers:

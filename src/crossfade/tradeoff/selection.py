@@ -227,7 +227,8 @@ def _choose(
         chosen = replace(chosen, method=f"{chosen.method}; {remark}")
     whole = joint_of(chosen.scale * chosen.shares, every)
     used_for = None if score_shift is None else np.exp(score_shift)
-    left_out = HeldOut.of(whole, scored.codes, scored.weights, used_for)
+    factors = scored.class_factors
+    left_out = HeldOut.of(whole, scored.codes, scored.weights, used_for, factors)
     weighing = None
     if can_pool and chosen.scale > 0.0 and not (loss is not None and loss.sum_of_squares):
         whole_loss = LogarithmicLoss(scores, scored.codes, weights, log_prior)

@@ -22,25 +22,19 @@ Result = TypeVar("Result")
 
 
 class _Passes:
-    """Passes over the parts of a source: the first one also surveys and draws what is wanted.
+    """Passes over the parts of a source: the first one also surveys, and draws a sample.
 
     `known`: What a survey found, or what is expected that one will find.
-    `draws`: Whether a sample is wanted.
     """
 
     def __init__(
-        self,
-        source: RowSource,
-        encoder: Encoder,
-        view: _View,
-        known: Survey | Foresight,
-        *,
-        draws: bool,
+        self, source: RowSource, encoder: Encoder, view: _View, known: Survey | Foresight
     ) -> None:
         self.source, self.view = source, view
-        self._encoder, self._known, self._draws = encoder, known, draws
+        self._encoder, self._known = encoder, known
         self._parts: RowSource | None = None
         self._sample: LabelledRows | None = None
+        self._some: LabelledRows | None = None
         self.beside: dict[str, Any] = {}  # of the sample's rows
         self.together = Together(self._take)
 
@@ -73,17 +67,21 @@ class _Passes:
     def sample(self) -> LabelledRows:
         """An even sample of the rows."""
         if self._sample is None:
-            self._draws = True
             self._take([])
         if self._sample is None:  # some rows were left out, and too few of the others drawn
             self._take([])
         assert self._sample is not None
         return self._sample
 
+    @property
+    def some(self) -> LabelledRows:
+        """What was drawn, fewer rows where some of those drawn were left out."""
+        return self.sample if self._some is None else self._some
+
     def _take(self, functions: list[Callable[[LabelledRows], Any]]) -> tuple[Any, ...]:
         view = self.view
         drawing = None
-        if self._draws and self._sample is None:
+        if self._sample is None:
             known = self._known
             n_rows = known.n_rows if isinstance(known, Survey) else self.source.n_rows
             drawing = Drawing(n_rows, SAMPLE_ROWS)
@@ -102,10 +100,10 @@ class _Passes:
             self._known, (sums, drawn) = self._known.reduce(self.source, of_part, join)
         if drawn is not None:
             part = drawn_rows(drawn, SAMPLE_ROWS)
+            sample, self.beside = replace(view(part), is_part=False), part.beside
+            self._some = sample if "groups" in part.beside else one_by_one(sample)
             if rows_of(part.table) >= min(SAMPLE_ROWS, self._known.n_rows):
-                sample = replace(view(part), is_part=False)
-                self._sample = sample if "groups" in part.beside else one_by_one(sample)
-                self.beside = part.beside
+                self._sample = self._some
         return tuple(sums)
 
     def close(self) -> None:
@@ -125,7 +123,14 @@ class _View:
         if self.by_class is not None:
             own = self.by_class[part.labels]
             weights = own if weights is None else weights * own
-        return LabelledRows(part.table, part.labels, weights, self.n_classes, is_part=True)
+        return LabelledRows(
+            part.table,
+            part.labels,
+            weights,
+            self.n_classes,
+            is_part=True,
+            class_factors=self.by_class,
+        )
 
 
 class _Counted(NamedTuple):
@@ -152,13 +157,11 @@ class SourceRows(LabelledRows):
         encoder: Encoder,
         known: Survey | Foresight,
         by_class: Floats | None = None,
-        *,
-        draws: bool = True,
     ) -> SourceRows:
-        """Return the rows of a source; `draws` says that a sample of them will be asked for."""
+        """Return the rows of a source."""
         view = _View(encoder.classes.size, by_class)
         head = view(encoder(source.head()))
-        passes = _Passes(source, encoder, view, known, draws=draws)
+        passes = _Passes(source, encoder, view, known)
         return cls(
             head.X,
             head.codes,
@@ -213,6 +216,13 @@ class SourceRows(LabelledRows):
         """Return an even sample of the rows."""
         assert self.passes is not None
         return replace(self.passes.sample, has_missing=self.has_missing)
+
+    @property
+    def drawn(self) -> tuple[LabelledRows, Any]:
+        """An even sample of the rows without a pass for it, and what their groups are."""
+        assert self.passes is not None
+        some = replace(self.passes.some, has_missing=self.has_missing)
+        return some, self.passes.beside.get("groups")
 
     def beside(self, role: str) -> Any:
         """Return what stands beside the rows of the sample, shape (n_sample,)."""
