@@ -16,7 +16,7 @@ from crossfade.densities import Multinomial
 from crossfade.inference import HeldOut
 from crossfade.inference.sets import least_probabilities
 from crossfade.io import load_model, save_model
-from crossfade.tradeoff import unseen
+from crossfade.tradeoff import influence, unseen
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
 
@@ -188,7 +188,7 @@ def test_groups_are_left_out_whole_at_a_given_tradeoff():
 @pytest.mark.parametrize("tradeoff", [1.0, 0.3, 0.0])
 def test_sets_at_a_given_tradeoff_hold_the_truth_as_often_as_they_say(tradeoff, monkeypatch):
     rng = np.random.default_rng(7)
-    monkeypatch.setattr(unseen, "_MOST_CELLS", 1_000)  # of larger tables a part is kept
+    monkeypatch.setattr(influence, "_MOST_CELLS", 1_000)  # of larger tables a part is kept
     monkeypatch.setattr(unseen, "MOST_ROWS", 300)
 
     def drawn(n):
@@ -201,6 +201,7 @@ def test_sets_at_a_given_tradeoff_hold_the_truth_as_often_as_they_say(tradeoff, 
         model = NaiveBayes(tradeoff=tradeoff).fit(*drawn(n))
         kept = model._unseen.rows.n_samples
         assert kept == 400 if n == 400 else 200 < kept <= 300
+        assert bool(model._fitted.evidence.rows.n_samples) == (n == 400)
         X, y = drawn(2_000)
         covered.append(model.predict_set(X, 0.9)[np.arange(len(y)), y].mean())
     assert abs(np.mean(covered) - 0.9) < 0.02

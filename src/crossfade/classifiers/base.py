@@ -245,14 +245,16 @@ class TradeoffClassifier(TableReader, ABC):
     ) -> None:
         """Keep some rows for what is asked later of densities, and of rows not seen."""
         choices, fitted, groups = read.choices, self._fitted, read.groups
-        every = rows
-        if isinstance(every, SourceRows):
-            rows, labels = every.drawn
-            groups = None if labels is None else encode_groups(labels, rows.n_samples)
+        evidence = fitted.evidence
+        if isinstance(rows, SourceRows):
+            some, labels = rows.drawn
+            groups = None if labels is None else encode_groups(labels, some.n_samples)
+            if evidence is not None:
+                evidence = evidence.of_some(some, groups, rows)
+                self._fitted = replace(fitted, evidence=evidence)
+            rows = some
         n = rows.n_samples
-        rows, groups = kept_rows(rows, groups)
-        if isinstance(every, SourceRows) and fitted.evidence is not None:
-            self._fitted = replace(fitted, evidence=fitted.evidence.of_some(rows, groups, every))
+        rows, groups = kept_rows(rows, groups, evidence)
         # Weights of complements are no density.
         if fitted.has_words_density or self.tradeoff != 1:
             self._joint = self._joint_rows(rows, choices, options, groups)

@@ -214,8 +214,9 @@ class InUse(PriorInUse):
         empty: no class is probable enough.
 
         Rows out of fold are those that chose the tradeoff or a pool's weights. At a given tradeoff
-        they come from fits without each fifth of the rows (of 5,000, drawn evenly, from a table of
-        more than 2 million cells), made when they are first asked for.
+        they come from fits without each fifth of the rows, made when they are first asked for (of
+        a table of more than 2 million cells or 3,000 parameters, or of documents, fits to 5,000
+        rows drawn evenly if there are more).
 
         Parameters
         ----------

@@ -28,7 +28,13 @@ from crossfade.tradeoff.estimating import (
     row_gradients,
     unlabelled_gradients,
 )
-from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows, log_normalise
+from crossfade.tradeoff.labelled_rows import (
+    MOST_ROWS,
+    LabelledRows,
+    OtherRows,
+    drawn_by_class,
+    log_normalise,
+)
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
@@ -155,6 +161,8 @@ class StackedFits:
 
         As they are where part of a group, or of what cells are filled by, would be missing.
         """
+        if n_cells(some.X) > _MOST_CELLS:
+            some, groups = drawn_by_class(some, groups, MOST_ROWS)
         whole = some.n_samples == every.n_samples
         whole = whole or (groups is None and not self._filling.size)
         if not whole or self.n_influences > MOST_ASKED_FOR:

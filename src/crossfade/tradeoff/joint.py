@@ -23,8 +23,7 @@ from crossfade.table.documents import MixedRows, block_of
 from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.fitting import FitOptions, Fitted, add_rows, fit_tradeoff
 from crossfade.tradeoff.folds import folds
-from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.unseen import MOST_ROWS, drawn_by_class
+from crossfade.tradeoff.labelled_rows import MOST_ROWS, LabelledRows, drawn_by_class
 
 #: Most rows whose surprise is kept.
 _MOST_KEPT = 1_000

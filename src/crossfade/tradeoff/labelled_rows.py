@@ -19,6 +19,9 @@ from crossfade.table.documents import block_of, stacked
 #: Rows of counts of words that are read at once: what they sum to is as wide as the vocabulary.
 WORD_ROWS = 1 << 15
 
+#: Rows that are kept of large tables, and fewest of each class among them.
+MOST_ROWS, _FEWEST_OF_A_CLASS = 5_000, 50
+
 Sums = TypeVar("Sums")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -163,6 +166,22 @@ class LabelledRows:
             codes=self.codes[index],
             weights=None if self.weights is None else self.weights[index],
         )
+
+
+def drawn_by_class(
+    rows: LabelledRows, groups: Integers | None, most: int
+) -> tuple[LabelledRows, Integers | None]:
+    """Return at most so many rows, drawn evenly from each class, with weights that even it out."""
+    if rows.n_samples <= most:
+        return rows, groups
+    kept = rows.sample_by_class(most / rows.n_samples, _FEWEST_OF_A_CLASS)
+    sizes = np.bincount(rows.codes, minlength=rows.n_classes)
+    each = sizes / np.maximum([own.size for own in kept], 1)
+    index = np.sort(np.concatenate(kept))
+    some = rows.take(index)
+    weights = np.ones(index.size) if some.weights is None else some.weights
+    some = replace(some, weights=weights * (each / each.min())[some.codes])
+    return some, None if groups is None else np.unique(groups[index], return_inverse=True)[1]
 
 
 def log_normalise(scores: Floats) -> tuple[Floats, Floats]:

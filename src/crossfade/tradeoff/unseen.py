@@ -16,49 +16,31 @@ from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Density
 from crossfade.inference.held_out import HeldOut
 from crossfade.optim.newton import sample_rows
-from crossfade.table.documents import n_cells
+from crossfade.table.documents import MixedRows
 from crossfade.tradeoff.choosing import ByFold
 from crossfade.tradeoff.fitting import FitOptions, fit_tradeoff
 from crossfade.tradeoff.folds import folds
-from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
-
-#: Rows that are kept of a table of more cells than `_MOST_CELLS` (16 MB), and fewest of each class
-#: among them.
-MOST_ROWS, _FEWEST_OF_A_CLASS = 5_000, 50
-_MOST_CELLS = 2_097_152
+from crossfade.tradeoff.influence import StackedFits
+from crossfade.tradeoff.labelled_rows import MOST_ROWS, LabelledRows, OtherRows, drawn_by_class
 
 _N_FOLDS = 5
 
 
-def kept_rows(rows: LabelledRows, groups: Integers | None) -> tuple[LabelledRows, Integers | None]:
-    """Return a copy of the rows, of a large table of some, with their groups."""
+def kept_rows(
+    rows: LabelledRows, groups: Integers | None, evidence: StackedFits | None
+) -> tuple[LabelledRows, Integers | None]:
+    """Return a copy of the rows, and their groups: those of standard errors, or of many some."""
+    if evidence is not None and evidence.rows.n_samples and not isinstance(rows.X, MixedRows):
+        return evidence.rows, evidence.groups
     others, n = rows.unlabelled, rows.n_samples
-    cells = n_cells(rows.X) + (0 if others is None else n_cells(others.X))
-    most = n if cells <= _MOST_CELLS else MOST_ROWS
     if others is not None:
-        part = sample_rows(others.X.shape[0], min(1.0, most / n))
+        part = sample_rows(others.X.shape[0], min(1.0, MOST_ROWS / n))
         weights = None if others.weights is None else others.weights[part]
         together = None if others.groups is None else others.groups[part]
         rows = replace(rows, unlabelled=OtherRows(others.X[part], weights, together))
-    if n > most:
-        return drawn_by_class(rows, groups, most)
+    if n > MOST_ROWS:
+        return drawn_by_class(rows, groups, MOST_ROWS)
     return rows.take(np.arange(n)), groups
-
-
-def drawn_by_class(
-    rows: LabelledRows, groups: Integers | None, most: int
-) -> tuple[LabelledRows, Integers | None]:
-    """Return at most so many rows, drawn evenly from each class, with weights that even it out."""
-    if rows.n_samples <= most:
-        return rows, groups
-    kept = rows.sample_by_class(most / rows.n_samples, _FEWEST_OF_A_CLASS)
-    sizes = np.bincount(rows.codes, minlength=rows.n_classes)
-    each = sizes / np.maximum([own.size for own in kept], 1)
-    index = np.sort(np.concatenate(kept))
-    some = rows.take(index)
-    weights = np.ones(index.size) if some.weights is None else some.weights
-    some = replace(some, weights=weights * (each / each.min())[some.codes])
-    return some, None if groups is None else np.unique(groups[index], return_inverse=True)[1]
 
 
 @dataclass(frozen=True)
