@@ -148,7 +148,7 @@ def test_best_of_a_bundled_data_set(tmp_path, capsys, monkeypatch):
     assert load_model(out).about["model"] in quick
 
 
-def test_rows_with_an_empty_target_are_learnt_from_when_asked(table, tmp_path, capsys):
+def test_rows_with_an_empty_target_are_learnt_from_when_asked(table, tmp_path, capsys, monkeypatch):
     frame = pl.read_csv(table)
     few = frame.with_columns(
         pl.when(pl.int_range(frame.height) % 4 == 0)
@@ -175,8 +175,14 @@ def test_rows_with_an_empty_target_are_learnt_from_when_asked(table, tmp_path, c
         pl.DataFrame(expected.predict_proba(few.drop("default"))),
     )
     assert saved.about["training"]["unlabelled_rows"] == n_others
-    assert run("fit", path, "-t", "default", "-m", "pool:nb", "-o", out, "--unlabelled") == 2
-    assert "--unlabelled: expected best, naive-bayes" in capsys.readouterr().err
+    monkeypatch.setitem(MEMBERS, "nb", lambda seed: NaiveBayes(tradeoff=1))
+    assert run("fit", path, "-t", "default", "-m", "pool:nb", "-o", out, "--unlabelled") == 0
+    told = capsys.readouterr().out
+    assert "1 row has neither label nor cells and no part in the fit." in told
+    assert f"rows, {n_others:,} of them without a label of " in told
+    pool = load_model(out)
+    assert pool.estimator.n_unlabelled_ == pool.estimator.estimators_[0].n_unlabelled_ == n_others
+    assert pool.about["training"]["unlabelled_weight"] is None
 
 
 @pytest.mark.parametrize(

@@ -603,7 +603,7 @@ def test_groups_files_copies(tmp_path, fits):
             NaiveBayes(),
             "y: expected a label in every row, got 60 missing labels in 90 rows (Input y contains "
             "NaN.); drop those rows from X and y, or learn from them with unlabelled='missing' of "
-            "NaiveBayes and GaussianDiscriminant",
+            "NaiveBayes, GaussianDiscriminant and PooledClassifier",
         ),
         (
             NaiveBayes(unlabelled="missing", unlabelled_weight=-1),
@@ -685,13 +685,14 @@ def test_what_fits_models_to_labelled_rows_alone_says_so(model, got):
         ],
         "estimators": [lambda: PooledClassifier([*models.items()]).fit(X[:30], y)],
     }
+    remedies = {"models": "fit such a model by itself", "estimators": "give it to the pool"}
     for parameter, functions in calls.items():
         for function in functions:
             with pytest.raises(DataError) as error:
                 function()
             assert str(error.value) == (
                 f"{parameter}: expected models that learn from labelled rows alone, got {got} of "
-                "'other'; leave it None, and fit such a model by itself"
+                f"'other'; leave it None, and {remedies[parameter]}"
             )
 
 

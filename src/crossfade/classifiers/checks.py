@@ -36,13 +36,9 @@ def check_unlabelled(model: Any) -> None:
                 f"{remedy}"
             )
         check_number("unlabelled_weight", weight, 0.0, remedy)
+    check_marker(model.unlabelled)
     if model.unlabelled is None:
         return
-    if is_missing(model.unlabelled) or not np.isscalar(model.unlabelled):
-        raise DataError(
-            f"unlabelled: expected None, 'missing' or a label, got {show(model.unlabelled)}; "
-            "'missing' treats None, NaN and NA as no label"
-        )
     for name, plain in (("interactions", None), ("thresholds", None), ("components", 1)):
         got = getattr(model, name, plain)
         if got != plain:
@@ -52,20 +48,33 @@ def check_unlabelled(model: Any) -> None:
             )
 
 
+def check_marker(unlabelled: Any) -> None:
+    """Refuse what can mark no row as one without a label."""
+    if unlabelled is None:
+        return
+    if is_missing(unlabelled) or not np.isscalar(unlabelled):
+        raise DataError(
+            f"unlabelled: expected None, 'missing' or a label, got {show(unlabelled)}; "
+            "'missing' treats None, NaN and NA as no label"
+        )
+
+
 def derives_columns(model: Any) -> str | None:
     """Return the name of the parameter by which a model derives columns, None if it does not."""
     names = ("interactions", "thresholds")
     return next((name for name in names if getattr(model, name, None) is not None), None)
 
 
-def refuse_unlabelled(parameter: str, name: str, model: Any) -> None:
+def refuse_unlabelled(
+    parameter: str, name: str, model: Any, remedy: str = "fit such a model by itself"
+) -> None:
     """Refuse a model that would learn from rows without a label, where every row has one."""
     given = model.get_params(deep=True) if hasattr(model, "get_params") else {}
     for key, value in given.items():
         if key.split("__")[-1] == "unlabelled" and value is not None:
             raise DataError(
                 f"{parameter}: expected models that learn from labelled rows alone, got "
-                f"{key}={show(value)} of {name!r}; leave it None, and fit such a model by itself"
+                f"{key}={show(value)} of {name!r}; leave it None, and {remedy}"
             )
 
 

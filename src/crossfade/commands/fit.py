@@ -162,9 +162,10 @@ def fit(
     training["rows"] = n_rows
     others = ""
     if getattr(estimator, "n_unlabelled_", 0):
-        n_others, weight = estimator.n_unlabelled_, estimator.unlabelled_weight_
+        n_others, weight = estimator.n_unlabelled_, getattr(estimator, "unlabelled_weight_", None)
         training |= {"unlabelled_rows": n_others, "unlabelled_weight": weight}
-        others = f", {n_others:,} of them without a label (which count {weight:.2g} each)"
+        others = f", {n_others:,} of them without a label"
+        others += "" if weight is None else f" (which count {weight:.2g} each)"
     lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
     chosen = fitted_tradeoff(estimator)
     training |= {"tradeoff": chosen, "warnings": [str(warning.message) for warning in caught]}

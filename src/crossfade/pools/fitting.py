@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,15 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 
 from crossfade._checks import show
-from crossfade._typing import Integers
-from crossfade.classifiers.base import TradeoffClassifier
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
-from crossfade.pools.members import fit_argument, is_fitted_already, probabilities
+from crossfade.pools.members import (
+    fit_argument,
+    is_fitted_already,
+    is_own,
+    probabilities,
+    takes_unlabelled,
+)
 from crossfade.table.rows import rows_at
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.labelled_rows import LabelledRows
@@ -27,7 +32,10 @@ _SIGMOID_FOLDS: Final = 3
 
 @dataclass(frozen=True)
 class PoolRows:
-    """A table with labels, as it came and as rows."""
+    """A table with labels, as it came and as rows; rows without a label are its last ones.
+
+    `labels`, `groups`, `splits`: Of rows with a label.
+    """
 
     X: Any
     labels: NDArray[Any]
@@ -41,6 +49,59 @@ class PoolRows:
         if weights is None:
             return float(self.rows.n_samples if index is None else index.size)
         return float((weights if index is None else weights[index]).sum())
+
+    def with_others(self, places: Integers) -> PoolRows:
+        """Return the same with these of the rows without a label."""
+        others, n = self.rows.unlabelled, len(self.labels)
+        if others is None:
+            return self
+        X = rows_at(self.X, np.concatenate([np.arange(n), n + places]))
+        return replace(self, X=X, rows=replace(self.rows, unlabelled=others.take(places)))
+
+    def training(self, estimator: Any, index: Integers | None) -> Training:
+        """Return what a member is fitted to: rows at these places (all if None).
+
+        Beside them all rows without a label, where the member takes such.
+        """
+        X, labels, groups, rows = self.X, self.labels, self.groups, self.rows
+        others = rows.unlabelled if takes_unlabelled(estimator) else None
+        together = None if others is None else others.groups
+        n = len(labels)
+        if index is None and (rows.unlabelled is not others or not is_own(estimator)):
+            # A copy: who knows what a member of others does to its rows.
+            index = np.arange(n)
+        if index is not None:
+            rest = np.arange(0 if others is None else others.X.shape[0])
+            X, labels, rows = (
+                rows_at(X, np.append(index, n + rest)),
+                labels[index],
+                rows.take(index),
+            )
+            groups = None if groups is None else groups[index]
+        weights = None if rows.weights is None else rows.weights.copy()
+        if others is not None:
+            labels = np.append(labels.astype(object), np.full(others.X.shape[0], None))
+            if weights is not None or others.weights is not None:
+                weights = np.append(rows.often, others.often)
+            if groups is not None and together is not None:
+                groups = np.append(groups, together)
+        if groups is not None:
+            groups = np.unique(groups, return_inverse=True)[1]
+        model = clone(estimator)
+        if others is not None:
+            model.set_params(unlabelled="missing")
+        return Training(model, X, labels, weights, groups, rows)
+
+
+class Training(NamedTuple):
+    """A member that is not fitted yet, and what it is fitted to; `rows`: Those with a label."""
+
+    model: Any
+    X: Any
+    labels: NDArray[Any]
+    weights: Floats | None
+    groups: Integers | None
+    rows: LabelledRows
 
 
 def splits_of(parts: Sequence[Any], n: int, kept: Integers) -> list[tuple[Integers, Integers]]:
@@ -86,9 +147,9 @@ def on_own_folds(name: str, estimator: Any, data: PoolRows, fold: Integers) -> A
 
     None where it has to be fitted to each fold.
     """
-    model, weights = clone(estimator), data.rows.weights
+    model, X, labels, weights, groups, _ = data.training(estimator, None)
     try:
-        scores = model.fit_out_of_fold(data.X, data.labels, weights, data.groups, fold)
+        scores = model.fit_out_of_fold(X, labels, weights, groups, fold)
     except Warning:  # an error by the user's own wish
         raise
     except Exception as error:  # whatever a member makes of all rows
@@ -116,19 +177,12 @@ def fit_member(name: str, estimator: Any, data: PoolRows, index: Integers | None
     """Return a copy of the member, fitted to the rows at these positions (all of them if None)."""
     if is_fitted_already(estimator):
         return estimator
-    X, labels, groups, rows = data.X, data.labels, data.groups, data.rows
-    if index is None and not isinstance(estimator, TradeoffClassifier):
-        # A copy: who knows what a member of others does to its rows.
-        index = np.arange(len(labels))
-    if index is not None:
-        X, labels, rows = rows_at(X, index), labels[index], rows.take(index)
-        groups = None if groups is None else np.unique(groups[index], return_inverse=True)[1]
+    model, X, labels, weights, groups, rows = data.training(estimator, index)
     given: dict[str, Any] = {}
-    if rows.weights is not None:
-        given |= fit_argument(estimator, "sample_weight", rows.weights.copy(), name)
+    if weights is not None:
+        given |= fit_argument(estimator, "sample_weight", weights, name)
     if groups is not None and groups.max(initial=0) > 0:
         given |= fit_argument(estimator, "groups", groups, None)
-    model = clone(estimator)
     if hasattr(model, "predict_proba"):
         return model.fit(X, labels, **given)
     return _with_sigmoid(model, rows, groups, X, labels, given)

@@ -22,7 +22,7 @@ from crossfade.errors import DataError
 from crossfade.pools.training import MemberFits, Weighed
 from crossfade.table.rows import rows_at
 from crossfade.tradeoff.folds import folds
-from crossfade.tradeoff.labelled_rows import LabelledRows
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows
 
 if TYPE_CHECKING:
     from crossfade.pools.pooled import PooledClassifier
@@ -65,7 +65,11 @@ class Jackknife:
                     f"interval: expected rows for three groups that can be left out, got "
                     f"{data.rows.n_samples} rows; give more rows of each class, or more groups"
                 )
-            self._replicas = [_replica(fits, np.flatnonzero(group != g)) for g in numbers]
+            others = _groups_of_others(data.rows.unlabelled, numbers, group, data.groups)
+            self._replicas = [
+                _replica(fits.without_others(others == g), np.flatnonzero(group != g))
+                for g in numbers
+            ]
             self._fits = None
         return self._replicas
 
@@ -95,11 +99,12 @@ class Jackknife:
 def kept_rows(fits: MemberFits, names: list[str]) -> Jackknife | None:
     """Return what intervals need, with a copy of the rows; None where there are many."""
     data = fits.data
-    cells = data.rows.n_samples * data.rows.X.shape[1] + fits.evidence(names).scores.size
-    if cells > _MOST_CELLS:
+    others = data.rows.unlabelled
+    n = data.rows.n_samples + (0 if others is None else others.X.shape[0])
+    if n * data.rows.X.shape[1] + fits.evidence(names).scores.size > _MOST_CELLS:
         return None
     # The user may write into what fit was given.
-    every = np.arange(data.rows.n_samples)
+    every = np.arange(n)
     return Jackknife(fits.over(rows_at(data.X, every)))
 
 
@@ -112,6 +117,19 @@ def _groups(rows: LabelledRows, groups: Integers | None) -> Integers:
     found = folds(alike, _GROUPS, groups)
     whole = (np.ptp(found[rows.codes == code]) == 0 for code in np.unique(rows.codes))
     return folds(rows, _GROUPS, groups) if any(whole) else found
+
+
+def _groups_of_others(
+    others: OtherRows | None, numbers: Integers, group: Integers, groups: Integers | None
+) -> Integers:
+    """Deal rows without a label to the same groups, in turns, or with the rows they belong to."""
+    if others is None:
+        return np.zeros(0, dtype=np.int64)
+    if groups is None or others.groups is None:
+        return numbers[np.arange(others.X.shape[0]) % numbers.size]
+    dealt = numbers[np.arange(1 + max(groups.max(), others.groups.max())) % numbers.size]
+    dealt[groups] = group
+    return np.asarray(dealt[others.groups])
 
 
 def _replica(fits: MemberFits, index: Integers) -> Replica:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import _num_samples
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.checks import derives_columns
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
 from crossfade.classifiers.naive_bayes import NaiveBayes
 from crossfade.errors import DataError
@@ -100,7 +101,7 @@ def checked_pairs(given: Any, random_state: int, schema: Schema) -> list[tuple[s
 #: Names that set_params would take for the pool's own.
 _RESERVED: Final = frozenset(
     {"estimators", "pooling", "weights", "selection", "cv", "pseudo_count", "n_jobs"}
-    | {"random_state"}
+    | {"random_state", "unlabelled"}
 )
 
 
@@ -145,9 +146,20 @@ def check_says_probabilities(name: str, estimator: Any, prefit: bool) -> None:
     )
 
 
+def is_own(estimator: Any) -> bool:
+    """Return whether a member is one of Crossfade's with a tradeoff."""
+    return isinstance(estimator, TradeoffClassifier)
+
+
 def chooses_on_folds(estimator: Any) -> bool:
     """Return whether a member scores its own grid on folds, so that these can be the pool's."""
-    return isinstance(estimator, TradeoffClassifier) and isinstance(estimator.tradeoff, str)
+    return is_own(estimator) and isinstance(estimator.tradeoff, str)
+
+
+def takes_unlabelled(estimator: Any) -> bool:
+    """Return whether a member learns from rows without a label, too."""
+    plain = getattr(estimator, "components", 1) == 1 and derives_columns(estimator) is None
+    return is_own(estimator) and plain
 
 
 def fit_argument(estimator: Any, argument: str, value: Any, name: str | None) -> dict[str, Any]:
@@ -176,7 +188,7 @@ def probabilities(model: Any, X: Any, classes: Any, index: Integers | None = Non
 
     Shapes: classes (n_classes,); → (n_rows, n_classes).
     """
-    if index is None and not isinstance(model, TradeoffClassifier):
+    if index is None and not is_own(model):
         # A copy: who knows what a member of others does to its rows.
         index = np.arange(_num_samples(X))
     part = X if index is None else rows_at(X, index)

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from sklearn.base import BaseEstimator
 
 from crossfade._checks import check_choice, check_number
+from crossfade.classifiers.checks import check_marker
 from crossfade.errors import DataError
 from crossfade.pools.training import PoolSettings
 from crossfade.pools.weights import POOLINGS
@@ -26,6 +27,7 @@ class PoolParameters(BaseEstimator):
     cv: Any
     pseudo_count: float
     n_jobs: int | None
+    unlabelled: Any
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, with `deep` those of members given in pairs as name__parameter."""
@@ -73,6 +75,7 @@ class PoolParameters(BaseEstimator):
             )
         remedy = "name a loss that weights can minimise"
         check_choice("selection", self.selection, SELECTIONS, remedy)
+        check_marker(self.unlabelled)
         check_number("pseudo_count", self.pseudo_count, above=0.0, remedy="1 is the default")
         if isinstance(self.cv, Real):
             check_number("cv", self.cv, 2, "5 folds are the default", whole=True)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_number
@@ -39,13 +40,21 @@ from crossfade.pools.shown import pool_table, weights_summary
 from crossfade.pools.training import MemberFits, Weighed
 from crossfade.pools.weights import drawn_in, pooled
 from crossfade.pools.worth import worth
-from crossfade.table import check_finite, encode_labels, read_features
+from crossfade.table import (
+    check_finite,
+    check_weights,
+    encode_labels,
+    labelled_first,
+    read_features,
+)
 from crossfade.table.columns import count_rows, refuse_parts
 from crossfade.table.decoding import table_library
+from crossfade.table.groups import numbered_first
+from crossfade.table.read import without_cells
 from crossfade.table.rows import present_rows, rows_at
 from crossfade.table.scored import TableClassifier
 from crossfade.tradeoff.folds import drawn_one_by_one, order_by_contents
-from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
+from crossfade.tradeoff.labelled_rows import LabelledRows, OtherRows, log_normalise
 
 
 class PooledClassifier(InUse, TableClassifier, PoolParameters):
@@ -85,6 +94,11 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         Processes that fit members side by side; None is one, -1 all cores.
     random_state : int, default=0
         Of the members that are given by name.
+    unlabelled : None, "missing" or a label, default=None
+        Which rows of fit have no label, as in :class:`NaiveBayes`. Members that can learn from
+        them do: `NaiveBayes` without derived columns and `GaussianDiscriminant` of one component,
+        as much as their `unlabelled_weight` says. Other members are fitted to labelled rows, which
+        alone weigh the members.
 
     Attributes
     ----------
@@ -117,6 +131,8 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         table; over these, explanations average columns. None where there are words.
     schema_ : Schema
         Names, kinds and categories of the columns.
+    n_unlabelled_ : int
+        How many rows had no label, where `unlabelled` is given.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has names.
@@ -165,6 +181,7 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         pseudo_count: float = 1.0,
         n_jobs: int | None = None,
         random_state: int = 0,
+        unlabelled: Any = None,
     ) -> None:
         self.estimators = estimators
         self.pooling = pooling
@@ -174,6 +191,7 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         self.pseudo_count = pseudo_count
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.unlabelled = unlabelled
 
     _takes_sparse = True
 
@@ -194,6 +212,7 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         X : data frame or array-like of shape (n_samples, n_features)
             Passed on to the members as it is.
         y : array-like of shape (n_samples,)
+            Rows may lack a label where `unlabelled` says so.
         sample_weight : array-like of shape (n_samples,), optional
             A weight of 0 is no row. Passed on to the members, which must take it.
         groups : array-like of shape (n_samples,), optional
@@ -233,31 +252,61 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
     ) -> PoolRows:
         refuse_parts(X)
         n, parts = count_rows(X), None
-        present = present_rows(X, y, sample_weight, groups)
         if not isinstance(self.cv, (Real, str)):
-            parts = list(self.cv.split(X, y, groups) if hasattr(self.cv, "split") else self.cv)
-        X, y, given, numbers, kept = present
+            parts = self._given_splits(X, y, groups)
+        X, y, given, numbers, kept = present_rows(X, y, sample_weight, groups)
+        order, m = labelled_first(y, self.unlabelled, kept.size)
+        if order is not None:
+            X, y, kept = rows_at(X, order), _safe_indexing(y, order[:m]), kept[order[:m]]
+            given = None if given is None else given[order]
         matrix, schema = read_features(self, X, reset=True, sample_weight=given)
         check_finite(matrix, schema.names)
         self._table_library = table_library(X)
-        self.classes_, codes = encode_labels(y, n_samples=matrix.shape[0])
-        rows = LabelledRows(matrix, codes, given, self.classes_.size)
+        self.classes_, codes = encode_labels(y, n_samples=m)
+        others = None
+        if order is not None:
+            together = None
+            if numbers is not None:
+                numbers, together = numbered_first(numbers[order], m)
+            others = OtherRows(matrix[m:], None if given is None else given[m:], together)
+            # A row without a cell says nothing.
+            telling = np.flatnonzero(~without_cells(others.X))
+            others, X = others.take(telling), rows_at(X, np.append(np.arange(m), m + telling))
+            given = None if given is None else check_weights(given[:m], m)
+        rows = LabelledRows(matrix[:m], codes, given, self.classes_.size, unlabelled=others)
+        rest = m + np.arange(0 if others is None else others.X.shape[0])
         if isinstance(self.cv, Real):
             # Nobody says that the order of rows means anything: what draws or deals rows by their
             # places, as a forest's bootstrap does, is to draw the same however they lie.
-            order = order_by_contents(rows)
-            X, rows = rows_at(X, order), rows.take(order)
+            places = order_by_contents(rows)
+            X, rows = rows_at(X, np.append(places, rest)), rows.take(places)
             given, codes = rows.weights, rows.codes
-            numbers = None if numbers is None else numbers[order]
+            numbers = None if numbers is None else numbers[places]
         self.background_ = shuffled_cells(rows.X, schema, self.random_state)
         self._row_shares = self.class_prior_ = rows.class_weights / rows.class_weights.sum()
         splits = None if parts is None else splits_of(parts, n, kept)
         drawn = drawn_one_by_one(rows) if numbers is None and splits is None else None
         if drawn is not None and given is not None:
             index, share = drawn
-            X, codes, rows = rows_at(X, index), codes[index], rows.take(index)
+            X, codes, rows = rows_at(X, np.append(index, rest)), codes[index], rows.take(index)
             rows = replace(rows, weights=given[index] * share)
+        self.__dict__.pop("n_unlabelled_", None)
+        if self.unlabelled is not None:
+            self.n_unlabelled_ = rest.size
         return PoolRows(X, self.classes_[codes], rows, numbers, splits)
+
+    def _given_splits(self, X: Any, y: Any, groups: Any) -> list[Any]:
+        """Return the splits that `cv` makes, of rows with a label alone, or is."""
+        if not hasattr(self.cv, "split"):
+            return list(self.cv)
+        order, m = labelled_first(y, self.unlabelled, count_rows(X))
+        if order is None:
+            return list(self.cv.split(X, y, groups))
+        own = order[:m]
+        classes, codes = encode_labels(_safe_indexing(y, own))
+        together = None if groups is None else _safe_indexing(groups, own)
+        found = self.cv.split(rows_at(X, own), classes[codes], together)
+        return [(own[train], own[test]) for train, test in found]
 
     def _members(self, data: PoolRows) -> list[tuple[str, Any]]:
         given = self.estimators
@@ -268,7 +317,7 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
         for name, one in pairs:
             frozen = prefit or is_fitted_already(one)
             if not frozen:
-                refuse_unlabelled("estimators", name, one)
+                refuse_unlabelled("estimators", name, one, "give it to the pool")
             if frozen:
                 check_is_fitted(one)
             elif data.rows.weights is not None:

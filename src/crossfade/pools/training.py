@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.parallel import Parallel, delayed
 
 from crossfade._typing import Floats, Integers
@@ -111,6 +112,12 @@ class MemberFits:
         """Return the same for an equal table, without the fits to all rows."""
         found = copy.copy(self)
         found.data, found._models = replace(self.data, X=X), {}
+        return found
+
+    def without_others(self, gone: NDArray[np.bool_]) -> MemberFits:
+        """Return the same without these of the rows that have no label."""
+        found = copy.copy(self)
+        found.data = self.data.with_others(np.flatnonzero(~gone))
         return found
 
     def evidence(self, names: Sequence[str]) -> Evidence:

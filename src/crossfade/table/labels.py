@@ -305,7 +305,7 @@ def _missing(absent: int, n_rows: int, place: str) -> DataError:
     return DataError(
         f"{place}: expected a label in every row, got {absent} missing labels in {n_rows} rows "
         "(Input y contains NaN.); drop those rows from X and y, or learn from them with "
-        "unlabelled='missing' of NaiveBayes and GaussianDiscriminant"
+        "unlabelled='missing' of NaiveBayes, GaussianDiscriminant and PooledClassifier"
     )
 
 

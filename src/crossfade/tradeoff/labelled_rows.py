@@ -44,6 +44,13 @@ class OtherRows:
         """Return how often each row occurs, shape (n_rows,)."""
         return np.ones(self.X.shape[0]) if self.weights is None else self.weights
 
+    def take(self, index: Integers) -> OtherRows:
+        """Return the rows at these positions."""
+        weights = None if self.weights is None else self.weights[index]
+        return OtherRows(
+            self.X[index], weights, None if self.groups is None else self.groups[index]
+        )
+
 
 @dataclass(frozen=True)
 class LabelledRows:

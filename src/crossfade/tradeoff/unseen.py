@@ -21,7 +21,7 @@ from crossfade.tradeoff.choosing import ByFold
 from crossfade.tradeoff.fitting import FitOptions, fit_tradeoff
 from crossfade.tradeoff.folds import folds
 from crossfade.tradeoff.influence import StackedFits
-from crossfade.tradeoff.labelled_rows import MOST_ROWS, LabelledRows, OtherRows, drawn_by_class
+from crossfade.tradeoff.labelled_rows import MOST_ROWS, LabelledRows, drawn_by_class
 
 _N_FOLDS = 5
 
@@ -35,9 +35,7 @@ def kept_rows(
     others, n = rows.unlabelled, rows.n_samples
     if others is not None:
         part = sample_rows(others.X.shape[0], min(1.0, MOST_ROWS / n))
-        weights = None if others.weights is None else others.weights[part]
-        together = None if others.groups is None else others.groups[part]
-        rows = replace(rows, unlabelled=OtherRows(others.X[part], weights, together))
+        rows = replace(rows, unlabelled=others.take(part))
     if n > MOST_ROWS:
         return drawn_by_class(rows, groups, MOST_ROWS)
     return rows.take(np.arange(n)), groups
