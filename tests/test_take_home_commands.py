@@ -392,6 +392,10 @@ def test_predict_adds_limits_of_probabilities_where_they_are_known(table, tmp_pa
     found = written[:, 1:].cast(float).to_numpy()
     np.testing.assert_allclose(found, np.hstack(expected), rtol=1e-12)
     assert np.flatnonzero(np.isnan(found).any(axis=1)).tolist() == [3]
+    assert (
+        "note: 1 row has no limits: cells are missing, as of no row of fit"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_a_model_cannot_be_asked_is_refused_and_nothing_written(

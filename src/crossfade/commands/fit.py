@@ -113,8 +113,8 @@ def fit(
         label, estimator = _named(model, tradeoff, handle_unknown)
         if unlabelled and "unlabelled" not in estimator.get_params(deep=False):
             raise DataError(
-                f"--unlabelled: expected best, naive-bayes, gaussian-shared or gaussian-full, got "
-                f"--model {model}; name one of these"
+                "--unlabelled: expected best, naive-bayes, gaussian-shared, gaussian-full or pool, "
+                f"got --model {model}; name one of these"
             )
     table = open_table(
         data,

@@ -100,6 +100,8 @@ def predict(
     rows of fit a row is, and outlier_p which share of those is no less so; with --reject 0.01, rows
     with outlier_p of 0.01 or less get no prediction.
     """
+    import numpy as np
+
     from crossfade._checks import check_number
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_outputs, check_writable, say
@@ -175,15 +177,24 @@ def predict(
             break
     if adapt:
         estimator = _adapted(estimator, read())  # notes on cells are those of one reading
-    n_rows = n_rejected = 0
+    n_rows = n_rejected = n_without = 0
     with _output(out) as write:
         for table, first in rows.batches():
             decided, rejected, probabilities, more = answer(estimator, table)
             n_rejected += sum(rejected or ())
             write(labels.as_csv(decided, rejected, probabilities, more, header=first == 1))
             n_rows += len(decided)
+            lows = [column for name, column in more.items() if name.startswith("low(")]
+            n_without += int(np.isnan(lows).any(axis=0).sum())
     for note in [*rows.notes(), *labels.notes()]:
         say(f"note: {note}", stderr=True)
+    if n_without:
+        rows_have = "1 row has" if n_without == 1 else f"{n_without:,} rows have"
+        say(
+            f"note: {rows_have} no limits: cells are missing, as of no row of fit; a fit to rows "
+            "with such gaps has limits",
+            stderr=True,
+        )
     if reject is not None:
         say(
             f"{n_rejected:,} of {n_rows:,} rows rejected, outlier_p at most {reject:g}", stderr=True
