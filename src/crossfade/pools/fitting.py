@@ -58,7 +58,7 @@ class PoolRows:
         X = rows_at(self.X, np.concatenate([np.arange(n), n + places]))
         return replace(self, X=X, rows=replace(self.rows, unlabelled=others.take(places)))
 
-    def training(self, estimator: Any, index: Integers | None) -> Training:
+    def training(self, estimator: Any, index: Integers | None) -> MemberRows:
         """Return what a member is fitted to: rows at these places (all if None).
 
         Beside them all rows without a label, where the member takes such.
@@ -90,10 +90,10 @@ class PoolRows:
         model = clone(estimator)
         if others is not None:
             model.set_params(unlabelled="missing")
-        return Training(model, X, labels, weights, groups, rows)
+        return MemberRows(model, X, labels, weights, groups, rows)
 
 
-class Training(NamedTuple):
+class MemberRows(NamedTuple):
     """A member that is not fitted yet, and what it is fitted to; `rows`: Those with a label."""
 
     model: Any
