@@ -88,6 +88,11 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Iterator[Deta
     """
     sample, splits = _sampled(subject)
     evaluator, rows = subject.evaluator, np.sort(sample)
+    ratio = splits[0].ratio
+    found = _empty(subject, len(rows))
+    if (known := _known(subject, splits)) is not None:
+        found = _with_splits(found, subject, known, ratio, None, [])
+        yield found
     probes = make_probes(evaluator.rows(rows), subject.schema, evaluator.codes[rows])
     path = _fit_path(subject, rows)
     notes = [] if isinstance(path, list) or path is None else [path.reason]
@@ -97,22 +102,14 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Iterator[Deta
     if automatic is None and subject.family is not None:
         automatic = evaluator.fit("tradeoff", subject.family.at("auto"), rows)
     chosen = _fitted_path(automatic)
-    found = Details(
-        n_rows=len(rows),
-        n_splits=0,
-        family=subject.family.label if subject.family else None,
-        assumption=_assumption(subject.family),
+    found = replace(
+        found,
         tradeoffs=_TRADEOFFS if fits else (),
         path=chosen[0] if chosen else None,
         chosen=chosen[1] if chosen else None,
         method=chosen[2] if chosen else None,
         view=_view(subject, rows, fits) if fits else None,
-        weights=None,
         words=_words(evaluator, automatic, rows) if subject.schema.reads_words else (),
-        calibration={},
-        ranking={},
-        thresholds={},
-        densities=(),
         notes=tuple(notes),
     )
     step("path")
@@ -121,9 +118,41 @@ def find_details(subject: Subject, step: Callable[[str], None]) -> Iterator[Deta
     yield found
     seen = _over_splits(subject, splits, probes, step)
     if seen.truths:
-        yield _with_splits(found, subject, seen, splits[0].ratio, probes, along)
+        yield _with_splits(found, subject, seen, ratio, probes, along)
     if seen.stopped is not None:
         raise seen.stopped
+
+
+def _empty(subject: Subject, n_rows: int) -> Details:
+    """Return details of which nothing is known yet."""
+    return Details(
+        n_rows=n_rows,
+        n_splits=0,
+        family=subject.family.label if subject.family else None,
+        assumption=_assumption(subject.family),
+        tradeoffs=(),
+        path=None,
+        chosen=None,
+        method=None,
+        view=None,
+        weights=None,
+        words=(),
+        calibration={},
+        ranking={},
+        thresholds={},
+        densities=(),
+        notes=(),
+    )
+
+
+def _known(subject: Subject, splits: list[Split]) -> _OverSplits | None:
+    """Return what the comparison's own fits tell of the models, None where some are not kept."""
+    names = dict.fromkeys((subject.best[0], *subject.ends))
+    kept = {name: subject.posteriors.get(name, [])[: len(splits)] for name in names}
+    if any(len(every) < len(splits) for every in kept.values()):
+        return None
+    truths = [subject.evaluator.codes[split.test] for split in splits]
+    return _OverSplits(truths, kept, {}, None, None)
 
 
 def _with_splits(
@@ -138,15 +167,21 @@ def _with_splits(
     evaluator = subject.evaluator
     errors = seen.standard_errors(subject.ends, ratio)
     notes = [errors] if along and isinstance(errors, str) else []
+    found = replace(
+        found,
+        weights=Weights(probes.bars, np.stack(along), *errors)
+        if probes and along and not isinstance(errors, str)
+        else None,
+        notes=tuple(dict.fromkeys([*found.notes, *notes])),
+    )
+    if len(seen.truths) < found.n_splits:  # the comparison's own fits tell more
+        return found
     of_second = {}
     if len(evaluator.classes) == 2:
         of_second = {name: [p[:, 1] for p in every] for name, every in seen.posteriors.items()}
     return replace(
         found,
         n_splits=len(seen.truths),
-        weights=Weights(probes.bars, np.stack(along), *errors)
-        if probes and along and not isinstance(errors, str)
-        else None,
         calibration={
             name: calibrate(posteriors, seen.truths, ratio)
             for name, posteriors in seen.posteriors.items()
@@ -156,7 +191,6 @@ def _with_splits(
             name: costs_by_threshold(scores, seen.truths, evaluator.costs, ratio)
             for name, scores in of_second.items()
         },
-        notes=tuple(dict.fromkeys([*found.notes, *notes])),
     )
 
 
