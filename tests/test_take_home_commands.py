@@ -466,6 +466,40 @@ def test_any_format_order_and_batch_gives_the_same(model, table, tmp_path, name,
     assert pl.read_csv(out).equals(expected(model, frame))
 
 
+@pytest.mark.parametrize("batch", [16, 1e-3])
+def test_parquet_has_the_predictions_exactly_and_whole(model, table, tmp_path, capsys, batch):
+    """What the estimator says of the rows, bit for bit, however many batches there were."""
+    out = tmp_path / "p.parquet"
+    options = ("--batch", batch, "--coverage", 0.9)
+    assert run("predict", model, table, "-o", out, *options) == 0
+    found, wanted = pl.read_parquet(out), expected(model, pl.read_csv(table))
+    assert found.select(wanted.columns).equals(wanted)
+    assert found.select("^in_set.*$").dtypes == [pl.Boolean, pl.Boolean]
+    before = out.read_bytes()
+    bad = tmp_path / "bad.csv"
+    bad.write_text(table.read_text() + "old,1,Bern,,no\n")
+    assert run("predict", model, bad, "-o", out, *options) == 2
+    assert "got 'old'" in capsys.readouterr().err
+    assert out.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_parquet_keeps_the_type_of_the_classes_and_rejected_rows_empty(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.repeat([3, 7], 100)
+    frame = pl.DataFrame({"x": rng.normal(size=200) + 3 * (y == 7), "y": y})
+    path, saved, out = tmp_path / "t.csv", tmp_path / "m.skops", tmp_path / "p.pq"
+    frame.write_csv(path)
+    options = ("-t", "y", "-m", "naive-bayes", "--tradeoff", 1, "-o", saved)
+    assert run("fit", path, *options) == 0
+    far = pl.DataFrame({"x": [0.0, 3.0, 1e3]})
+    far.write_parquet(tmp_path / "far.parquet")
+    assert run("predict", saved, tmp_path / "far.parquet", "--reject", 0.01, "-o", out) == 0
+    found = pl.read_parquet(out)["prediction"]
+    assert found.to_list() == [3, 7, None]
+    assert found.dtype == pl.Int64
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -498,7 +532,10 @@ def test_new_rows_that_do_not_fit_are_refused_in_one_line(model, tmp_path, capsy
         (["predict", "{loans}", "{loans}"], "expected a model file that crossfade fit wrote"),
         (["predict", "none.skops", "{loans}"], "none.skops: no such file"),
         (["predict", "{model}", "none.csv"], "none.csv: no such file"),
-        (["predict", "{model}", "{loans}", "-o", "p.parquet"], "expected a name that ends in .csv"),
+        (
+            ["predict", "{model}", "{loans}", "-o", "p.xlsx"],
+            "expected a name that ends in .csv or .parquet or .pq",
+        ),
         (["predict", "{model}", "{loans}", "--batch", "0"], "--batch: expected megabytes above 0"),
     ],
 )

@@ -26,7 +26,7 @@ _COMMANDS: Final = {
     "compare": "Find out which classifier fits a table, and how sure that is.",
     "curve": "Show how models improve with the number of labelled rows.",
     "fit": None,
-    "predict": "Predict the class of each row, with probabilities, as CSV.",
+    "predict": "Predict the class of each row, with probabilities.",
     "explain": "Show a model's coefficients, or what each column adds to a row's prediction.",
     "export": "Write a model as ONNX or as plain coefficients.",
     "explore": "Look at a comparison in the browser, and change it.",

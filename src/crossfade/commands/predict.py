@@ -11,13 +11,17 @@ import typer
 
 from crossfade.commands.options import Cost, ModelFile, NewData, Separator, read_cost
 
+_PARQUET = (".parquet", ".pq")
+
 
 def predict(
     model: ModelFile,
     data: NewData,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to write; stdout by default."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="A .csv or .parquet file; CSV on stdout by default."
+        ),
     ] = None,
     separator: Separator = None,
     batch: Annotated[
@@ -81,12 +85,13 @@ def predict(
         ),
     ] = False,
 ) -> None:
-    """Predict the class of each row and the probability of every class, as CSV.
+    """Predict the class of each row and the probability of every class.
 
     The first column is the prediction, then comes one column P(class) for every class. Columns
     are matched by name, whatever their order; those that the model does not know are ignored and
     named on stderr. Files are read in batches, those of a folder or pattern in the order of their
-    names. Numbers have six significant digits, with --exact all of them. The predictions are
+    names. Numbers have six significant digits in CSV, all of them with --exact and in Parquet,
+    which also keeps the type of the classes. The predictions are
     written whole or not at all, to stdout too: they appear when the last row is done.
 
     With --adapt the rows are read twice: the shares of the classes among them are estimated, told
@@ -112,7 +117,8 @@ def predict(
     if not batch > 0:
         raise DataError(f"--batch: expected megabytes above 0, got {batch:g}; 16 is the default")
     if out is not None:
-        check_outputs({"--out": out}, model, data, endings={"--out": (".csv",)})
+        check_outputs({"--out": out}, model, data, endings={"--out": (".csv", *_PARQUET)})
+    parquet = out is not None and out.suffix.lower() in _PARQUET
     if adapt and class_prior is not None:
         raise DataError(
             f"--class-prior: expected no shares beside --adapt, which estimates them, got "
@@ -122,7 +128,7 @@ def predict(
         raise DataError("--by-class: expected --coverage beside it, got none; 0.9 is usual")
     saved = load_model(model)
     estimator = saved.estimator
-    labels = _Labels(estimator.classes_, spreadsheet_safe, exact)
+    labels = _Labels(estimator.classes_, spreadsheet_safe, exact, parquet)
     selection = estimator.selection
     if cost is not None:
         from crossfade.comparison.problem import read_costs
@@ -178,11 +184,11 @@ def predict(
     if adapt:
         estimator = _adapted(estimator, read())  # notes on cells are those of one reading
     n_rows = n_rejected = n_without = 0
-    with _output(out) as write:
+    with _output(out, parquet) as write:
         for table, first in rows.batches():
             decided, rejected, probabilities, more = answer(estimator, table)
             n_rejected += sum(rejected or ())
-            write(labels.as_csv(decided, rejected, probabilities, more, header=first == 1))
+            write(labels.frame(decided, rejected, probabilities, more), header=first == 1)
             n_rows += len(decided)
             lows = [column for name, column in more.items() if name.startswith("low(")]
             n_without += int(np.isnan(lows).any(axis=0).sum())
@@ -266,22 +272,33 @@ def _no_shares(text: str, why: str, labels: Mapping[str, Any]) -> Exception:
 
 
 @contextmanager
-def _output(out: Path | None) -> Iterator[Any]:
-    """Yield what writes bytes, which appear in a file or on stdout when all are written."""
+def _output(out: Path | None, parquet: bool) -> Iterator[Any]:
+    """Yield what writes data frames, which appear in a file or on stdout when all are written."""
+    from functools import partial
     from tempfile import TemporaryFile
+
+    import polars as pl
 
     from crossfade.commands.output import hand_over
     from crossfade.files import whole_file
 
+    def write_csv(file: Any, frame: Any, header: bool) -> None:
+        file.write(frame.write_csv(include_header=header).encode())
+
     if out is None:
         with TemporaryFile() as held:
-            yield held.write
+            yield partial(write_csv, held)
             held.seek(0)
             while lines := held.readlines(1 << 20):
                 hand_over(b"".join(lines))
         return
     with whole_file(out) as file:
-        yield file.write
+        if not parquet:
+            yield partial(write_csv, file)
+            return
+        frames: list[Any] = []
+        yield lambda frame, header: frames.append(frame)
+        pl.concat(frames).write_parquet(file)
 
 
 class _Labels:
@@ -289,10 +306,12 @@ class _Labels:
 
     `safe`: With a ' before formulas.
     `exact`: Numbers with all their digits.
+    `typed`: With the classes as they are, not as text; exact, too.
     """
 
-    def __init__(self, classes: Any, safe: bool, exact: bool) -> None:
-        self._exact = exact
+    def __init__(self, classes: Any, safe: bool, exact: bool, typed: bool) -> None:
+        self._classes, self._typed = classes, typed
+        self._exact = exact or typed
         self._texts = [str(label) for label in classes.tolist()]
         self._formulas = [text for text in self._texts if _is_formula(text)]
         self._safe = safe
@@ -302,12 +321,12 @@ class _Labels:
         pairs = zip(self._texts, values.T, strict=True)
         return {f"{name}({text})": column for text, column in pairs}
 
-    def as_csv(
-        self, decided: Any, rejected: Any, probabilities: Any, more: Any, *, header: bool
-    ) -> bytes:
+    def frame(self, decided: Any, rejected: Any, probabilities: Any, more: Any) -> Any:
         import polars as pl
 
-        predictions = pl.Series("prediction", [str(label) for label in decided.tolist()])
+        kind = pl.Series(self._classes.tolist()).dtype if self._typed else pl.String
+        found = decided.tolist() if self._typed else map(str, decided.tolist())
+        predictions = pl.Series("prediction", list(found), dtype=kind)
         if self._safe and self._formulas:
             predictions = predictions.replace({text: f"'{text}" for text in self._formulas})
         if rejected is not None:
@@ -319,10 +338,10 @@ class _Labels:
             else _six_digits(name, one)
             for name, one in columns.items()
         )
-        return pl.DataFrame([predictions, *added]).write_csv(include_header=header).encode()
+        return pl.DataFrame([predictions, *added])
 
     def notes(self) -> list[str]:
-        if self._safe or not self._formulas:
+        if self._safe or self._typed or not self._formulas:
             return []
         shown = ", ".join(f"{text!r:.60}" for text in self._formulas[:4])
         return [
