@@ -466,6 +466,24 @@ def test_any_format_order_and_batch_gives_the_same(model, table, tmp_path, name,
     assert pl.read_csv(out).equals(expected(model, frame))
 
 
+@pytest.mark.parametrize("batch", [16, 1e-5])
+def test_blank_lines_are_no_rows_to_predict(model, table, tmp_path, capsys, batch):
+    lines = table.read_text().split("\n")
+    gaps, found = tmp_path / "gaps.csv", tmp_path / "p.csv"
+    gaps.write_text("\n".join([lines[0], "", *lines[1:5], " ", "", *lines[5:]]))
+    assert run("predict", model, gaps, "--batch", batch, "--exact", "-o", found) == 0
+    assert "note: 3 blank lines were skipped.\n" in capsys.readouterr().err
+    assert pl.read_csv(found).equals(expected(model, pl.read_csv(table)))
+    whole, parts = tmp_path / "whole.skops", tmp_path / "parts.skops"
+    options = ("-t", "default", "-m", "naive-bayes", "--tradeoff", 1)
+    for out, more in ((whole, ()), (parts, ("--batches",))):
+        assert run("fit", gaps, *options, *more, "-o", out) == 0
+        assert capsys.readouterr().out.count("3 blank lines were skipped.\n") == 1
+    frame = pl.read_csv(table)
+    assert_frame_equal(expected(parts, frame), expected(model, frame))
+    assert_frame_equal(expected(whole, frame), expected(model, frame))
+
+
 @pytest.mark.parametrize("batch", [16, 1e-3])
 def test_parquet_has_the_predictions_exactly_and_whole(model, table, tmp_path, capsys, batch):
     """What the estimator says of the rows, bit for bit, however many batches there were."""

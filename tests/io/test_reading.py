@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.io import cells as types
 from crossfade.io import text
+from crossfade.io.batches import read_batches
 from crossfade.io.reading import read_file, read_table
 from crossfade.io.target import split_target
 from tests.table.tables import HOSTILE
@@ -171,6 +172,41 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
         read_table(write(good + '1,"2\n'))
 
 
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from(["x", 'a "b"', "two\n\nlines", ""]), st.integers(-9, 9)),
+        min_size=1,
+        max_size=6,
+    ),
+    blanks=st.lists(
+        st.tuples(st.integers(0, 6), st.sampled_from(["", " ", "\t", "  \t "])), max_size=6
+    ),
+    ending=st.sampled_from(["\n", "\r\n"]),
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_blank_lines_are_skipped_and_counted(
+    tmp_path: Path, rows: Any, blanks: Any, ending: str
+) -> None:
+    """The same file without them says what is read; lines inside quotes are no blank lines."""
+    records = [f'"{word.replace(chr(34), chr(34) * 2)}",{number}' for word, number in rows]
+    plain, blank = tmp_path / "plain.csv", tmp_path / "blank.csv"
+    plain.write_bytes(ending.join(["s,n", *records, ""]).encode())
+    within = [(min(at, len(rows) - 1), space) for at, space in blanks]
+    for at, space in sorted(within, reverse=True):
+        records.insert(at, space)
+    blank.write_bytes(ending.join(["s,n", *records, ""]).encode())
+    read = read_file(blank, text=["s"])
+    assert read.frame.equals(read_table(plain, text=["s"]))
+    lines = "1 blank line was" if len(blanks) == 1 else f"{len(blanks)} blank lines were"
+    assert [one for one in read.notes if "blank" in one] == [f"{lines} skipped."] * bool(blanks)
+    parts = list(read_batches(blank, size=7))
+    (whole,) = read_batches(plain)
+    assert pl.concat([part.frame for part in parts]).equals(whole.frame)
+    assert sum(part.skipped for part in parts) == len(blanks)
+
+
 # -- what is said about bad files ----------------------------------------------------------------
 
 
@@ -186,8 +222,13 @@ def test_long_files_are_checked_in_pieces(write: Any, monkeypatch: pytest.Monkey
          "in line 3; fill the line, or quote a field that holds the separator"),
         ("a,b\n1,2,3\n4,5,6\n", "t.csv: expected 2 fields as in the header, separated by commas, "
          "got 3 in line 2 (and 1 more such line); fill the line"),
-        ("a,b\n1,2\n\n3,4\n", "t.csv: expected 2 fields as in the header, separated by commas, "
-         "got 1 in line 3; delete blank lines"),
+        ("a,b\n \n\n\t\n", "t.csv: expected rows below the header, got none; the header names 2 c"),
+        ("a,b\n1,2\n\n3\n", "t.csv: expected 2 fields as in the header, separated by commas, got 1 "
+         "in line 4; fill the line"),
+        ('a,b\n\n1,5" x\n3,4" y\n', "t.csv: expected quotes around whole fields, got a quote "
+         "inside a field in line 3"),
+        ('a,b\n1,2\n\n""\n', "t.csv: expected 2 fields as in the header, separated by commas, got "
+         "1 in line 4"),
         ("\n\na,b\n1,2\n", "t.csv: expected the names of the columns in line 1, got a blank line; "
          "delete what stands above the names"),
         ("sep=;\na;b\n1;2\n", "t.csv: expected the names of the columns in line 1, got 'sep=;', "

@@ -15,6 +15,7 @@ from crossfade.errors import DataError
 from crossfade.io import SavedModel
 from crossfade.io.batches import Batch, read_batches, table_files
 from crossfade.io.matching import Matcher
+from crossfade.io.text import blank_lines
 
 #: Posteriors of the rows that are handed out at a time: 8 MB of numbers, 20 MB as text.
 _MOST_POSTERIORS = 1 << 20
@@ -36,13 +37,15 @@ class NewRows:
         self.name = name
         self.matcher = Matcher(saved.schema, name, saved.about["missing_values"], self._read)
         self.extra: list[str] = []
+        self.skipped = 0
         self._separator = separator
         self._size = size
 
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Yield tables that the model takes, each with the number of its first row."""
-        n_rows, self.extra = 0, []
-        for frame, first, file in self._read():
+        n_rows, self.extra, self.skipped = 0, [], 0
+        for frame, first, file, skipped in self._read():
+            self.skipped += skipped
             self.matcher.path = self.name if len(self.files) < 2 else str(file)
             if first == 1:
                 extra = self.matcher.extra(frame.columns)
@@ -83,7 +86,7 @@ class NewRows:
 
     def notes(self) -> list[str]:
         """Return what was done to the rows, for the reader."""
-        notes = []
+        notes = blank_lines(self.skipped)
         target = self.saved.about.get("target")
         extra = [plain(name) + (" (the target)" if name == target else "") for name in self.extra]
         if extra:

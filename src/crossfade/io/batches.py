@@ -83,11 +83,15 @@ def file_format(file: Path) -> str:
 
 
 class Batch(NamedTuple):
-    """Some rows of a file, text as it stands in it; its first row is number 1."""
+    """Some rows of a file, text as it stands in it; its first row is number 1.
+
+    `skipped`: Blank lines among them.
+    """
 
     frame: pl.DataFrame
     first: int
     file: Path
+    skipped: int = 0
 
 
 def read_batches(
@@ -117,7 +121,7 @@ def _text(place: Path, separator: str | None, size: int, empty: bool) -> Iterato
     with opened(place) as file:
         for table in text_batches(file, str(place), separator, size, empty=empty):
             frame = parse_text(table, str(place))
-            yield Batch(frame, first, place)
+            yield Batch(frame, first, place, len(table.blank))
             first += frame.height
 
 

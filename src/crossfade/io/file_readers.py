@@ -15,7 +15,7 @@ from crossfade.io.batches import Batch, file_format, read_batches
 from crossfade.io.cells import cells_as_read
 from crossfade.io.gathered import CellReading, Gathered, gather
 from crossfade.io.reading import opened
-from crossfade.io.text import check_names
+from crossfade.io.text import blank_lines, check_names
 
 #: Bytes of a Parquet column that are read from the file at once.
 _BUFFER = 1 << 20
@@ -247,16 +247,20 @@ class TextReader(Reader):
         path, remedy = _together(self.files), "write them in one way, or name the column in text"
         gathered: dict[str, Gathered] = {}
         damaged: list[tuple[Path, Exception]] = []
+        skipped = 0
         for file in self.files:
             try:
-                for raw in read_ahead(self._raw(file)):
+                for raw in read_ahead(self._batches(file)):
+                    skipped += raw.skipped
+                    if not raw.frame.height:
+                        continue
                     asked = [name for name in raw.frame.columns if name not in self._text]
                     gather(gathered, raw.frame, self._missing, asked, raw.first, f" of {file}")
             except DataError as error:
                 damaged.append((file, error))
         if damaged:
             raise self._broken(damaged)
-        found, notes = dict.fromkeys(self._text, CellReading(pl.String)), []
+        found, notes = dict.fromkeys(self._text, CellReading(pl.String)), blank_lines(skipped)
         for name, one in gathered.items():
             reading, told = one.reading(path, remedy)
             if reading is not None:

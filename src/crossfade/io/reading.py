@@ -13,7 +13,7 @@ from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
 from crossfade.io.cells import TableFile, typed_table
-from crossfade.io.text import Delimited, check_text
+from crossfade.io.text import Delimited, blank_lines, check_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +45,7 @@ def read_file(
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
     if isinstance(missing_values, str):
         missing_values = (missing_values,)
-    parquet = is_parquet(place)
+    parquet, skipped = is_parquet(place), 0
     with opened(place) as file:
         raw = file.read()
     if parquet:
@@ -54,10 +54,12 @@ def read_file(
         check_columns(text, frame.columns, "text")
         text = frame.columns
     else:
-        frame = parse_text(check_text(raw, str(place), separator), str(place))
+        table = check_text(raw, str(place), separator)
+        frame, skipped = parse_text(table, str(place)), len(table.blank)
         check_columns(text, frame.columns, "text")
     unjudged = {*drop, *(set() if only is None else set(frame.columns).difference(only))}
-    return typed_table(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)
+    read = typed_table(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)
+    return read._replace(notes=(*blank_lines(skipped), *read.notes))
 
 
 def is_parquet(place: Path) -> bool:
@@ -118,7 +120,7 @@ def no_parquet(error: Exception, place: Path, expected: str = "a Parquet") -> Da
 
 
 def parse_text(table: Delimited, place: str) -> pl.DataFrame:
-    """Return the cells of a proper table as text."""
+    """Return the cells of a proper table as text, without blank lines."""
     pl = import_optional("polars", "tables from files")
     try:
         frame = pl.read_csv(io.BytesIO(table.data), separator=table.separator, infer_schema=False)
@@ -130,6 +132,9 @@ def parse_text(table: Delimited, place: str) -> pl.DataFrame:
             f"{place}: expected quotes around whole fields, got a quote inside a field in line "
             f"{_odd_quote(table)}; quote the whole field and write inner quotes twice"
         )
+    if table.blank:
+        is_blank = pl.int_range(frame.height, eager=True).is_in(table.blank)
+        frame = frame.filter(~is_blank)
     return frame
 
 

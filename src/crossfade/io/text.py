@@ -44,7 +44,8 @@ class Delimited:
 
     `data`: UTF-8, lines ended by a newline, no blank lines at the end.
     `names`: The header's names, spaces around them removed.
-    `n_rows`: Records after the header.
+    `n_rows`: Records after the header, blank lines among them.
+    `blank`: Which of these are blank lines; of a single column they are missing cells, and none is.
     `skipped`: Lines of the file between its header and the first record here (see
         :func:`text_batches`).
     """
@@ -54,16 +55,17 @@ class Delimited:
     names: tuple[str, ...]
     n_rows: int
     skipped: int = 0
+    blank: tuple[int, ...] = ()
 
 
 def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
     """Return the text as a proper table."""
     data = _decoded(_decompressed(raw, path), path)
     _, separator, names = _header(data, path, separator)
-    n_records = _check_records(data, separator, len(names), path)
-    if n_records == 1:
+    n_records, blank = _check_records(data, separator, len(names), path)
+    if n_records - len(blank) == 1:
         raise _no_rows(names, path)
-    return Delimited(data, separator, names, n_records - 1)
+    return Delimited(data, separator, names, n_records - 1, blank=tuple(i - 1 for i in blank))
 
 
 def text_batches(
@@ -86,8 +88,8 @@ def text_batches(
     first_line, skipped = header.count(b"\n") + 1, 0
     while body:
         _check_encoding(body, path, first_line + skipped)
-        n_rows = _check_records(body, separator, len(names), path, first_line + skipped)
-        yield Delimited(header + body, separator, names, n_rows, skipped)
+        n_rows, blank = _check_records(body, separator, len(names), path, first_line + skipped)
+        yield Delimited(header + body, separator, names, n_rows, skipped, blank)
         skipped += body.count(b"\n")
         body = next(parts, b"")
 
@@ -261,8 +263,11 @@ def check_names(names: Sequence[str], path: str) -> None:
 
 def _check_records(
     data: bytes, separator: str, n_fields: int, path: str, first_line: int = 1
-) -> int:
-    """Return the number of records, all of `n_fields` fields; a quoted newline ends none."""
+) -> tuple[int, tuple[int, ...]]:
+    """Return how many records there are, all of `n_fields` fields, and which are blank lines.
+
+    A quoted newline ends no record.
+    """
     raw = np.frombuffer(data, dtype=np.uint8)
     quoted = b'"' in data
     inside, separators, ends, counts = 0, 0, [], []
@@ -283,6 +288,12 @@ def _check_records(
     fields = np.diff(np.concatenate(counts), prepend=0) + 1
     wrong = np.flatnonzero(fields != n_fields)
     record_ends = np.concatenate(ends)
+    blank = [
+        i
+        for i in wrong[fields[wrong] == 1].tolist()
+        if not data[int(record_ends[i - 1]) + 1 if i else 0 : int(record_ends[i])].strip()
+    ]
+    wrong = np.setdiff1d(wrong, blank)
     if inside:
         # The quote left open is in the first record that is odd, or in the one that never ends.
         before = record_ends[: wrong[0] if wrong.size else None]
@@ -294,16 +305,22 @@ def _check_records(
         few = "line" if wrong.size == 2 else "lines"
         more = f" (and {wrong.size - 1} more such {few})" if wrong.size > 1 else ""
         remedy = "fill the line, or quote a field that holds the separator"
-        if not data[data.rfind(b"\n", 0, end) + 1 : end].strip():
-            remedy = "delete blank lines"
-        elif n_fields == 1:
+        if n_fields == 1:
             remedy = "delete what stands above the names of the columns"
         raise DataError(
             f"{path}: expected {n_fields} field{'s' * (n_fields > 1)} as in the header, separated "
             f"by {_SEPARATORS.get(separator, separator)}s, got {int(fields[wrong[0]])} in line "
             f"{line}{more}; {remedy}"
         )
-    return int(fields.size)
+    return int(fields.size), tuple(blank)
+
+
+def blank_lines(number: int) -> list[str]:
+    """Return a note on blank lines that were skipped, if there were any."""
+    if not number:
+        return []
+    lines, were = ("line", "was") if number == 1 else ("lines", "were")
+    return [f"{number:,} blank {lines} {were} skipped."]
 
 
 def _broken_quotes(path: str, line: int) -> DataError:
