@@ -10,11 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from crossfade._checks import check_choice, check_number, did_you_mean, is_missing, listed
+from crossfade._checks import check_choice, check_number, counted, did_you_mean, is_missing, listed
 from crossfade._optional import EXTRAS, import_optional, versions
 from crossfade.errors import DataError, MissingExtraError
 from tests.conftest import ROOT
 from tests.test_dependencies import declared
+
+
+def test_one_is_no_plural():
+    assert [counted(n, "row") for n in (0, 1, 2, 1000)] == [
+        "0 rows",
+        "1 row",
+        "2 rows",
+        "1,000 rows",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -298,8 +298,8 @@ def test_bad_arguments_get_one_line_and_exit_code_two(arguments, message, capsys
             ["fit", "--out", "m.skops", *more]
             for more in (
                 ["-m", "typo"],
-                ["-m", "pool", "--unlabelled"],
                 ["-m", "pool", "--tradeoff", "0"],
+                ["-m", "pool:nb,typo"],
                 ["-m", "shared", "--handle-unknown", "error"],
                 ["--tradeoff", "0"],
                 ["--groups", "g"],

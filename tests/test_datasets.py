@@ -49,7 +49,7 @@ def test_a_file_by_path(tmp_path: Path) -> None:
     assert data.feature_names == ("age", "city")
     assert data.n_dropped == 1
     assert data.description == (
-        "loans.csv: 3 rows, 2 columns, 2 classes, 1 rows without a target left out"
+        "loans.csv: 3 rows, 2 columns, 2 classes, 1 row without a target left out"
     )
     coded = load(str(path), "default", text=["age"], missing_values=["Bern"])
     assert coded.X["age"].to_list() == ["31", "20", None]

@@ -526,7 +526,7 @@ def test_parquet_keeps_the_type_of_the_classes_and_rejected_rows_empty(tmp_path)
         ("age,visits,town,member\n1,2,Oslo,true\nold,1,Bern,\n",
          "column 'age': expected numbers as in fit, got 'old' in row 2"),
         ("age,visits,town,member\n1,-2,Oslo,true\n", "column 'visits': expected counts"),
-        ("age,visits,town,member\ninf,2,Oslo,true\n", "got infinity (inf) in 1 cells of column"),
+        ("age,visits,town,member\ninf,2,Oslo,true\n", "got infinity (inf) in 1 cell of column"),
         ("age,visits,town,member\n1,2\n", "got 2 in line 2"),
         ("age,visits,town,member\n", "expected rows below the header"),
         ("", "empty file"),

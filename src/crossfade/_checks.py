@@ -21,6 +21,11 @@ def show(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[: width - 12]}…{text[-10:]}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return how many there are: "1 row", "2 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 #: Names that a message lists.
 _MOST_NAMES = 8
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sklearn.datasets
 
-from crossfade._checks import did_you_mean, listed, show
+from crossfade._checks import counted, did_you_mean, listed, show
 from crossfade.errors import DataError
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _from_file(path: Path, target: str | None, table: TableFile, unlabelled: boo
     X, y, n_dropped = split_target(frame, target, keep=unlabelled)
     classes, _ = encode_labels(y.drop_nulls() if unlabelled else y, minimum=1)
     name = Path(path.name.removesuffix(".gz")).stem
-    dropped = f", {n_dropped} rows without a target left out" if n_dropped else ""
+    dropped = f", {counted(n_dropped, 'row')} without a target left out" if n_dropped else ""
     return Dataset(
         name=name,
         X=X,

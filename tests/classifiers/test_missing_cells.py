@@ -278,7 +278,7 @@ def test_a_category_not_seen_in_fit_is_left_out(tradeoff):
     np.testing.assert_array_equal(strict.predict_proba(absent), model.predict_proba(absent))
     with pytest.raises(
         DataError,
-        match=r"'city': expected only categories seen in fit, got 'Paris' \(1 new, in 1 rows\)",
+        match=r"'city': expected only categories seen in fit, got 'Paris' \(1 new, in 1 row\)",
     ):
         strict.predict_proba(new)
 

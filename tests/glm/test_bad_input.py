@@ -44,7 +44,7 @@ REFUSED = [
         POISSON,
         [1, np.nan, 0, 0, 1],
         {},
-        "y: expected finite numbers, got NaN in 1 rows (first in row 1; Input contains NaN or inf); drop those rows",
+        "y: expected finite numbers, got NaN in 1 row (first in row 1; Input contains NaN or inf); drop those rows",
     ),
     (
         POISSON,
@@ -62,7 +62,7 @@ REFUSED = [
         POISSON,
         [1, 2, 0, 0, 1],
         {"offset": [0, 0, 0, np.inf, 0]},
-        "offset: expected finite numbers, got infinity in 1 rows (first in row 3; Input contains NaN or inf); drop those rows",
+        "offset: expected finite numbers, got infinity in 1 row (first in row 3; Input contains NaN or inf); drop those rows",
     ),
     (
         BINOMIAL,

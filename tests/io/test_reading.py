@@ -419,7 +419,7 @@ def test_nothing_is_dropped_where_nothing_is_missing() -> None:
          "'default', 'grade'"),
         (TABLE, "age", "target: expected classes in column 'age', got a continuous quantity such "
          "as 31.5; choose a column of classes, or cut the quantity into classes first"),
-        ({"a": [1], "y": [None]}, "y", "target: expected labels in column 'y', got 1 empty cells"),
+        ({"a": [1], "y": [None]}, "y", "target: expected labels in column 'y', got 1 empty cell;"),
         ({"y": [1, 2]}, "y", "target: expected columns besides 'y', got no feature columns; add "),
         ({"a": [1, 2], "y": [float("inf"), 1.0]}, "y", "target: expected classes in column 'y', "
          "got the number inf; "),

@@ -163,7 +163,7 @@ def test_a_failed_fit_leaves_nothing_behind() -> None:
 def test_partial_fit_learns_new_categories() -> None:
     first, second = pl.DataFrame({"c": ["x", "y"]}), pl.DataFrame({"c": ["z", "x"]})
     estimator = NearestMean(handle_unknown="error").partial_fit(first, [0, 1], classes=[0, 1])
-    with pytest.raises(DataError, match=r"got 'z' \(1 new, in 1 rows\)"):
+    with pytest.raises(DataError, match=r"got 'z' \(1 new, in 1 row\)"):
         estimator.predict(second)
     estimator.partial_fit(second, [0, 1])
     assert estimator.schema_.categories == (("x", "y", "z"),)
@@ -195,7 +195,7 @@ def test_check_finite_names_the_columns() -> None:
         r"cells of columns 'b', 'c'; replace them by numbers, or by NaN where unknown$",
     ):
         check_finite(X, ["a", "b", "c"])
-    with pytest.raises(DataError, match=r"in 1 cells of column 1; "):
+    with pytest.raises(DataError, match=r"in 1 cell of column 1; "):
         check_finite(X[:4999, :2])
 
 

@@ -219,9 +219,9 @@ def test_declared_kinds_that_cannot_be() -> None:
         "got 'gauss'; leave the column out to have its kind detected": {"age": "gauss"},
         "X: column 'age': expected at most two values in a column declared 'boolean', got 3 (1, "
         "2, 3, …); declare it 'categorical' or 'continuous'": {"age": "boolean"},
-        "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 rows; use a 'continuous' "
+        "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 row; use a 'continuous' "
         "density for the column": {"debt": "count"},
-        "X: column 'name': expected numbers, got text ('a', 'b', 'c'; the first in 1 rows)": {
+        "X: column 'name': expected numbers, got text ('a', 'b', 'c'; the first in 1 row)": {
             "name": "count"
         },
     }

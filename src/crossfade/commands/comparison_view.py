@@ -20,6 +20,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from crossfade._checks import counted
 from crossfade.commands.output import (
     LINE_SECONDS,
     console,
@@ -107,7 +108,7 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
     data = result.data
     title = Text()
     title.append(shortened(Path(table.name).name or table.name, 36), style="bold")
-    title.append(f"  {data.n_rows:,} rows, {_count(data.n_columns, 'column')}, ")
+    title.append(f"  {data.n_rows:,} rows, {counted(data.n_columns, 'column')}, ")
     title.append(f"{len(data.classes):,} classes")
     target = Text(f"{shortened(table.target, 30)}: ", style="dim")
     target.append(_classes(data.classes, data.class_counts))
@@ -124,12 +125,8 @@ def _heading(result: ComparisonResult, table: OpenTable) -> list[Text]:
 def _splits(result: ComparisonResult) -> str:
     numbers = [model.n_splits for model in result.models if model.n_splits]
     if min(numbers) == max(numbers):
-        return _count(result.n_splits, "split")
+        return counted(result.n_splits, "split")
     return f"{min(numbers)} to {max(numbers)} splits per model,"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _classes(labels: Sequence[str], counts: Sequence[int], at_most: int = 6) -> str:

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from crossfade._checks import counted
 from crossfade._findings import as_json
 from crossfade.charts.files import ENDINGS, check_available, drawn
 from crossfade.commands.output import console, plain, shortened
@@ -73,7 +74,7 @@ def print_curve(curve: LearningCurve, metric: str, found: dict[str, Any], table:
     out.print(title)
     out.print(
         Text(
-            f"{curve.n_splits:,} split{'' if curve.n_splits == 1 else 's'} of "
+            f"{counted(curve.n_splits, 'split')} of "
             f"{curve.n_train:,} training and {curve.n_test:,} test rows, seed "
             f"{curve.random_state}; mean ± std. error",
             style="dim",

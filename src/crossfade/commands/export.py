@@ -24,6 +24,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a model as ONNX, or as plain coefficients, for programs that are not Python."""
+    from crossfade._checks import counted
     from crossfade.commands.output import check_outputs, say, write_json
     from crossfade.errors import DataError
     from crossfade.files import write_whole
@@ -39,11 +40,9 @@ def export(
     if onnx is not None and graph is not None:
         write_whole(onnx, graph.SerializeToString())
         n = len(graph.graph.input)
-        say(
-            f"{onnx}: ONNX, {n} input{'s' * (n != 1)}, outputs label and probabilities", stderr=True
-        )
+        say(f"{onnx}: ONNX, {counted(n, 'input')}, outputs label and probabilities", stderr=True)
     if json is not None and numbers is not None:
         about = {key: saved.about[key] for key in ("model", "target", "crossfade")}
         write_json(json, about | numbers)
         n = len(numbers["columns"])
-        say(f"{json}: coefficients of {n} column{'s' * (n != 1)}", stderr=True)
+        say(f"{json}: coefficients of {counted(n, 'column')}", stderr=True)

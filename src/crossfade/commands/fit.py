@@ -91,6 +91,7 @@ def fit(
     """
     from sklearn.utils import _safe_indexing
 
+    from crossfade._checks import counted
     from crossfade.commands.output import check_outputs, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.problem import read_problem
@@ -199,7 +200,7 @@ def fit(
     terminal.print(
         plain(
             f"{label}, {how}, fitted to {n_rows:,} rows{others} of "
-            f"{len(about['columns']):,} column{'s' * (len(about['columns']) != 1)}, "
+            f"{counted(len(about['columns']), 'column')}, "
             f"{len(about['classes'])} classes{_passes(estimator)}; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
         ),

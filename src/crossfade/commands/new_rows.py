@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossfade import datasets
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade.commands.output import plain
 from crossfade.commands.tables import open_table
 from crossfade.errors import DataError
@@ -90,14 +90,14 @@ class NewRows:
         target = self.saved.about.get("target")
         extra = [plain(name) + (" (the target)" if name == target else "") for name in self.extra]
         if extra:
-            noun = "1 column" if len(extra) == 1 else f"{len(extra)} columns"
             shown = ", ".join(extra[:8]) + (", …" if len(extra) > 8 else "")
-            notes.append(f"ignored {noun} that the model does not use: {shown}")
+            notes.append(
+                f"ignored {counted(len(extra), 'column')} that the model does not use: {shown}"
+            )
         notes += [f"{plain(name)}: {told}" for name, told in self.matcher.read_as.items()]
         for name, new in self.matcher.new_categories.items():
-            cells = "1 cell" if new.cells == 1 else f"{new.cells:,} cells"
             notes.append(
-                f"{plain(name)}: {cells} with a category that fit did not see "
+                f"{plain(name)}: {counted(new.cells, 'cell')} with a category that fit did not see "
                 f"({', '.join(show(one) for one in new.examples)}), taken as missing"
             )
         return notes

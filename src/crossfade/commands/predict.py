@@ -107,7 +107,7 @@ def predict(
     """
     import numpy as np
 
-    from crossfade._checks import check_number
+    from crossfade._checks import check_number, counted
     from crossfade.commands.new_rows import NewRows
     from crossfade.commands.output import check_outputs, check_writable, say
     from crossfade.errors import DataError
@@ -206,7 +206,7 @@ def predict(
             f"{n_rejected:,} of {n_rows:,} rows rejected, outlier_p at most {reject:g}", stderr=True
         )
     if out is not None:
-        say(f"{n_rows:,} row{'s' if n_rows != 1 else ''} written to {out}", stderr=True)
+        say(f"{counted(n_rows, 'row')} written to {out}", stderr=True)
 
 
 def _check_has(estimator: Any, option: str, method: str) -> None:

@@ -83,6 +83,7 @@ def tag(
     accuracy, and precision, recall and F1 of each tag and, for tags like B-NP, of chunks as the
     CoNLL shared tasks count them.
     """
+    from crossfade._checks import counted
     from crossfade.commands.output import check_outputs, hand_over, say, write_json
     from crossfade.errors import DataError
     from crossfade.files import write_whole
@@ -107,7 +108,7 @@ def tag(
     tagged = time.perf_counter()
     typer.echo(
         f"{model.value}: compiled code loaded in {started - begun:.1f} s, "
-        f"trained on {len(learnt):,} sentence{'s' * (len(learnt) != 1)} "
+        f"trained on {counted(len(learnt), 'sentence')} "
         f"in {trained - started:.1f} s, "
         f"tagged {len(given):,} in {tagged - trained:.1f} s",
         err=True,

@@ -12,7 +12,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from crossfade._checks import near_names
+from crossfade._checks import check_choice, near_names
 from crossfade.comparison.references import REFERENCES, references
 from crossfade.errors import DataError
 from crossfade.pools import PooledClassifier
@@ -317,10 +317,13 @@ def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, A
 
 
 def _member_names(text: str) -> list[str]:
-    """Return the names of members as the pool has them; it refuses others itself."""
+    """Return the names of members as the pool has them."""
     short = {long: name for name, long in _ALIASES.items() if name in MEMBERS}
     given = [name.strip() for name in text.split(",")]
-    return [short.get(_ALIASES.get(name.lower(), name), name) for name in given]
+    names = [short.get(_ALIASES.get(name.lower(), name), name) for name in given]
+    for name in names:
+        check_choice("members of the pool", name, MEMBERS, "for example pool:nb,forest")
+    return names
 
 
 @dataclass(frozen=True)

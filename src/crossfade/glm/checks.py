@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
+from crossfade._checks import counted
 from crossfade._typing import Floats
 from crossfade.errors import DataError, IgnoredRowsWarning
 from crossfade.table import encode_labels
@@ -53,7 +54,8 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
     if bad.any():
         what = "NaN" if np.isnan(array[bad][0]) else "infinity"
         raise DataError(
-            f"{name}: expected finite numbers, got {what} in {int(bad.sum())} rows (first in row "
+            f"{name}: expected finite numbers, got {what} in "
+            f"{counted(int(bad.sum()), 'row')} (first in row "
             f"{int(np.flatnonzero(bad)[0])}; Input contains NaN or inf); drop those rows"
         )
     large = np.abs(array) > 1e150

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
+from crossfade._checks import counted
 from crossfade._typing import Floats
 from crossfade.errors import DataError
 from crossfade.inference.held_out import HeldOut, normalised
@@ -68,7 +69,7 @@ class ClassShares:
         rows = zip(names, self.fitted, self.shares, *self.interval, strict=True)
         lines += [f"{c:{width}}  {f:6.3f}  {s:8.3f} ({a:.3f} to {b:.3f})" for c, f, s, a, b in rows]
         lines.append(
-            f"{self.n_rows:,} row{'s' * (self.n_rows != 1)}, {100 * self.coverage:g} % intervals; "
+            f"{counted(self.n_rows, 'row')}, {100 * self.coverage:g} % intervals; "
             f"test that nothing shifted: p = {self.p_value:.2g}"
         )
         return "\n".join(lines)

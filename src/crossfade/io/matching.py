@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from crossfade._checks import did_you_mean, show
+from crossfade._checks import counted, did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
@@ -151,8 +151,8 @@ class Matcher:
             raise DataError(
                 f"{self.path}: column {show(series.name)}: expected "
                 f"{'true, false, 0 or 1' if boolean else 'numbers'} as in fit, got "
-                f"{show(series[row])} in row {first + row} ({number} such "
-                f"cell{'' if number == 1 else 's'} in {len(series)} rows); correct "
+                f"{show(series[row])} in row {first + row} "
+                f"({counted(number, 'such cell')} in {counted(len(series), 'row')}); correct "
                 "the cells, or leave them empty where unknown"
             )
         if boolean:

@@ -7,7 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade.errors import DataError
 from crossfade.io.reading import check_columns
 
@@ -29,8 +29,8 @@ def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, A
     n_dropped = len(table) - int(present.sum())
     if n_dropped == len(table):
         raise DataError(
-            f"target: expected labels in column {show(target)}, got {n_dropped} empty cells; "
-            "choose another column"
+            f"target: expected labels in column {show(target)}, got "
+            f"{counted(n_dropped, 'empty cell')}; choose another column"
         )
     if len(table.columns) == 1:
         raise DataError(

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade.errors import DataError
 
 _CHUNK = 1 << 22
@@ -158,7 +158,7 @@ def _header(data: bytes, path: str, separator: str | None) -> tuple[int, str, tu
 def _no_rows(names: tuple[str, ...], path: str) -> DataError:
     return DataError(
         f"{path}: expected rows below the header, got none; the header names "
-        f"{len(names)} column{'s' if len(names) > 1 else ''}"
+        f"{counted(len(names), 'column')}"
     )
 
 
@@ -308,7 +308,7 @@ def _check_records(
         if n_fields == 1:
             remedy = "delete what stands above the names of the columns"
         raise DataError(
-            f"{path}: expected {n_fields} field{'s' * (n_fields > 1)} as in the header, separated "
+            f"{path}: expected {counted(n_fields, 'field')} as in the header, separated "
             f"by {_SEPARATORS.get(separator, separator)}s, got {int(fields[wrong[0]])} in line "
             f"{line}{more}; {remedy}"
         )
@@ -319,8 +319,7 @@ def blank_lines(number: int) -> list[str]:
     """Return a note on blank lines that were skipped, if there were any."""
     if not number:
         return []
-    lines, were = ("line", "was") if number == 1 else ("lines", "were")
-    return [f"{number:,} blank {lines} {were} skipped."]
+    return [f"{counted(number, 'blank line')} {'was' if number == 1 else 'were'} skipped."]
 
 
 def _broken_quotes(path: str, line: int) -> DataError:

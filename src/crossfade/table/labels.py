@@ -11,7 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from crossfade._checks import is_missing, show
+from crossfade._checks import counted, is_missing, show
 from crossfade.errors import DataError
 from crossfade.table.columns import is_of_objects
 from crossfade.table.factorise import (
@@ -269,7 +269,7 @@ def _of_floats(labels: NDArray[Any], place: str) -> Coded:
             raise _missing(absent, len(labels), place)
         raise DataError(
             f"{place}: Input y contains infinity or a value too large for dtype('float64'). "
-            f"({int((~finite).sum())} rows); correct the labels"
+            f"({counted(int((~finite).sum()), 'row')}); correct the labels"
         )
     whole = labels == np.floor(labels)
     if not whole.all():
@@ -303,9 +303,10 @@ def _refuse_missing(codes: NDArray[np.int64], place: str) -> None:
 
 def _missing(absent: int, n_rows: int, place: str) -> DataError:
     return DataError(
-        f"{place}: expected a label in every row, got {absent} missing labels in {n_rows} rows "
-        "(Input y contains NaN.); drop those rows from X and y, or learn from them with "
-        "unlabelled='missing' of NaiveBayes, GaussianDiscriminant and PooledClassifier"
+        f"{place}: expected a label in every row, got {counted(absent, 'missing label')} in "
+        f"{counted(n_rows, 'row')} (Input y contains NaN.); drop those rows from X and y, or "
+        "learn from them with unlabelled='missing' of NaiveBayes, GaussianDiscriminant and "
+        "PooledClassifier"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.errors import DataError
 from crossfade.table.columns import INFINITE, Column, Columns
@@ -58,8 +58,9 @@ def to_numbers(column: Column) -> NDArray[Any]:
     rows = int(np.count_nonzero(codes == values.index(text[0])))
     raise DataError(
         f"{column.where}: expected numbers, got text ({', '.join(show(v) for v in text[:3])}"
-        f"{', …' if len(text) > 3 else ''}; the first in {rows} rows); turn the text into numbers, "
-        "empty cells where a number is unknown, or fit NaiveBayes with the column 'categorical'"
+        f"{', …' if len(text) > 3 else ''}; the first in {counted(rows, 'row')}); turn the text "
+        "into numbers, empty cells where a number is unknown, or fit NaiveBayes with the column "
+        "'categorical'"
     )
 
 
@@ -74,7 +75,7 @@ def check_counts(values: NDArray[Any], place: str) -> None:
     if bad.any():
         raise DataError(
             f"{place}: expected counts (0, 1, 2, …), got {show(values[bad][0])} in "
-            f"{int(bad.sum())} rows; use a 'continuous' density for the column"
+            f"{counted(int(bad.sum()), 'row')}; use a 'continuous' density for the column"
         )
 
 
@@ -90,8 +91,8 @@ def check_booleans(values: NDArray[Any], place: str, handle_unknown: str) -> NDA
     if handle_unknown == "error":
         raise DataError(
             f"{place}: expected only 0 and 1 as in fit, got {show(values[other][0])} in "
-            f"{int(other.sum())} rows; correct the cells, or set handle_unknown='ignore' to treat "
-            "them as missing"
+            f"{counted(int(other.sum()), 'row')}; correct the cells, or set "
+            "handle_unknown='ignore' to treat them as missing"
         )
     return np.where(other, np.nan, values.astype(np.float64))
 

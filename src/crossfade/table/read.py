@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from crossfade._checks import show
+from crossfade._checks import counted, show
 from crossfade.blocks import BLOCK_ROWS, block_sum
 from crossfade.errors import DataError, DomainError
 from crossfade.table.columns import count_rows, read_columns
@@ -172,6 +172,6 @@ def check_finite(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
     called = ", ".join(str(i) if names is None else show(names[i]) for i in bad[:5].tolist())
     raise DataError(
         f"X: expected finite numbers (NaN for missing cells), got infinity (inf) in "
-        f"{int(counts.sum())} cells of column{'s' if bad.size > 1 else ''} {called}"
+        f"{counted(int(counts.sum()), 'cell')} of column{'s' if bad.size > 1 else ''} {called}"
         f"{', …' if bad.size > 5 else ''}; replace them by numbers, or by NaN where unknown"
     )

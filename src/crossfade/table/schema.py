@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from crossfade._checks import check_choice, listed, show
+from crossfade._checks import check_choice, counted, listed, show
 from crossfade.errors import DataError
 from crossfade.table.columns import Column, Columns, read_columns, where
 from crossfade.table.columnwise import ColumnArrays
@@ -278,9 +278,9 @@ class Schema:
             times = int(np.isin(codes, np.flatnonzero(unseen)).sum())
             raise DataError(
                 f"{column.where}: expected only categories seen in fit, got "
-                f"{', '.join(show(value) for value in new)} ({int(unseen.sum())} new, in {times} "
-                "rows); fit on rows that have them, or set handle_unknown='ignore' to treat such "
-                "cells as missing"
+                f"{', '.join(show(value) for value in new)} ({int(unseen.sum())} new, in "
+                f"{counted(times, 'row')}); fit on rows that have them, or set "
+                "handle_unknown='ignore' to treat such cells as missing"
             )
         positions[positions < 0] = np.nan
         return positions[codes]

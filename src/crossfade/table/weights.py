@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._checks import listed, show
+from crossfade._checks import counted, listed, show
 from crossfade.errors import DataError
 
 
@@ -67,7 +67,7 @@ def row_weights(sample_weight: Any, n: int) -> NDArray[np.float64]:
         bad = ~np.isfinite(weights)
         raise DataError(
             f"sample_weight: expected finite weights, got {show(weights[bad][0])} in "
-            f"{int(bad.sum())} rows; use 0 for a row that should not count"
+            f"{counted(int(bad.sum()), 'row')}; use 0 for a row that should not count"
         )
     if lowest < 0:
         raise DataError(
