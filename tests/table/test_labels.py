@@ -116,7 +116,7 @@ def test_a_column_vector_is_flattened_with_a_warning() -> None:
         assert codes.tolist() == [0, 1]
 
 
-MISSING = "y: expected a label in every row, got {} missing labels in {} rows (Input y contains"
+MISSING = "y: expected a label in every row, got {} missing label{} in {} rows (Input y contains"
 
 
 @pytest.mark.parametrize(
@@ -131,21 +131,21 @@ MISSING = "y: expected a label in every row, got {} missing labels in {} rows (I
             "y: expected one label per row, got rows of different lengths in [[1], [1,",
         ),
         (scipy.sparse.csr_array([[1, 0]]), "y: expected dense labels, got sparse csr_array"),
-        (["a", None, "b"], MISSING.format(1, 3)),
-        (["a", np.nan], MISSING.format(1, 2)),
-        ([1, None], MISSING.format(1, 2)),
-        ([1.0, np.nan, np.nan], MISSING.format(2, 3)),
-        ([None, None], MISSING.format(2, 2)),
-        (pd.Series(["a", None, None]), MISSING.format(2, 3)),
-        (pd.Series([1, None], dtype="Int64"), MISSING.format(1, 2)),
-        (pd.Series(["a", None], dtype="category"), MISSING.format(1, 2)),
-        (pd.Series(["a", pd.NA], dtype="string"), MISSING.format(1, 2)),
-        (pl.Series(["a", None]), MISSING.format(1, 2)),
-        (pl.Series([1, None]), MISSING.format(1, 2)),
-        (pl.Series([None, None]), MISSING.format(2, 2)),
-        (pa.array(["a", None]), MISSING.format(1, 2)),
-        (pa.array([True, None]), MISSING.format(1, 2)),
-        (np.ma.MaskedArray([1, 2], mask=[True, False]), MISSING.format(1, 2)),
+        (["a", None, "b"], MISSING.format(1, "", 3)),
+        (["a", np.nan], MISSING.format(1, "", 2)),
+        ([1, None], MISSING.format(1, "", 2)),
+        ([1.0, np.nan, np.nan], MISSING.format(2, "s", 3)),
+        ([None, None], MISSING.format(2, "s", 2)),
+        (pd.Series(["a", None, None]), MISSING.format(2, "s", 3)),
+        (pd.Series([1, None], dtype="Int64"), MISSING.format(1, "", 2)),
+        (pd.Series(["a", None], dtype="category"), MISSING.format(1, "", 2)),
+        (pd.Series(["a", pd.NA], dtype="string"), MISSING.format(1, "", 2)),
+        (pl.Series(["a", None]), MISSING.format(1, "", 2)),
+        (pl.Series([1, None]), MISSING.format(1, "", 2)),
+        (pl.Series([None, None]), MISSING.format(2, "s", 2)),
+        (pa.array(["a", None]), MISSING.format(1, "", 2)),
+        (pa.array([True, None]), MISSING.format(1, "", 2)),
+        (np.ma.MaskedArray([1, 2], mask=[True, False]), MISSING.format(1, "", 2)),
         ([1.5, 2.0], "y: Unknown label type: continuous. Expected class labels, got 1.5 and other"),
         ([np.inf, 1.0], "y: Input y contains infinity or a value too large for dtype('float64')."),
         (np.array([1j]), "y: Complex data not supported, got dtype complex128"),

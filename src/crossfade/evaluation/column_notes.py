@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 import numpy as np
+from scipy.special import gammaln
 
 from crossfade._typing import Floats
 from crossfade.evaluation.inputs import LabelledTable
@@ -11,16 +15,26 @@ from crossfade.table.text import are_dates
 #: Of fewer, a column may rise by chance.
 _FEWEST_ROWS = 12
 
+#: Log of the probability from which on a column that tells every class does so by chance.
+_BY_CHANCE = math.log(1e-6)
+
 
 def column_notes(table: LabelledTable, encoded: Floats) -> list[str]:
-    """Return notes on columns of dates and of row numbers; encoded: all of them as numbers."""
-    return [*_dates(table), *_row_numbers(table, encoded)]
+    """Return notes on columns that are not what they seem; encoded: all of them as numbers."""
+    if table.schema.sparse:
+        return []
+    return [
+        *_dates(table),
+        *_row_numbers(table, encoded),
+        *_labels_again(table, encoded),
+        *_marks(table, encoded),
+    ]
 
 
 def _dates(table: LabelledTable) -> list[str]:
     """Return a note on columns of dates, which would pass for categories."""
     schema = table.schema
-    if schema.sparse or not {"categorical", "identifier"} & set(schema.kinds):
+    if not {"categorical", "identifier"} & set(schema.kinds):
         return []
     found = [
         column.where.removeprefix("X: ")
@@ -37,7 +51,7 @@ def _dates(table: LabelledTable) -> list[str]:
 
 def _row_numbers(table: LabelledTable, encoded: Floats) -> list[str]:
     """Return a note on whole numbers that rise with every row, as row numbers do."""
-    if table.schema.sparse or len(encoded) < _FEWEST_ROWS:
+    if len(encoded) < _FEWEST_ROWS:
         return []
     found = [
         column.where.removeprefix("X: ")
@@ -56,3 +70,67 @@ def _row_numbers(table: LabelledTable, encoded: Floats) -> list[str]:
         f"{', '.join(found)}: {rise} with every row, as {numbers}. Row numbers tell nothing of new "
         "rows, and give away the classes of rows that are sorted by class; leave them out (--drop)."
     ]
+
+
+def _labels_again(table: LabelledTable, encoded: Floats) -> list[str]:
+    """Return a note on columns of which no value occurs in two classes, beyond chance.
+
+    A missing cell is a value, too: a reason for leaving that only those have who left.
+    """
+    labels = table.evaluator.codes
+    n_rows, sizes = len(labels), np.bincount(labels)
+    n_classes = len(sizes)
+    # Of one labelling among all with as many rows of each class.
+    chance = float(gammaln(sizes + 1.0).sum() - gammaln(n_rows + 1.0)) + math.log(encoded.shape[1])
+    found = []
+    for column, kind, values in zip(
+        table.columns.columns, table.schema.kinds, encoded.T, strict=True
+    ):
+        read = column.factorised[1] if kind in ("text", "identifier") else values
+        order = np.argsort(read, kind="stable")
+        value, label = read[order], labels[order]
+        other = (value[1:] != value[:-1]) & ~(np.isnan(value[1:]) & np.isnan(value[:-1]))
+        changes = label[1:] != label[:-1]
+        if (changes & ~other).any():
+            continue
+        ways = (1 + int(other.sum())) * math.log(n_classes)
+        if kind in ("continuous", "count") and changes.sum() == n_classes - 1:
+            ways = min(ways, math.lgamma(n_classes + 1))
+        if ways + chance < _BY_CHANCE:
+            found.append(column.where.removeprefix("X: "))
+    if not found:
+        return []
+    tell, what = ("tells", "a column") if len(found) == 1 else ("tell", "columns")
+    tell += " the class of every row" + ("" if len(found) == 1 else ", each alone")
+    return [
+        f"{', '.join(found)}: {tell}. Where that is known only after the class, or numbers groups "
+        f"of rows of one class, it tells nothing of new rows; leave such {what} out (--drop)."
+    ]
+
+
+def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
+    """Return a note on numbers such as -999 that come again and again, far from all others."""
+    found = [
+        f"{column.where.removeprefix('X: ')} ({mark:.0f} in {times:,} rows)"
+        for column, kind, values in zip(
+            table.columns.columns, table.schema.kinds, encoded.T, strict=True
+        )
+        if kind in ("continuous", "count")
+        for mark, times in _nines(values[~np.isnan(values)])
+    ]
+    if not found:
+        return []
+    return [
+        f"{', '.join(found)}: far from all other numbers. If it stands for a missing cell, name it "
+        "as the file has it, such as --missing=-999; it may also be where a scale ends."
+    ]
+
+
+def _nines(values: Floats) -> Iterator[tuple[float, int]]:
+    """Yield the ends of a column that are all nines, and farther off than the others are apart."""
+    for end in {float(values.min()), float(values.max())} if values.size else ():
+        others = values[values != end]
+        times, width = len(values) - len(others), np.ptp(others) if others.size else 0.0
+        nines = set(f"{abs(end):.0f}") == {"9"} and end.is_integer() and (end < 0.0 or end > 9.0)
+        if nines and times > 1 and 0.0 < width < np.abs(others - end).min():
+            yield end, times

@@ -1,0 +1,111 @@
+"""Columns that give the class away, and numbers that stand for missing cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from crossfade.evaluation.column_notes import column_notes
+from crossfade.evaluation.inputs import read_table
+
+RNG = np.random.default_rng(0)
+Y = np.repeat(["left", "stays"], [30, 170])
+GONE = Y == "left"
+THREE = np.repeat(["a", "b", "c"], [40, 50, 60])
+
+
+def notes(column, y=Y):
+    frame = pl.DataFrame({"x": column, "z": np.random.default_rng(1).normal(size=len(y))})
+    table = read_table(frame, y)
+    return column_notes(table, np.asarray(table.schema.encode(table.columns)))
+
+
+@pytest.mark.parametrize(
+    ("column", "y"),
+    [
+        (np.where(GONE, "closed", "open"), Y),
+        (GONE, Y),
+        (GONE.astype(int), Y),
+        # Several values of a class, and a missing cell as one of them.
+        (["moved", "price"] * 15 + [None] * 170, Y),
+        ([None] * 30 + RNG.normal(size=170).tolist(), Y),
+        ([f"2020-01-{day:02}" for day in range(1, 31)] + [None] * 170, Y),
+        # A number that was cut into the classes.
+        (RNG.normal(size=200) + 20.0 * GONE, Y),
+        (np.repeat([1.5, -2.0, 7.0], [40, 50, 60]) + RNG.uniform(size=150), THREE),
+        (np.repeat(["u", "v", "w"], [40, 50, 60]), THREE),
+        # Patients of four rows each.
+        ([f"P{i // 4}" for i in range(200)], np.repeat(["ill", "well"], 100)),
+    ],
+)
+def test_a_column_that_tells_every_class_is_named_in_any_order_of_rows(column, y):
+    order = RNG.permutation(len(y))
+    found = notes(np.array(column, dtype=object)[order].tolist(), y[order])
+    (told,) = (one for one in found if "tells the class of every row" in one)
+    assert told.startswith("column 'x': tells the class of every row. ")
+
+
+@pytest.mark.parametrize(
+    ("column", "y"),
+    [
+        # One row is another: no column that tells all of them.
+        ([*np.where(GONE, "closed", "open").tolist()[:-1], "closed"], Y),
+        ([None] * 31 + RNG.normal(size=169).tolist(), Y),
+        (np.append(RNG.normal(size=199) + 20.0 * GONE[:-1], 20.0), Y),
+        # Values of their own for all rows, of words, codes and numbers.
+        ([f"C{i}" for i in RNG.permutation(200)], Y),
+        (RNG.permutation(200), Y),
+        (RNG.normal(size=200), Y),
+        ([f"word {i} of a long text" for i in range(200)], Y),
+        # Which of three, but not which of the two others.
+        ((THREE == "a").tolist(), THREE),
+        # So few rows that chance does as well.
+        (["u", "u", "u", "v", "v", "v"], np.repeat(["a", "b"], 3)),
+        (["same"] * 200, Y),
+    ],
+)
+def test_other_columns_are_not(column, y):
+    assert not [one for one in notes(column, y) if "class of every row" in one]
+
+
+def test_chance_alone_names_no_column():
+    """Of 1,000 columns of halves, with 12 rows, some tell the class by chance."""
+    rng = np.random.default_rng(2)
+    y = np.repeat(["a", "b"], 6)
+    frame = pl.DataFrame({f"x{i}": rng.integers(0, 2 + 2 * (i % 2), size=12) for i in range(2000)})
+    table = read_table(frame, y)
+    assert not column_notes(table, np.asarray(table.schema.encode(table.columns)))
+
+
+@pytest.mark.parametrize(
+    ("mark", "others"),
+    [
+        (-999, RNG.normal(size=200)),
+        (-999.0, RNG.normal(50, 10, size=200).round(1)),
+        (999, RNG.integers(18, 90, size=200)),
+        (-9, RNG.integers(0, 6, size=200)),
+        (99, RNG.integers(0, 4, size=200)),
+    ],
+)
+def test_numbers_that_stand_for_missing_cells_are_named(mark, others):
+    column = np.where(np.arange(200) % 20 == 3, mark, others)
+    (told,) = (one for one in notes(column) if "far from all other" in one)
+    assert told.startswith(f"column 'x' ({int(mark)} in 10 rows): far from all other numbers.")
+
+
+@pytest.mark.parametrize(
+    ("end", "n", "others"),
+    [
+        (99, 10, RNG.integers(18, 98, size=200)),  # an age
+        (999, 1, RNG.integers(18, 90, size=200)),  # once only
+        (9, 10, RNG.integers(0, 3, size=200)),
+        (1000, 10, RNG.integers(0, 3, size=200)),
+        (-99.5, 10, RNG.normal(size=200)),
+        (99, 10, np.full(200, 7)),
+        (-999, 10, 300 * RNG.normal(size=200)),
+    ],
+)
+def test_ends_of_a_scale_are_not(end, n, others):
+    column = np.where(np.arange(200) < n, float(end), others)[RNG.permutation(200)]
+    assert not [one for one in notes(column) if "far from all other" in one]
