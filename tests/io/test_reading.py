@@ -289,6 +289,20 @@ def test_a_column_of_many_numbers_and_some_text(write: Any) -> None:
     assert read_table(name, missing_values=["unknown"])["n"].null_count() == 40
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_missing_value_that_no_cell_has_is_told(tmp_path: Path, suffix: str) -> None:
+    """Who writes -999 for -999.0 would take these cells for missing, and fit to them."""
+    frame = pl.DataFrame({"s": ["u", "lost", "v"], "x": [1.5, -999.0, 2.5]})
+    path = tmp_path / f"t.{suffix}"
+    frame.write_csv(path) if suffix == "csv" else frame.write_parquet(path)
+    read = read_file(path, missing_values=["-999", "lost"])
+    assert read.frame["s"].null_count() == 1
+    (told,) = read.notes
+    assert told.startswith("No cell of text is '-999': a cell that means missing is named as the")
+    if suffix == "csv":
+        assert not read_file(path, missing_values=["-999.0", "lost"]).notes
+
+
 def test_all_text_among_numbers_is_named_with_the_commonest_first(write: Any) -> None:
     name = write("n\n" + "\n".join([*map(str, range(60)), *["<5"] * 2, "n/a", *["lost"] * 3]))
     with pytest.raises(

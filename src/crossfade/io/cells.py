@@ -95,6 +95,7 @@ def typed_table(
     """Return a table whose columns of text are numbers or booleans where all their cells are."""
     pl = import_optional("polars", "tables from files")
     notes: list[str] = []
+    unseen = set(missing)
     columns = {series.name: _wide(pl, series) for series in frame.iter_columns()}
     words = [name for name, series in columns.items() if series.dtype == pl.String]
     height = frame.height
@@ -105,6 +106,8 @@ def typed_table(
         cells = pl.concat([columns[name] for name in block], rechunk=True)
         stripped = cells.str.strip_chars()
         empty = stripped.is_in([*missing, ""])
+        if unseen:
+            unseen.difference_update(stripped.filter(empty).unique())
         cells, stripped = cells.set(empty, None), stripped.set(empty, None)
         floats = stripped.cast(pl.Float64, strict=False).fill_nan(None)
         whole = stripped.cast(pl.Int64, strict=False)
@@ -125,6 +128,11 @@ def typed_table(
                     broken = n_broken[k] > n_odd[k]
                     series = (floats if broken else whole).slice(*rows)
             columns[name] = series.alias(name)
+    if unseen:
+        notes.append(
+            f"No cell of text is {listed(sorted(unseen))}: a cell that means missing is named as "
+            "the file has it, such as 999.0 and not 999; numbers of Parquet are never one."
+        )
     for name in words:
         if name not in unjudged:
             notes += _about_words(columns[name])
