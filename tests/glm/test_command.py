@@ -56,6 +56,18 @@ def test_the_issues_example(beetles, capsys, tmp_path):
         np.testing.assert_allclose(result[name], getattr(fit, f"{name}_"), rtol=1e-9)
 
 
+def test_ratios_are_printed_and_written(beetles, capsys, tmp_path):
+    written = tmp_path / "fit.json"
+    options = ("--family", "binomial", "--formula", FORMULA, "--ratios", "--json", written)
+    code, out, _ = run(capsys, beetles, *options)
+    assert code == 0
+    assert out.splitlines()[0] == "Binomial regression, logit link, odds ratios"
+    fit = BinomialRegression().fit(np.array(DOSE)[:, None], DEAD, trials=TRIALS)
+    result = json.loads(written.read_text(encoding="utf-8"))
+    found = result["coefficients"][1]["estimate"]
+    np.testing.assert_allclose(found, np.exp(fit.coef_[0]), rtol=1e-9)
+
+
 def test_links_trials_and_profile(beetles, capsys):
     options = ("--family", "binomial", "--link", "cloglog", "--profile")
     code, one, _ = run(capsys, beetles, "--formula", FORMULA, *options)

@@ -71,6 +71,9 @@ def glm(
     profile: Annotated[
         bool, typer.Option("--profile", help="Intervals by profile likelihood.")
     ] = False,
+    ratios: Annotated[
+        bool, typer.Option("--ratios", help="Odds ratios (logit) or ratios of means (log).")
+    ] = False,
     level: Annotated[float, typer.Option(help="Coverage of the intervals.")] = 0.95,
     missing: Missing = None,
     text: Text = None,
@@ -106,6 +109,7 @@ def glm(
         covariance="model" if quasi else errors.value,
         dispersion="pearson" if quasi else 1.0,
         intervals="profile" if profile else "wald",
+        ratios=ratios,
     )
     if errors is ErrorsName.model:
         summary = replace(summary, notes=(*summary.notes, *_overdispersion(model)))

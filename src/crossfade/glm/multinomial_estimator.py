@@ -66,6 +66,9 @@ aliased_, converged_, n_iter_, history_
 
     _title = "Multinomial logit"
 
+    def _title_text(self) -> str:
+        return f"{self._title}, each class against {self.reference_}"
+
     def __init__(
         self,
         reference: Any = None,

@@ -319,6 +319,7 @@ class Results(BaseEstimator):
         groups: ArrayLike | None = None,
         dispersion: float | Literal["pearson"] = 1.0,
         intervals: Literal["wald", "profile"] = "wald",
+        ratios: bool = False,
     ) -> Summary:
         """Return the table of coefficients with what belongs to it.
 
@@ -333,6 +334,9 @@ class Results(BaseEstimator):
             Multiplies the model's covariance: "pearson" estimates it by X²/(n-p), which makes
             this the quasi-binomial or quasi-Poisson fit, with t in place of z.
         intervals : {"wald", "profile"}, default="wald"
+        ratios : bool, default=False
+            Whether to give exp(coefficient), which is an odds ratio with the link logit and a
+            ratio of means with the link log; standard errors are then by the delta method.
 
         Returns
         -------
@@ -341,6 +345,7 @@ class Results(BaseEstimator):
         """
         check_is_fitted(self)
         level = check_level(level)
+        kind = self._kind_of_ratio() if ratios else ""
         matrix = self._covariance(covariance, groups)
         notes = []
         scale, estimated = 1.0, dispersion == "pearson"
@@ -359,9 +364,19 @@ class Results(BaseEstimator):
         if intervals == "profile":
             columns["lower"], columns["upper"] = self.confidence_intervals(level, kind="profile").T
             notes.append("Intervals by profile likelihood.")
+        if ratios:
+            notes.append(
+                f"Estimates and limits are exp(coefficient): {kind}; standard errors by the delta "
+                f"method, {'t' if estimated else 'z'} and P of the coefficient."
+            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                for key in ("estimates", "lower", "upper"):
+                    columns[key] = np.exp(columns[key])
+                spread = columns["estimates"] * errors
+            columns["standard_errors"] = np.where(np.isinf(errors), np.inf, spread)
         notes += self._notes(covariance)
         return Summary(
-            title=self._title_text(),
+            title=self._title_text() + (f", {kind}" if ratios else ""),
             facts=self._facts(),
             names=self.names_,
             **columns,
@@ -378,6 +393,10 @@ class Results(BaseEstimator):
 
     def _title_text(self) -> str:
         return self._title
+
+    def _kind_of_ratio(self) -> str:
+        """Return what exp(coefficient) is; refuse links of which it is nothing."""
+        return "odds ratios"
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         facts = [

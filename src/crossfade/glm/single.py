@@ -276,6 +276,15 @@ class SingleResponse(Regression):
     def _title_text(self) -> str:
         return f"{self._title}, {self.link_.name} link"
 
+    def _kind_of_ratio(self) -> str:
+        kind = {"logit": "odds ratios", "log": "ratios of means"}.get(self.link_.name)
+        if kind is None:
+            raise DataError(
+                f"ratios: expected the link logit or log, got {self.link_.name}, of which "
+                "exp(coefficient) is no ratio; leave ratios out, or choose the link"
+            )
+        return kind
+
     def _rows(
         self, X: Any, sample_weight: Any, offset: Any
     ) -> tuple[NDArray[Any], Floats | None, Floats | None]:
