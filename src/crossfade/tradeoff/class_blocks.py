@@ -21,6 +21,9 @@ SAMPLE = 4_096
 #: rows.
 _ROW_SPACE = 8_000_000
 
+#: Statistics of a factor from which the densities' whole curvature costs less than its products.
+_MANY_PRODUCTS = 30
+
 
 def has_class_blocks(objective: TradeoffObjective) -> bool:
     """Return whether each class's own block of the Hessian can be inverted."""
@@ -170,6 +173,12 @@ class InRowSpace:
             natural = passes.natural(theta)
             index, scale = np.flatnonzero(passes.free), passes.scale[passes.free]
             weight = objective.partition_weight(theta)[:, passes.free_factors] / scale
+            if largest > _MANY_PRODUCTS and k * passes.n_free**2 <= _ROW_SPACE:
+                whole = objective.density.free_hessian(natural)
+                for places, own in zip(self._places, blocks, strict=True):
+                    row, column = places[:, :, None], places[:, None, :]
+                    own += whole[:, row, column] * (weight[:, row] / scale[column])
+                largest = 0  # nothing is left to do
             for a in range(largest):
                 # One statistic of each factor at a time: factors have nothing to do with others.
                 some = [places[:, a] for places in self._places if places.shape[1] > a]
