@@ -176,8 +176,8 @@ class InRowSpace:
             if largest > _MANY_PRODUCTS and k * passes.n_free**2 <= _ROW_SPACE:
                 whole = objective.density.free_hessian(natural)
                 for places, own in zip(self._places, blocks, strict=True):
-                    row, column = places[:, :, None], places[:, None, :]
-                    own += whole[:, row, column] * (weight[:, row] / scale[column])
+                    one, other = places[:, :, None], places[:, None, :]
+                    own += whole[:, one, other] * (weight[:, one] / scale[other])
                 largest = 0  # nothing is left to do
             for a in range(largest):
                 # One statistic of each factor at a time: factors have nothing to do with others.
