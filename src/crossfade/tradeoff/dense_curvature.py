@@ -78,17 +78,17 @@ def _add_partition_curvature(passes: RowPasses, H: Floats, inner: Floats, weight
     free = passes.free_places
     tied = slice(p, None) if isinstance(free, slice) else np.flatnonzero(passes.tied)
     root = np.sqrt(weight)[:, passes.factors] / passes.scale
-    scaled = inner * root[:, :, None]
-    scaled *= root[:, None]
-    for c in range(k):
+    for c in range(k):  # one class at a time stays in cache
         own = slice(c * p, c * p + p)
-        H[own, own] += scaled[c, free][:, free]
+        scaled = inner[c] * root[c][:, None]
+        scaled *= root[c]
+        H[own, own] += scaled[free][:, free]
         if not passes.n_tied:
             continue
-        cross = scaled[c, free][:, tied]
+        cross = scaled[free][:, tied]
         H[own, k * p + k :] += cross
         H[k * p + k :, own] += cross.T
-        H[k * p + k :, k * p + k :] += scaled[c, tied][:, tied]
+        H[k * p + k :, k * p + k :] += scaled[tied][:, tied]
 
 
 def _of_same_statistic(passes: RowPasses, H: Floats) -> Floats:
