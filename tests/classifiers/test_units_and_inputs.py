@@ -7,6 +7,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.special import expit, logit
+from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer
 
 from crossfade import GaussianDiscriminant, NaiveBayes
@@ -246,6 +248,28 @@ def test_constant_columns_are_kept_and_harmless(tradeoff):
         np.testing.assert_allclose(
             one.predict_proba(X), other.predict_proba(padded), atol=1e-8, err_msg=name
         )
+
+
+NOTHING = {
+    "one category": pd.DataFrame({"g": ["u"] * 60}),
+    "one number": np.full((60, 2), 3.0),
+    "one number or none": np.where(np.arange(60)[:, None] % 2, 3.0, np.nan),
+    "one category, one number": pd.DataFrame({"g": ["u"] * 60, "x": 3.0}),
+}
+
+
+@pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
+@pytest.mark.parametrize("tradeoff", [1, 0.4, 0, "auto"])
+def test_tables_whose_rows_do_not_differ_give_the_class_shares(make, tradeoff):
+    for name, X in NOTHING.items():
+        model = make(tradeoff=tradeoff).fit(X, np.repeat([0, 1, 2], [10, 20, 30]))
+        found = model.predict_proba(X, interval=0.95)
+        # A share's logit has the variance 1 / (n p (1 - p)).
+        shares = np.array([1 / 6, 1 / 3, 1 / 2])
+        half = norm.ppf(0.975) / np.sqrt(60 * shares * (1 - shares))
+        expected = shares, expit(logit(shares) - half), expit(logit(shares) + half)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, np.tile(other, (60, 1)), atol=1e-9, err_msg=name)
 
 
 @pytest.mark.filterwarnings("ignore::crossfade.errors.ConvergenceWarning")

@@ -126,10 +126,11 @@ class _Form:
 
         Coefficients are less the last class's: it moves all others by as much, downwards.
         """
-        passes, k, n = self.passes, self.k, self.passes.n_free
-        of_classes, offsets = formed[: k * self.p].reshape(k, self.p, -1), formed[k * self.p :]
+        passes, k, n, width = self.passes, self.k, self.passes.n_free, formed.shape[1]
+        of_classes, offsets = np.split(formed, [k * self.p])
+        of_classes = of_classes.reshape(k, self.p, width)
         weights, last = of_classes[:, :n], of_classes[:, :n]
-        tied = np.zeros((passes.n_tied, formed.shape[1]))
+        tied = np.zeros((passes.n_tied, width))
         if self.slope is not None:
             gaps = of_classes[:, n:][:, passes.free_factors]
             slope = self.slope[:, passes.free, None]
@@ -138,7 +139,7 @@ class _Form:
                 slope = self.slope[:-1, passes.tied] - self.slope[-1, passes.tied]
                 own = of_classes[:, n:][:, passes.factors[passes.tied]]
                 tied = (slope[:, :, None] * own).sum(axis=0)
-        each = (weights.reshape(k * n, -1), -last.sum(axis=0))
+        each = (weights.reshape(k * n, width), -last.sum(axis=0))
         return np.concatenate((*each, offsets, -offsets.sum(axis=0, keepdims=True), tied))
 
 
