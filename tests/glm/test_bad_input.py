@@ -110,7 +110,7 @@ REFUSED = [
         BINOMIAL,
         [0, 1, 2, 1, 1],
         {},
-        "y: Only binary classification is supported here: expected two labels, got 3 (0, 1, 2); for numbers of successes give trials=, for several classes use MultinomialRegression",
+        "y: Only binary classification is supported here: expected two labels, got 3 (0, 1, 2); for numbers of successes give trials=, for several classes use MultinomialRegression (--family multinomial)",
     ),
     (
         BINOMIAL,

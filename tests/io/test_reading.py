@@ -444,6 +444,8 @@ def test_nothing_is_dropped_where_nothing_is_missing() -> None:
          "cells, or name 'y' in text (--text) to read labels of more digits"),
         ({"a": [0] * 30, "y": list(range(30))}, "y", "target: expected classes in column 'y', got "
          "30 different numbers in 30 rows; choose a column of classes"),
+        ({"a": [0] * 30, "y": [f"word {i}" for i in range(30)]}, "y", "target: expected classes in "
+         "column 'y', got 30 different values in 30 rows; choose a column of classes"),
     ],
 )  # fmt: skip
 def test_targets_that_are_refused(frame: Any, target: str, sentence: str) -> None:

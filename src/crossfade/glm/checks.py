@@ -234,7 +234,8 @@ def check_two(classes: NDArray[Any]) -> None:
         raise DataError(
             f"y: Only binary classification is supported here: expected two labels, got "
             f"{len(classes)} ({shown}{', …' if len(classes) > 4 else ''}); for numbers of "
-            "successes give trials=, for several classes use MultinomialRegression"
+            "successes give trials=, for several classes use MultinomialRegression "
+            "(--family multinomial)"
         )
 
 

@@ -46,11 +46,12 @@ def split_target(frame: Any, target: str, *, keep: bool = False) -> tuple[Any, A
 
 
 def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
-    """Return numeric labels as integers where they are whole; refuse continuous ones."""
-    if not labels.dtype.is_numeric():
-        return labels
-    remedy = "choose a column of classes, or cut the quantity into classes first"
-    if not labels.dtype.is_integer():
+    """Return numeric labels as integers where they are whole; refuse what has no classes."""
+    numeric = labels.dtype.is_numeric()
+    remedy = "choose a column of classes"
+    if numeric:
+        remedy += ", or cut the quantity into classes first"
+    if numeric and not labels.dtype.is_integer():
         numbers = labels.cast(nw.Float64).to_numpy()
         inexact = numbers[~(np.abs(numbers) <= 2.0**53)]
         if inexact.size:
@@ -70,8 +71,9 @@ def _refuse_quantity(labels: nw.Series[Any], target: str) -> nw.Series[Any]:
         labels = labels.cast(nw.Int64)
     distinct = labels.n_unique()
     if len(labels) > 20 and 2 * distinct > len(labels):
+        what = "numbers" if numeric else "values"
         raise DataError(
-            f"target: expected classes in column {show(target)}, got {distinct} different numbers "
+            f"target: expected classes in column {show(target)}, got {distinct} different {what} "
             f"in {len(labels)} rows; {remedy}"
         )
     return labels
