@@ -176,9 +176,9 @@ class StandardErrors(ABC):
         if fitted.evidence is None:
             return (
                 "standard errors: expected a model that has them or its rows of fit, got one "
-                "without, such as a file of more than 300 parameters or a model of batches; write "
-                "the file with crossfade fit --intervals, or ask for summary(X, y) before it is "
-                "saved"
+                "without, such as a file of more than 300 parameters or a model of batches; fit it "
+                "to all rows at once, with crossfade fit --intervals where it goes into a file, or "
+                "ask for summary(X, y) before it is saved"
             )
         return (
             "standard errors: fit keeps what they need of small tables in memory, and of rows in "
