@@ -178,8 +178,8 @@ def logistic_pass(
         for i in range(start, stop):
             at = i - start
             eta[at], slope[at], curve[at] = _logistic(eta[at], successes[i], trials[i])
-        if information.size:
-            information[start:stop] = curve[: stop - start]
+        for i in range(start, stop if information.size else start):
+            information[i] = curve[i - start]
         value += _tile_sum(eta, stop - start)
         total += _tile_sum(slope, stop - start)
         _add_tile(X, start, stop, slope, sums)
@@ -230,8 +230,8 @@ def poisson_pass(
         for i in range(start, stop):
             at = i - start
             eta[at], slope[at], curve[at] = _poisson(eta[at], counts[i], exposure[i])
-        if information.size:
-            information[start:stop] = curve[: stop - start]
+        for i in range(start, stop if information.size else start):
+            information[i] = curve[i - start]
         value += _tile_sum(eta, stop - start)
         total += _tile_sum(slope, stop - start)
         _add_tile(X, start, stop, slope, sums)
