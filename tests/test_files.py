@@ -12,7 +12,7 @@ from threading import Thread
 
 import pytest
 
-from crossfade import cli
+from crossfade import cli, files
 from crossfade.commands.output import check_writable
 from crossfade.files import whole_file, write_whole
 from tests.forked import Forked
@@ -220,3 +220,20 @@ def test_an_error_leaves_what_was_there(tmp_path):
         fail_after(new.write(b"half"))
     assert file.read_bytes() == b"before"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("moment", ["open", "lock", "fdopen"])
+def test_a_signal_while_a_file_is_made_leaves_none(tmp_path, monkeypatch, moment):
+    where = files if moment == "lock" else files.os
+    made = getattr(where, moment)
+
+    def stopped(*arguments, **options):
+        made(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, moment, stopped)
+    with pytest.raises(KeyboardInterrupt), files.whole_file(tmp_path / "out.csv"):
+        pass
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == []
+    assert not files._in_the_making

@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import secrets
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -84,24 +84,29 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     if before is not None and is_read_only(file):
         raise PermissionError(errno.EACCES, "the file is read-only", str(path))
     _remove_stale(file)
-    with named_errors(path):
-        handle, name = _new_beside(file)
-    _in_the_making.add(name)
-    try:
-        # The lock is held until the name is gone, so that nobody takes it for a stale one.
-        with named_errors(path), os.fdopen(handle, "wb") as new:
-            yield new
-            new.flush()
-            os.fsync(new.fileno())
-            if sys.platform == "win32":
-                new.close()
-            _give_rights(name, before)
-            os.replace(name, file)
-    except BaseException:  # Ctrl-C and termination too: half a file must not stay behind
-        Path(name).unlink(missing_ok=True)
-        raise
-    finally:
-        _in_the_making.discard(name)
+    while True:
+        name = str(file.parent / f"{_prefix(file)}{secrets.token_hex(4)}{_UNFINISHED}")
+        _in_the_making.add(name)  # before it is there: a signal may come at any time
+        try:
+            with named_errors(path):
+                handle = _new_file(name)
+            if handle is None:
+                continue
+            # The lock is held until the name is gone, so that nobody takes it for a stale one.
+            with named_errors(path), os.fdopen(handle, "wb") as new:
+                yield new
+                new.flush()
+                os.fsync(new.fileno())
+                if sys.platform == "win32":
+                    new.close()
+                _give_rights(name, before)
+                os.replace(name, file)
+            return
+        except BaseException:  # Ctrl-C and termination too: half a file must not stay behind
+            Path(name).unlink(missing_ok=True)
+            raise
+        finally:
+            _in_the_making.discard(name)
 
 
 def _give_rights(name: str, before: os.stat_result | None) -> None:
@@ -117,13 +122,18 @@ def _give_rights(name: str, before: os.stat_result | None) -> None:
     os.chmod(name, stat.S_IMODE(before.st_mode))
 
 
-def _new_beside(file: Path) -> tuple[int, str]:
-    while True:
-        handle, name = tempfile.mkstemp(_UNFINISHED, _prefix(file), file.parent)
-        lock(handle, wait=True)
-        if os.fstat(handle).st_nlink:
-            return handle, name
-        os.close(handle)  # taken for a stale one before it was locked
+def _new_file(name: str) -> int | None:
+    """Return a new file, open and locked; None where another has the name, or took it away."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    try:
+        handle = os.open(name, flags | getattr(os, "O_BINARY", 0), 0o600)
+    except FileExistsError:
+        return None
+    lock(handle, wait=True)
+    if os.fstat(handle).st_nlink:
+        return handle
+    os.close(handle)  # taken for a stale one before it was locked
+    return None
 
 
 def _prefix(file: Path) -> str:
