@@ -222,7 +222,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-@pytest.mark.parametrize("moment", ["open", "lock", "fdopen"])
+@pytest.mark.parametrize("moment", ["open", "lock"])
 def test_a_signal_while_a_file_is_made_leaves_none(tmp_path, monkeypatch, moment):
     where = files if moment == "lock" else files.os
     made = getattr(where, moment)

@@ -169,7 +169,9 @@ def rows_counted_from_one(kept: NDArray[np.int64]) -> Iterator[None]:
     except DataError as error:
         if type(error) is not DataError:
             raise
-        said = re.sub(r"(?<=\bin row )\d+\b", lambda at: str(kept[int(at[0])] + 1), str(error))
+        # (the name of a column may read like a row's number)
+        rows = {str(row): str(whole + 1) for row, whole in enumerate(kept.tolist())}
+        said = re.sub(r"(?<=\bin row )\d+\b", lambda at: rows.get(at[0], at[0]), str(error))
         raise DataError(said) from None
 
 
