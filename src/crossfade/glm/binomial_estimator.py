@@ -88,13 +88,6 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
 
     _title = "Binomial regression"
 
-    def _title_text(self) -> str:
-        """Return the title; of single trials, also which label the coefficients speak for."""
-        title = super()._title_text()
-        if self._grouped:
-            return title
-        return f"{title}, {self.classes_[1]} against {self.classes_[0]}"
-
     def __init__(
         self,
         link: str | Link = "logit",
@@ -111,6 +104,13 @@ class BinomialRegression(ScoredClassifier, SingleResponse):
         self.method = method
         self.tol_digits = tol_digits
         self.max_iter = max_iter
+
+    def _title_text(self) -> str:
+        """Return the title; of single trials, also which label the coefficients speak for."""
+        title = super()._title_text()
+        if self._grouped:
+            return title
+        return f"{title}, {self.classes_[1]} against {self.classes_[0]}"
 
     @whole_or_not_at_all
     def fit(

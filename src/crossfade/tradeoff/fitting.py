@@ -200,12 +200,9 @@ class Fitted:
 
     @cached_property
     def _partition(self) -> Floats:
-        partition, words = (
-            self.density.log_partition(self.optimum.natural),
-            self.density.word_factors,
-        )
+        partition = self.density.log_partition(self.optimum.natural)
         # Of words that have probabilities it is zero but for rounding.
-        return np.where(words & (np.abs(partition) < 1e-10), 0.0, partition)
+        return np.where(self.density.word_factors & (np.abs(partition) < 1e-10), 0.0, partition)
 
     @property
     def _log_prior(self) -> Floats:
@@ -334,7 +331,7 @@ def fit_tradeoff(
         fitted, bound = _closed_form(rows, density, options)  # as wide as words are, one look
         evidence = _of_closed_form(rows, bound, fitted, options, groups)
         found = replace(fitted, evidence=evidence)
-        found.__dict__["_partition"] = fitted._partition
+        found.__dict__["_partition"] = fitted._partition  # which takes as long as the sums
         return found
     if tradeoff != 1.0 or some_weight:
         density, rows = compact(density, rows, with_others=some_weight)
@@ -388,11 +385,7 @@ def fit_tradeoff(
 
 
 def _of_closed_form(
-    rows: LabelledRows,
-    bound: Bound,
-    fitted: Fitted,
-    options: FitOptions,
-    groups: Integers | None,
+    rows: LabelledRows, bound: Bound, fitted: Fitted, options: FitOptions, groups: Integers | None
 ) -> StackedFits | None:
     """Return what standard errors of a closed form need, None where there are none."""
     if not np.isfinite(fitted._partition).all():
