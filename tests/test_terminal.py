@@ -126,7 +126,8 @@ def test_work_that_reports_nothing_is_told_now_and_then(capsys, monkeypatch):
     with live_progress("folder/table.csv", "fitting pool") as report:
         assert lines_until(capsys, "\n")[0] == "table.csv: 0 s · now fitting pool"
         report(1, 4, "split\x1b 1")
-        assert lines_until(capsys, "split")[-1] == r"table.csv: 0 s · now 25%, split\x1b 1"
+        told = lines_until(capsys, "split")[-1]
+        assert told == r"table.csv: 0 s · 25%, about 0 s left · now split\x1b 1"
     capsys.readouterr()
     time.sleep(0.03)
     assert capsys.readouterr().err == ""

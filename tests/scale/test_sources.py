@@ -853,6 +853,17 @@ def test_the_commands_read_a_folder(table, folder, tmp_path, capsys):
     assert run("predict", "--exact", file, few / "part-01.csv", "--adapt", "--out", out) == 0
 
 
+def test_columns_that_give_the_class_away_are_told_of_in_parts_too(table, tmp_path, capsys):
+    """The first rows tell, without another pass over all."""
+    leaky = table.with_columns(row=pl.int_range(table.height), again=pl.col("y"))
+    data, file = write(leaky, tmp_path / "leaky", 3), tmp_path / "model.skops"
+    assert run("fit", data, "-t", "y", "-m", "naive-bayes", "--tradeoff", 1, "-o", file) == 0
+    told = capsys.readouterr().out
+    assert "column 'row': rises with every row" in told
+    assert "column 'again': tells the class of every row" in told
+    assert "in 1 pass over the rows" in told
+
+
 @pytest.mark.parametrize("model", ["pool", "pool:nb,forest"])
 def test_the_command_refuses_a_pool_for_rows_in_parts(folder, tmp_path, capsys, model):
     file = tmp_path / "model.skops"

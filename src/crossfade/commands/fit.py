@@ -12,6 +12,10 @@ from crossfade.commands.options import Batches, Data, Drop, Missing, Seed, Separ
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
+    from crossfade.table.source import RowSource
+
+#: Rows of a table read in parts by which its columns are judged.
+_FIRST_ROWS = 20_000
 
 
 def fit(
@@ -157,8 +161,9 @@ def fit(
                 lines.append(f"{empty:,} {has} neither label nor cells and no part in the fit.")
                 n_rows -= empty
         else:
+            told = _notes_on_first_rows(table.source)
             _fit_in_passes(estimator, table, cluster, **beside)
-            lines += [note for note in table.source.notes if note not in lines]
+            lines += [note for note in table.source.notes if note not in lines] + told
             n_rows = int(estimator.class_count_.sum())
     training["rows"] = n_rows
     others = ""
@@ -242,6 +247,26 @@ def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None, **besi
     with live_progress(table.name) as progress:
         table.source.progress = progress
         estimator.fit(table.source, **beside)
+
+
+def _notes_on_first_rows(source: RowSource) -> list[str]:
+    """Return what the first rows tell of columns that are not what they seem."""
+    import numpy as np
+
+    from crossfade.errors import DataError
+    from crossfade.evaluation.column_notes import column_notes
+    from crossfade.evaluation.inputs import read_table
+    from crossfade.table.source import rows_of
+
+    part = source.peek(lambda part: part)  # the first pass goes on from here
+    some = slice(0, _FIRST_ROWS)
+    try:
+        read = read_table(part.table[some], part.labels[some])
+    except DataError:
+        return []  # rows of one class, or what the fit itself will refuse
+    n_rows = min(_FIRST_ROWS, rows_of(part.table))
+    notes = column_notes(read, np.asarray(read.schema.encode(read.columns)))
+    return [f"In the first {n_rows:,} rows: {note}" for note in notes]
 
 
 def _keep_errors(estimator: Any, table: OpenTable, **beside: Any) -> list[str]:

@@ -95,12 +95,18 @@ def lines_now_and_then(line: Callable[[float], str]) -> Iterator[None]:
 def live_progress(label: str, doing: str = "starting") -> Iterator[Progress]:
     """Show progress on stderr, by a bar if it is a terminal; yield what reports to it."""
     if not sys.stderr.isatty():
-        at, name = ["", doing], Path(label).name
+        at, share, name = doing, 0.0, Path(label).name
 
         def note(done: int, total: int, text: str) -> None:
-            at[:] = f"{done / total:.0%}, " if total else "", text
+            nonlocal at, share
+            at, share = text, done / total if total else 0.0
 
-        with lines_now_and_then(lambda seconds: f"{name}: {seconds:.0f} s · now {''.join(at)}"):
+        def line(seconds: float) -> str:
+            left = f", about {seconds * (1.0 / share - 1.0):.0f} s left" if share > 0.05 else ""
+            done = f"{share:.0%}{left} · " if share else ""
+            return f"{name}: {seconds:.0f} s · {done}now {at}"
+
+        with lines_now_and_then(line):
             yield note
         return
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
