@@ -12,7 +12,7 @@ from crossfade.commands.options import Batches, Data, Drop, Missing, Seed, Separ
 
 if TYPE_CHECKING:
     from crossfade.commands.tables import OpenTable
-    from crossfade.table.source import RowSource
+    from crossfade.io.file_source import FileSource
 
 #: Rows of a table read in parts by which its columns are judged.
 _FIRST_ROWS = 20_000
@@ -249,7 +249,7 @@ def _fit_in_passes(estimator: Any, table: OpenTable, cluster: str | None, **besi
         estimator.fit(table.source, **beside)
 
 
-def _notes_on_first_rows(source: RowSource) -> list[str]:
+def _notes_on_first_rows(source: FileSource) -> list[str]:
     """Return what the first rows tell of columns that are not what they seem."""
     import numpy as np
 
