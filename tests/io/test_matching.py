@@ -58,6 +58,11 @@ def test_missing_cells_are_those_of_fit(matcher, cell):
     assert matcher.match(text(town="999"))["town"].to_list() == [None]
 
 
+def test_numbers_that_mean_missing_do_so_however_they_are_written(matcher):
+    for cells in (text(age="999.00", visits="999"), text(age="999").with_columns(visits=999)):
+        assert matcher.match(cells).select("age", "visits").row(0) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("cell", "value"), [("true", 1), ("FALSE", 0), ("0", 0), ("1", 1), (" 1 ", 1)]
 )

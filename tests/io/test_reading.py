@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from crossfade.errors import DataError, MissingExtraError
 from crossfade.io import cells as types
-from crossfade.io import text
+from crossfade.io import scan, text
 from crossfade.io.batches import read_batches
 from crossfade.io.reading import read_file, read_table
 from crossfade.io.target import split_target
@@ -290,17 +290,25 @@ def test_a_column_of_many_numbers_and_some_text(write: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_missing_value_that_no_cell_has_is_told(tmp_path: Path, suffix: str) -> None:
-    """Who writes -999 for -999.0 would take these cells for missing, and fit to them."""
-    frame = pl.DataFrame({"s": ["u", "lost", "v"], "x": [1.5, -999.0, 2.5]})
-    path = tmp_path / f"t.{suffix}"
+@pytest.mark.parametrize("mark", ["-999", "-999.0", "-9.99e2"])
+def test_a_missing_value_is_a_number_where_the_column_holds_numbers(
+    tmp_path: Path, suffix: str, mark: str
+) -> None:
+    """Who writes -999 for -999.0 would fit to these cells; what no cell has is told."""
+    frame = pl.DataFrame(
+        {"s": ["u", "lost", "v"], "x": [1.5, -999.0, 2.5], "n": [-999, 1, 2]},
+    )
+    (tmp_path / "t").mkdir()
+    path = tmp_path / "t" / f"t.{suffix}"
     frame.write_csv(path) if suffix == "csv" else frame.write_parquet(path)
-    read = read_file(path, missing_values=["-999", "lost"])
-    assert read.frame["s"].null_count() == 1
-    (told,) = read.notes
-    assert told.startswith("No cell of text is '-999': a cell that means missing is named as the")
-    if suffix == "csv":
-        assert not read_file(path, missing_values=["-999.0", "lost"]).notes
+    read = read_file(path, missing_values=[mark, "lost", "0"])
+    assert read.notes == ("No cell is '0', said to mean missing.",)
+    expected = {"s": ["u", None, "v"], "x": [1.5, None, 2.5], "n": [None, 1, 2]}
+    assert read.frame.to_dict(as_series=False) == expected
+    (part,) = scan(path.parent, missing_values=[mark, "lost"]).parts(None)
+    assert part.table.to_dict(as_series=False) == expected
+    text = read_file(path, missing_values=[mark], text=["n"] if suffix == "csv" else []).frame
+    assert text["n"].null_count() == (suffix == "parquet" or mark == "-999")
 
 
 def test_all_text_among_numbers_is_named_with_the_commonest_first(write: Any) -> None:

@@ -33,7 +33,7 @@ Drop = Annotated[
 
 Missing = Annotated[
     list[str] | None,
-    typer.Option(metavar="CELL", help="Cell that means missing, such as 999; may be repeated."),
+    typer.Option(metavar="CELL", help="Cell that means missing, such as 999 or unknown; may be repeated."),
 ]
 
 Text = Annotated[

@@ -121,8 +121,8 @@ def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
     if not found:
         return []
     return [
-        f"{', '.join(found)}: far from all other numbers. If it stands for a missing cell, name it "
-        "as the file has it, such as --missing=-999; it may also be where a scale ends."
+        f"{', '.join(found)}: far from all other numbers. If it stands for a missing cell, say "
+        "so, for example --missing=-999; it may also be where a scale ends."
     ]
 
 

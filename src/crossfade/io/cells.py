@@ -80,8 +80,8 @@ def cells_as_read(frame: pl.DataFrame, missing: Collection[str] = ()) -> pl.Data
             is_empty = series.str.strip_chars().is_in(empty)
             if is_empty.any():
                 changed.append(series.set(is_empty, None))
-        elif (wide := _wide(pl, series)) is not series:
-            changed.append(wide)
+        elif (read := unmarked(_wide(pl, series), missing)) is not series:
+            changed.append(read)
     return frame.with_columns(changed) if changed else frame
 
 
@@ -128,11 +128,12 @@ def typed_table(
                     broken = n_broken[k] > n_odd[k]
                     series = (floats if broken else whole).slice(*rows)
             columns[name] = series.alias(name)
+    for name, series in columns.items():
+        columns[name] = read = unmarked(series, missing)
+        if read is not series and unseen:
+            unseen = {mark for mark in unseen if unmarked(series, [mark]) is series}
     if unseen:
-        notes.append(
-            f"No cell of text is {listed(sorted(unseen))}: a cell that means missing is named as "
-            "the file has it, such as 999.0 and not 999; numbers of Parquet are never one."
-        )
+        notes.append(f"No cell is {listed(sorted(unseen))}, said to mean missing.")
     for name in words:
         if name not in unjudged:
             notes += _about_words(columns[name])
@@ -147,6 +148,23 @@ def _wide(pl: Any, series: pl.Series) -> pl.Series:
         wide = series.cast(pl.Int64, strict=False)
         return wide if wide.null_count() == series.null_count() else series.cast(pl.Float64)
     return series.cast(pl.Float64) if series.dtype.is_numeric() else series
+
+
+def unmarked(series: pl.Series, missing: Collection[str]) -> pl.Series:
+    """Return numbers without those that a mark names, such as "999"; the same if there is none."""
+    pl = import_optional("polars", "tables from files")
+    marks = [number for number in map(_number, missing) if number is not None]
+    if not marks or not series.dtype.is_numeric():
+        return series
+    named = series.cast(pl.Float64).is_in(marks)
+    return series.set(named, None) if named.any() else series
+
+
+def _number(mark: str) -> float | None:
+    try:
+        return float(mark)
+    except ValueError:
+        return None
 
 
 def _about_words(series: pl.Series) -> list[str]:

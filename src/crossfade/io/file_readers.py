@@ -12,7 +12,7 @@ from crossfade._optional import import_optional
 from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
-from crossfade.io.cells import cells_as_read
+from crossfade.io.cells import cells_as_read, unmarked
 from crossfade.io.gathered import CellReading, Gathered, gather
 from crossfade.io.reading import opened
 from crossfade.io.text import blank_lines, check_names
@@ -281,7 +281,7 @@ class TextReader(Reader):
                     is_empty = stripped.is_in(empty)
                     reading = readings.get(name, CellReading(pl.Float64))
                     if reading.dtype != pl.String:
-                        cells = reading.read(stripped.set(is_empty, None))
+                        cells = unmarked(reading.read(stripped.set(is_empty, None)), self._missing)
                     elif is_empty.any():
                         cells = cells.set(is_empty, None)
                     read.append(cells.alias(name))

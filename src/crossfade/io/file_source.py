@@ -66,7 +66,7 @@ def scan(
     drop : collection of str, optional
         Columns not to use.
     missing_values : collection of str, optional
-        Texts that mean a missing cell, besides empty ones.
+        Cells that mean missing, besides empty ones: texts, or numbers in columns of numbers.
     text : collection of str, optional
         Columns of delimited text to read as text, such as codes.
     separator : str, optional

@@ -17,7 +17,7 @@ from crossfade._checks import counted, did_you_mean, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
-from crossfade.io.cells import NOT_AVAILABLE, TRUTH
+from crossfade.io.cells import NOT_AVAILABLE, TRUTH, unmarked
 from crossfade.io.gathered import Gathered, gather
 from crossfade.io.numerals import Written, may_mean_either
 from crossfade.table.schema import Schema
@@ -129,6 +129,7 @@ class Matcher:
             series = series.set(empty, None)
             if not words:
                 series = self._numbers(series, stripped.set(empty, None), index, first)
+        series = unmarked(series, self.missing_values)
         if words and series.dtype == pl.String and self.schema.kinds[index] == "categorical":
             self._count_new(series, index)
         return series
