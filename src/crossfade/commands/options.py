@@ -33,7 +33,9 @@ Drop = Annotated[
 
 Missing = Annotated[
     list[str] | None,
-    typer.Option(metavar="CELL", help="Cell that means missing, such as 999 or unknown; may be repeated."),
+    typer.Option(
+        metavar="CELL", help="Cell that means missing, such as 999 or NA; may be repeated."
+    ),
 ]
 
 Text = Annotated[
