@@ -121,7 +121,7 @@ class Run(Standings):
         share = len(self.splits[0].train) < MANY_ROWS
         work = partial(_fit_split, self.evaluator.afresh(), self.models, self.splits)
         for (name, number), (found, counts, seconds) in work_as_chosen(
-            work, self._choose, self._seconds_left, share=share
+            work, self._choose, self._seconds_known, share=share
         ):
             self.under_way.pop((name, number), None)
             self.spent[name] += seconds
@@ -211,10 +211,12 @@ class Run(Standings):
 
     def _seconds_left(self) -> float | None:
         """Return how long the table will take at most; None before every model was fitted."""
-        fitted = self._fitted()
-        if not all(self.finished[name] for name in fitted):
-            return None
-        top = max(self.need[name] for name in fitted)
+        return self._seconds_known() if all(map(self.finished.get, self._fitted())) else None
+
+    def _seconds_known(self) -> float:
+        """Return how long the models that were fitted already will take at most."""
+        fitted = [name for name in self._fitted() if self.finished[name]]
+        top = max((self.need[name] for name in fitted), default=0)
         left = 0.0
         for name in fitted:
             most = len(self.splits) if self.need[name] == top else self.need[name]
