@@ -17,7 +17,7 @@ import pytest
 
 import crossfade.processes
 from crossfade.blocks import n_threads, threads
-from crossfade.processes import map_in_order, work_as_chosen
+from crossfade.processes import map_in_order, processes_kept, work_as_chosen
 
 
 @pytest.fixture
@@ -32,6 +32,10 @@ def whereabouts(item):
 
 def root(item, offset):
     return np.sqrt(item) + offset
+
+
+def root_of_four(item):
+    return root(item, 0.0)
 
 
 def refuse_threes(item):
@@ -67,14 +71,40 @@ def test_work_stays_here_where_one_thread_is_allowed(eager):
     assert {process for _, process, _ in found} == {os.getpid()}
 
 
-def test_what_cannot_be_pickled_is_done_here(eager):
-    lock_like = open(os.devnull)  # noqa: SIM115  a file cannot be pickled
-    try:
-        with threads(2):
-            found = list(map_in_order(lambda item: (item, lock_like.name), range(4)))
-    finally:
-        lock_like.close()
-    assert found == [(i, os.devnull) for i in range(4)]
+@pytest.mark.parametrize("held", [threading.Lock(), (item for item in ())])
+def test_what_cannot_be_pickled_is_done_here(eager, held):
+    items = iter(range(4))
+
+    def work(item):
+        return item, type(held)
+
+    with threads(2):
+        found = list(map_in_order(work, range(4)))
+        chosen = list(work_as_chosen(work, partial(next, items, None), lambda: 1e3))
+    assert found == [(i, type(held)) for i in range(4)]
+    assert chosen == [(i, (i, type(held))) for i in range(4)]
+
+
+def test_processes_that_are_kept_do_the_next_work_and_end_with_the_last(eager):
+    items = iter(range(4))
+    with threads(2), processes_kept():
+        first = {
+            process
+            for _, (_, process, _) in work_as_chosen(
+                whereabouts, partial(next, items, None), lambda: 1e3
+            )
+        }
+        found = list(map_in_order(whereabouts, range(4)))
+        assert list(map_in_order(root_of_four, [4])) == [2.0]  # is no work for several
+        with pytest.raises(KeyError, match="three"):
+            list(map_in_order(refuse_threes, range(6)))
+        later = list(map_in_order(whereabouts, range(3)))
+    assert [item for item, _, _ in found] == list(range(4))
+    assert {process for _, process, _ in found} <= first
+    assert {n for _, _, n in found} == {1}
+    # What failed took its processes along.
+    assert first.isdisjoint(process for _, process, _ in later)
+    assert not [c for c in multiprocessing.active_children() if c.name.startswith("LokyProcess")]
 
 
 class LoadsOnlyHere:

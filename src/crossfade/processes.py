@@ -11,12 +11,11 @@ import os
 import pickle
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, contextmanager
 from contextvars import copy_context
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir
@@ -40,6 +39,10 @@ _WAKE_SECONDS: Final = 0.5
 
 #: Number of the Linux call that asks for a signal when the parent ends.
 _PR_SET_PDEATHSIG: Final = 1
+
+#: Whether processes wait for more work when theirs is done, and those that do, if any.
+_keeping = False
+_waiting: Any = None
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -88,58 +91,46 @@ def map_in_order(
 ) -> Iterator[Result]:
     """Yield ``function(item)`` for each item, in order; on processes where that saves time.
 
-    The first item is worked on here, which tells how long the others will take.
+    The first item is worked on here, which tells how long the others will take, unless processes
+    wait for work.
     """
-    if not items:
+    done, left = 0, 0.0
+    share = share and min(n_threads(), len(items)) > 1 and is_nobodys_worker()
+    if items and not (share and _waiting):
+        start = perf_counter()
+        first = function(items[0])
+        done, left = 1, (perf_counter() - start) * (len(items) - 1)
+        yield first
+    if not share or not (_waiting or left > _WORTH_SECONDS):
+        yield from map(function, items[done:])
         return
-    start = perf_counter()
-    first = function(items[0])
-    rest = items[1:]
-    seconds = (perf_counter() - start) * len(rest)
-    yield first
-    number = min(n_threads(), len(rest))
-    done = 0
-    if share and number > 1 and seconds > _WORTH_SECONDS and is_nobodys_worker():
-        from joblib.externals.loky import BrokenProcessPool
-
-        try:
-            with closing(_on_processes(function, rest, number)) as results:
-                for result in results:
-                    done += 1
-                    yield result
-        except (pickle.PicklingError, BrokenProcessPool):
-            pass  # what is left is worked on here
-    yield from map(function, rest[done:])
+    number = n_threads() if _waiting else min(n_threads(), len(items) - done)
+    rest = iter(list(enumerate(items))[done:])
+    known: dict[int, Result] = {}
+    chosen = _work_elsewhere(partial(_second, function), lambda: next(rest, None), number)
+    with closing(chosen) as results:
+        for (place, _), result in results:
+            known[place] = result
+            while done in known:
+                yield known.pop(done)
+                done += 1
 
 
-def _on_processes(
-    function: Callable[[Item], Result], items: Sequence[Item], number: int
-) -> Generator[Result, None, None]:
-    from joblib import Parallel, delayed, parallel_config
+def _second(function: Callable[[Item], Result], numbered: tuple[int, Item]) -> Result:
+    return function(numbered[1])
 
-    with parallel_config(
-        "loky",
-        n_jobs=number,
-        inner_max_num_threads=1,
-        initializer=_end_with,
-        initargs=(os.getpid(),),
-    ):
-        results = Parallel(return_as="generator", pre_dispatch=2 * number, batch_size=1)(
-            delayed(_alone)(function, item) for item in items
-        )
-        finished = False
-        try:
-            # Not "yield from", which would close the results where it is not looked after.
-            for result in results:  # noqa: UP028
-                yield result
-            finished = True
-        finally:
-            # A reader that stops early leaves nothing running; joblib would warn that it did stop.
-            if not finished:
-                _kill_workers()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                results.close()
+
+@contextmanager
+def processes_kept() -> Iterator[None]:
+    """Let processes that are started inside wait for more work: to start them takes seconds."""
+    global _keeping, _waiting
+    _keeping = True
+    try:
+        yield
+    finally:
+        _keeping, waiting, _waiting = False, _waiting, None
+        if waiting is not None:
+            waiting.shutdown(wait=True, kill_workers=True)
 
 
 def _kill_workers() -> None:
@@ -211,6 +202,13 @@ def work_as_chosen(
         if item is None:
             return
         yield item, function(item)
+    yield from _work_elsewhere(function, choose, number)
+
+
+def _work_elsewhere(
+    function: Callable[[Item], Result], choose: Callable[[], Item | None], number: int
+) -> Generator[tuple[Item, Result], None, None]:
+    """Yield the same from so many processes; what is lost there is worked on here."""
     under_way: dict[Any, Item] = {}
     from joblib.externals.loky import BrokenProcessPool
 
@@ -234,18 +232,23 @@ def _as_chosen(
     from joblib.externals.loky import FIRST_COMPLETED, get_reusable_executor, wait
     from joblib.externals.loky.backend.reduction import dumps
 
+    global _waiting
     _remove_left_behind()
     # The data are in the function: written once, and read once by each process.
     with TemporaryDirectory(prefix=f"{_FOLDER}{os.getpid()}-") as folder:
         path = Path(folder) / "function"
-        path.write_bytes(dumps(function))
+        try:
+            path.write_bytes(dumps(function))
+        except Exception as error:  # of what kind depends on what cannot be pickled
+            raise pickle.PicklingError(str(error)) from error
         executor = get_reusable_executor(
             max_workers=number,
             env={f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
-            reuse=False,
+            reuse="auto" if _waiting else False,
             initializer=_end_with,
             initargs=(os.getpid(),),
         )
+        _waiting = None
         finished = False
         try:
             while True:
@@ -260,9 +263,12 @@ def _as_chosen(
                     found = done.result()
                     yield under_way.pop(done), found
         finally:
-            if not finished:
-                _kill_workers()
-            executor.shutdown(wait=True, kill_workers=True)
+            if finished and _keeping:
+                _waiting = executor
+            else:
+                if not finished:
+                    _kill_workers()
+                executor.shutdown(wait=True, kill_workers=True)
 
 
 def _remove_left_behind() -> None:

@@ -26,7 +26,7 @@ from crossfade.evaluation.run import CurveRun
 from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, OneSize, Tracer, row_tracers
 from crossfade.evidence.details import Details
-from crossfade.processes import work_as_chosen
+from crossfade.processes import processes_kept, work_as_chosen
 
 #: The learning curve is a summary: one split for each four of the table, and at least four, but
 #: where curves are compiled.
@@ -68,6 +68,10 @@ class Run(Standings):
         self.order = sorted(self.models, key=lambda name: first.get(self.tradeoffs[name], 3))
 
     def result(self) -> ComparisonResult:
+        with processes_kept():
+            return self._result()
+
+    def _result(self) -> ComparisonResult:
         limit = self.settings.time_limit
         try:
             with time_limit(None if limit is None else _TABLE_SHARE * limit):
