@@ -217,8 +217,8 @@ def _work_elsewhere(
             yield from results
     except (pickle.PicklingError, AttributeError, BrokenProcessPool):
         # What was lost, and what is left, is worked on here.
-        for item in list(under_way.values()):
-            yield item, function(item)
+        for lost in list(under_way.values()):
+            yield lost, function(lost)
         while (item := choose()) is not None:
             yield item, function(item)
 
