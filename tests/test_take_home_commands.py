@@ -656,6 +656,16 @@ def test_what_meant_missing_in_the_training_table_means_it_in_new_ones(tmp_path,
     assert first == second
 
 
+@pytest.mark.parametrize("batches", [[], ["--batches"]])
+def test_fit_names_the_columns_that_have_no_part_in_it(tmp_path, capsys, batches):
+    path = tmp_path / "t.csv"
+    rows = [f"C-{i},March {1 + i % 28} 2021,{i * 7 % 11}.5,{'yn'[i % 2]}" for i in range(60)]
+    path.write_text("\n".join(["id,day,x,target", *rows]))
+    assert run("fit", path, "-m", "nb", "--tradeoff", 1, "-o", tmp_path / "m.skops", *batches) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "of 3 columns (left out as identifier or date: 'id', 'day'), 2 classes" in out
+
+
 LABELS = ["<script>alert(1)</script>", 'say "a, b"', "two\nlines", "😀", "=1+1", "x" * 300]
 
 

@@ -92,6 +92,7 @@ def test_numbers_that_stand_for_missing_cells_are_named(mark, others):
     column = np.where(np.arange(200) % 20 == 3, mark, others)
     (told,) = (one for one in notes(column) if "far from all other" in one)
     assert told.startswith(f"column 'x' ({int(mark)} in 10 rows): far from all other numbers.")
+    assert f" --missing={int(mark)};" in told
 
 
 @pytest.mark.parametrize(

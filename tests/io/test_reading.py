@@ -220,11 +220,13 @@ def test_blank_lines_are_skipped_and_counted(
         ("a", "t.csv: expected rows below the header, got none; the header names 1 column"),
         ("a,b\n1,2\n3\n", "t.csv: expected 2 fields as in the header, separated by commas, got 1 "
          "in line 3; fill the line, or quote a field that holds the separator"),
-        ("a,b\n1,2,3\n4,5,6\n", "t.csv: expected 2 fields as in the header, separated by commas, "
-         "got 3 in line 2 (and 1 more such line); fill the line"),
         ("a,b\n \n\n\t\n", "t.csv: expected rows below the header, got none; the header names 2 c"),
         ("a,b\n1,2\n\n3\n", "t.csv: expected 2 fields as in the header, separated by commas, got 1 "
          "in line 4; fill the line"),
+        ("a,b\n1,5,2\n2,7,4\n", "t.csv: expected 2 fields as in the header, separated by commas, "
+         "got 3 in line 2 (and 1 more such line); quote a field that holds the separator, or n"),
+        ("a,b\n1,5,2\n2,7\n1,1,1\n2,7\n", "t.csv: expected 2 fields as in the header, separated "
+         "by commas, got 3 in line 2 (and 1 more such line); fill the line, or quote a field that"),
         ('a,b\n\n1,5" x\n3,4" y\n', "t.csv: expected quotes around whole fields, got a quote "
          "inside a field in line 3"),
         ('a,b\n1,2\n\n""\n', "t.csv: expected 2 fields as in the header, separated by commas, got "
@@ -278,6 +280,13 @@ def test_bad_files(write: Any, content: Any, sentence: str) -> None:
     with pytest.raises(DataError, match="^" + re.escape(sentence)) as caught:
         read_table(name)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("sign", "told"), [(" ", "spaces"), ("^", "'^' signs"), ("\t", "tabs")])
+def test_every_separator_has_a_name(write: Any, sign: str, told: str) -> None:
+    name = write(f"a{sign}b\n1{sign}2{sign}3\n")
+    with pytest.raises(DataError, match=re.escape(f"in the header, separated by {told}, got 3")):
+        read_table(name, separator=sign)
 
 
 def test_a_column_of_many_numbers_and_some_text(write: Any) -> None:

@@ -539,11 +539,25 @@ def test_very_many_categories() -> None:
         (lambda i: f"2021-03-{i + 1:02d}", 21, "identifier"),
         (lambda i: f"{i + 1}.3.21 08:15", 21, "identifier"),
         (lambda i: f"{40 + i}-34-56", 21, "categorical"),  # no day has this number
+        (lambda i: f"2024/01/{i + 1:02d} 3:{i:02d}:07 PM GMT+1", 21, "identifier"),
+        (lambda i: f"2024-01-{i + 1:02d} 10:00:07.5 +0100", 21, "identifier"),
+        (lambda i: f"{i + 1}/1/2024, 1:05 p.m.", 21, "identifier"),
+        (lambda i: f"{i + 1:02d}-MAR-24", 21, "identifier"),
+        (lambda i: f"{i + 1:02d}Mar2024", 21, "identifier"),
+        (lambda i: f"{i + 1}. März 2024", 21, "identifier"),
+        (lambda i: f"March {i + 1}th, 2024", 21, "identifier"),
+        (lambda i: f"Mar {i + 1}, 2024", 20, "categorical"),
+        (lambda i: f"Fri, {i + 1} Mar 2024 08:15:00 GMT", 21, "identifier"),
+        (lambda i: f"{i + 1:02d}ABC2024", 21, "categorical"),  # no month
+        (lambda i: f"{i + 1} rooms", 21, "categorical"),
+        (lambda i: f"192.168.1.{i + 1}", 21, "categorical"),
     ],
 )
 def test_columns_of_more_than_20_dates_are_left_out(write, n, kind) -> None:
     frame = pl.DataFrame({"day": [write(i % n) for i in range(8 * n)], "x": np.arange(8.0 * n)})
     assert Schema.learn(frame).kinds == (kind, "continuous")
+    # Each once is a name, whatever it is, and never text of words.
+    assert Schema.learn(frame[:n]).kinds[0] == "identifier"
     parts = NaiveBayes(tradeoff=1).fit(MemorySource(frame, np.arange(8 * n) % 2, size=50))
     assert parts.schema_.kinds == (kind, "continuous")
 

@@ -95,7 +95,7 @@ def fit(
     """
     from sklearn.utils import _safe_indexing
 
-    from crossfade._checks import counted
+    from crossfade._checks import counted, listed
     from crossfade.commands.output import check_outputs, console, live_progress, plain
     from crossfade.commands.tables import open_table
     from crossfade.comparison.problem import read_problem
@@ -202,10 +202,12 @@ def fit(
         missing_values=missing or (),
         training=training,
     )
+    unused = [one["name"] for one in about["columns"] if one["kind"] == "identifier"]
+    left_out = f" (left out as identifier or date: {listed(unused)})" if unused else ""
     terminal.print(
         plain(
             f"{label}, {how}, fitted to {n_rows:,} rows{others} of "
-            f"{counted(len(about['columns']), 'column')}, "
+            f"{counted(len(about['columns']), 'column')}{left_out}, "
             f"{len(about['classes'])} classes{_passes(estimator)}; written to {out} "
             f"({out.stat().st_size / 1000:,.0f} kB)"
         ),

@@ -111,7 +111,7 @@ def _labels_again(table: LabelledTable, encoded: Floats) -> list[str]:
 def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
     """Return a note on numbers such as -999 that come again and again, far from all others."""
     found = [
-        f"{column.where.removeprefix('X: ')} ({mark:.0f} in {times:,} rows)"
+        (f"{column.where.removeprefix('X: ')} ({mark:.0f} in {times:,} rows)", mark)
         for column, kind, values in zip(
             table.columns.columns, table.schema.kinds, encoded.T, strict=True
         )
@@ -121,8 +121,9 @@ def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
     if not found:
         return []
     return [
-        f"{', '.join(found)}: far from all other numbers. If it stands for a missing cell, say "
-        "so, for example --missing=-999; it may also be where a scale ends."
+        f"{', '.join(told for told, _ in found)}: far from all other numbers. If it stands for a "
+        f"missing cell, say so, with --missing={found[0][1]:.0f}; it may also be where a scale "
+        "ends."
     ]
 
 

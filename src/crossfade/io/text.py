@@ -24,6 +24,7 @@ from crossfade.errors import DataError
 
 _CHUNK = 1 << 22
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_OTHER_SEPARATORS = {" ": "space", ":": "colon"}
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
 
 #: How files that are no text tables begin, and what they are.
@@ -240,7 +241,7 @@ def _names(header: str, separator: str, path: str) -> tuple[str, ...]:
     except csv.Error as error:
         raise DataError(
             f"{path}: expected a header of column names, got a line that cannot be read ({error}); "
-            "quote a name that holds the separator or a quote"
+            "quote a name that holds the separator or a quote, or name the separator (--separator)"
         ) from None
     return tuple(name.strip() for name in fields)
 
@@ -305,12 +306,17 @@ def _check_records(
         few = "line" if wrong.size == 2 else "lines"
         more = f" (and {wrong.size - 1} more such {few})" if wrong.size > 1 else ""
         remedy = "fill the line, or quote a field that holds the separator"
+        longer = int((fields == n_fields + 1).sum())
         if n_fields == 1:
             remedy = "delete what stands above the names of the columns"
+        elif longer > 1 and longer >= fields.size - len(blank) - 1:
+            remedy = "quote a field that holds the separator, or name the column that the header "
+            remedy += "leaves out, perhaps of row names"
+        known = _SEPARATORS | _OTHER_SEPARATORS
         raise DataError(
             f"{path}: expected {counted(n_fields, 'field')} as in the header, separated "
-            f"by {_SEPARATORS.get(separator, separator)}s, got {int(fields[wrong[0]])} in line "
-            f"{line}{more}; {remedy}"
+            f"by {known.get(separator, repr(separator) + ' sign')}s, got {int(fields[wrong[0]])} "
+            f"in line {line}{more}; {remedy}"
         )
     return int(fields.size), tuple(blank)
 

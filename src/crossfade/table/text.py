@@ -21,11 +21,15 @@ _DIFFERENT = 0.5
 #: Different cells that a column of text, or of identifiers, has at least.
 _FEWEST_TEXTS, _FEWEST_IDENTIFIERS = 5, 20
 
-#: 2021-03-04, 4.3.2021, 03/04/21, each with or without a time behind it.
-_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+#: 2021-03-04, 4.3.2021, 03/04/21, 4-Mar-2021, 04MAR2021, 4. März 2021, March 4th, 2021, also behind
+#: a weekday; each with or without a time (08:15, 8:15:00 PM GMT+1).
+_DAY, _WORD, _TH = r"(?:0?[1-9]|[12]\d|3[01])", r"[^\W\d_]{2,10}\.?", r"(?:st|nd|rd|th)?"
+_MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
 _DATE = re.compile(
-    rf"\s*(?:\d{{4}}([-./]){_DAY}\1{_DAY}|{_DAY}([-./]){_DAY}\2(?:\d{{2}}){{1,2}})"
-    r"([ T]\d{1,2}:\d{2}\S*)?\s*"
+    rf"\s*(?:{_WORD},? )?(?:\d{{4}}([-./]){_DAY}\1{_DAY}|{_DAY}([-./]){_DAY}\2(?:\d\d){{1,2}}"
+    rf"|{_DAY}(?:{_TH}|\.)([-/ ]){_WORD}\3(?:\d\d){{1,2}}|{_DAY}{_MONTH}(?:\d\d){{1,2}}"
+    rf"|{_WORD} {_DAY}{_TH},? \d{{4}})"
+    r"(?:[ T,] ?\d{1,2}:\d{2}\S*(?: [AaPp]\.?[Mm]\.?)?(?: [A-Z]{0,5}(?:[+-][\d:]+)?)?)?\s*"
 )
 
 #: Share of the cells of identifiers that differ.
@@ -135,17 +139,18 @@ def is_text(values: Sequence[Any], n_cells: float) -> bool:
     """Return whether a column's different values, among so many cells, are free text."""
     if len(values) < max(_FEWEST_TEXTS, _DIFFERENT * n_cells) or not _all_text(values):
         return False
-    return _words_per_value(values) >= _WORDS_PER_CELL
+    return _words_per_value(values) >= _WORDS_PER_CELL and not are_dates(values)
 
 
 def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
     """Return whether nearly every cell has a value of its own that is no text, or is a date."""
-    if len(values) > _MOST_DATES and are_dates(values):
+    dates = len(values) >= _FEWEST_IDENTIFIERS and are_dates(values)
+    if dates and len(values) > _MOST_DATES:
         return True
     fewest = max(_FEWEST_IDENTIFIERS, _IDENTIFIERS_DIFFER * n_cells)
     if len(values) < fewest or not _all_text(values):
         return False
-    return _words_per_value(values) < _WORDS_PER_CELL
+    return dates or _words_per_value(values) < _WORDS_PER_CELL
 
 
 def are_dates(values: Sequence[Any]) -> bool:
