@@ -20,7 +20,7 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block
 from crossfade.errors import DataError
 from crossfade.glm.data import Data
-from crossfade.glm.design import MANY_ROWS, Design
+from crossfade.glm.design import MANY_ROWS, Design, smallest_pivot
 from crossfade.glm.families import Family
 from crossfade.glm.sampling import sample_data
 from crossfade.optim.newton import Dense, Sampled
@@ -32,6 +32,9 @@ FAINT = 1e-7
 #: Largest gradient entry per row from which the curvature is kept: a tenth of the rows is wrong in
 #: its second digit anyway, which is what is lost by keeping it from there.
 _NEAR = 3e-3
+
+#: Share of a column that others leave free above which single precision says enough of it.
+_CLEAR = 1e-4
 
 #: Variance of the normal prior, in standardised columns, under which a sample's optimum is sought.
 _LOOSE = 25.0
@@ -63,9 +66,13 @@ class Solved:
 
 
 class _AllSums(NamedTuple):
-    """What a pass over the rows finds at θ, penalties left out; `faint` counts rows."""
+    """What a pass over the rows finds at θ, penalties left out; `faint` counts rows.
+
+    `exact`: Whether the information is in double precision.
+    """
 
     theta: Floats
+    exact: bool
     value: float
     gradient: Floats
     information: Floats
@@ -114,6 +121,10 @@ class GlmProblem:
     """Negative log-likelihood of a generalised linear model plus ½ l2 Σ β_j², by blocks of rows.
 
     The columns are in their own units, the intercept is free.
+
+    `far`: Relative change of θ from which the curvature of rows that are not at hand is taken in
+        single precision: the next step is not the last. It is doubted, and taken again, where
+        columns are nearly collinear; and no more after a step that did not halve the gradient.
     """
 
     def __init__(self, design: Design, data: Data, family: Family, l2: float = 0.0) -> None:
@@ -124,6 +135,7 @@ class GlmProblem:
             self.penalty = np.concatenate([[0.0], self.penalty])
         self._samples: dict[float, GlmProblem] = {}
         self._known: _AllSums | None = None
+        self.far = np.inf
 
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines sums over the rows it finds there.
@@ -218,53 +230,77 @@ class GlmProblem:
         pull = self.penalty * theta
         return value + 0.5 * float(pull @ theta), gradient + pull
 
-    def _pass(self, theta: Floats) -> _AllSums:
+    def _pass(self, theta: Floats, *, exact: bool = False) -> _AllSums:
         """Return all sums at θ: a pass over the rows takes longer than any of them."""
-        if self._known is None or not np.array_equal(self._known.theta, theta):
+        known = self._known
+        if known is not None and np.array_equal(known.theta, theta) and (known.exact or not exact):
+            return known
+        rough = not exact and self._is_far(theta)
 
-            def sums(data: Data) -> tuple[float, Floats, Floats, float]:
-                part = self.over(data)
+        def sums(data: Data) -> tuple[float, Floats, Floats, float]:
+            part = self.over(data)
 
-                def of_block(rows: slice) -> tuple[float, Floats, Floats, float]:
-                    weights = np.empty(rows.stop - rows.start)
-                    with np.errstate(all="ignore"):
-                        value, gradient = part._block_sums(rows, theta, weights)
-                        return value, gradient, *part._weighted_products(rows, weights)
+            def of_block(rows: slice) -> tuple[float, Floats, Floats, float]:
+                block, weights = part.design.block_by_rows(rows), np.empty(rows.stop - rows.start)
+                with np.errstate(all="ignore"):
+                    found = part._block_sums(rows, theta, block, weights)
+                    return *found, *part._weighted_products(block, rows, weights, rough)
 
-                return block_sum(of_block, data.n_rows, block_rows=part.design.block_rows)
+            return block_sum(of_block, data.n_rows, block_rows=part.design.block_rows)
 
-            self._known = _AllSums(theta.copy(), *self.data.total(sums))
-        return self._known
+        value, gradient, gram, faint = self.data.total(sums)
+        matrix = self.design.standardised_products(gram, rough)
+        found = _AllSums(theta.copy(), not rough, value, gradient, matrix, faint)
+        if known is not None and not known.exact:
+            before, after = (np.abs(s.gradient + self.penalty * s.theta) for s in (known, found))
+            if not after.max() < 0.5 * before.max():
+                self.far = np.inf
+        self._known = found
+        return found
+
+    def _is_far(self, theta: Floats) -> bool:
+        """Return whether θ is still so far from the end that a rough curvature leads on as well."""
+        if self._known is None:
+            change = np.inf
+        else:
+            change = relative_change(self, theta, theta - self._known.theta)
+        return not self.design.doubtful and self.far < np.inf and change >= self.far
 
     def _sums(self, theta: Floats) -> tuple[float, Floats]:
         """Return the value and its gradient without the penalty."""
-        rows, size = self.data.n_rows, self.design.block_rows
-        return block_sum(lambda some: self._block_sums(some, theta), rows, block_rows=size)
+        design = self.design
+        return block_sum(
+            lambda rows: self._block_sums(rows, theta, design.block(rows)),
+            self.data.n_rows,
+            block_rows=design.block_rows,
+        )
 
     def _block_sums(
-        self, rows: slice, theta: Floats, information: Floats | None = None
+        self, rows: slice, theta: Floats, block: Floats, information: Floats | None = None
     ) -> tuple[float, Floats]:
         """Return value and gradient of a block; W, row weights included, to `information`."""
-        data = self.data
+        data, design = self.data, self.design
+        slopes, constant = design.own_units(theta)
+        offset = None if data.offset is None else data.offset[rows]
         # Set here and not around the sum: threads do not inherit it.
         with np.errstate(invalid="ignore", over="ignore"):
-            whole_pass, block = self.family.whole_pass, self.design.block(rows)
+            whole_pass = self.family.whole_pass
             if whole_pass is not None and block.flags.c_contiguous:
-                slopes, constant = self.design.own_units(theta)
-                offset = None if data.offset is None else data.offset[rows]
                 y, size = self._weighted
                 loss, total, columns = whole_pass(
                     block, slopes, constant, offset, y[rows], size[rows], information
                 )
-                return loss, self.design.standardised_sums(total, columns)
-            eta = self.predictor(rows, theta)
-            losses, slope = self.family.loss(eta, data.y[rows], data.size[rows])
-            if data.weights is not None:
-                losses = losses * data.weights[rows]
-                slope = slope * data.weights[rows]
+                return loss, design.standardised_sums(total, columns)
+            eta = block @ slopes + constant
+            eta = eta if offset is None else eta + offset
+            size = data.size[rows]
+            losses, slope = self.family.loss(eta, data.y[rows], size)
+            weights = 1.0 if data.weights is None else data.weights[rows]
             if information is not None:
-                information[:] = self.information_weights(rows, theta)
-            return float(losses.sum()), self.design.transposed(rows, slope)
+                information[:] = self.family.information(eta, size) * weights
+            slope = slope * weights
+            columns = design.standardised_sums(slope.sum(), slope @ block)
+            return float((losses * weights).sum()), columns
 
     def information_weights(self, rows: slice, theta: Floats) -> Floats:
         """Return W of a block, row weights included."""
@@ -276,6 +312,12 @@ class GlmProblem:
         """Return XᵀWX in standardised coordinates, plus the penalty's curvature."""
         if share < 1.0:
             return self.sample(share).curvature(theta)
+        if not self.data.at_hand:
+            known = self._pass(theta)
+            matrix = known.information + np.diag(self.penalty)
+            if known.exact or (np.isfinite(matrix).all() and smallest_pivot(matrix) > _CLEAR):
+                return matrix
+            self.far = np.inf
         return self.information(theta)[0]
 
     def information(self, theta: Floats) -> tuple[Floats, int]:
@@ -283,7 +325,7 @@ class GlmProblem:
         if self.data.at_hand:
             matrix, faint = self._information(theta)
         else:
-            known = self._pass(theta)
+            known = self._pass(theta, exact=True)
             matrix, faint = known.information.copy(), known.faint
         matrix[np.diag_indices_from(matrix)] += self.penalty
         return matrix, int(faint)
@@ -291,15 +333,22 @@ class GlmProblem:
     def _information(self, theta: Floats) -> tuple[Floats, float]:
         """Return the curvature without the penalty, and how many rows are faint."""
         rows, size = self.data.n_rows, self.design.block_rows
-        return block_sum(lambda some: self._block_information(some, theta), rows, block_rows=size)
+        gram, faint = block_sum(
+            lambda some: self._weighted_products(
+                self.design.block(some), some, self.information_weights(some, theta)
+            ),
+            rows,
+            block_rows=size,
+        )
+        return self.design.standardised_products(gram), faint
 
-    def _block_information(self, rows: slice, theta: Floats) -> tuple[Floats, float]:
-        return self._weighted_products(rows, self.information_weights(rows, theta))
-
-    def _weighted_products(self, rows: slice, weights: Floats) -> tuple[Floats, float]:
-        """Return XᵀWX of a block, and how many of its rows are faint."""
+    def _weighted_products(
+        self, block: Floats, rows: slice, weights: Floats, rough: bool = False
+    ) -> tuple[Floats, float]:
+        """Return the products of a block, by weight W, and how many of its rows are faint."""
         faint = np.count_nonzero(weights < FAINT * self._weighted[1][rows])
-        return self.design.cross_products(rows, weights), float(faint)
+        products = self.design.rough_products if rough else self.design.products
+        return products(block, weights), float(faint)
 
     def sample(self, share: float) -> GlmProblem:
         """Return the same function over a share of the rows, scaled up to all."""
