@@ -316,6 +316,51 @@ def test_products_with_sparse_rows(sparse_rows: tuple, n_columns: int):
         assert_allclose(found, 1.0 + dense.T @ weights, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("n_classes", [2, 5, 20])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_posteriors_of_sparse_rows_are_summed_as_they_are_found(
+    sparse_rows: tuple, n_classes: int, weighted: bool
+):
+    dense, parts = sparse_rows
+    slopes = np.random.default_rng(2).normal(scale=30.0, size=(38, n_classes))
+    w = np.linspace(1.0, 2.0, 60) if weighted else np.ones(60)
+    J = np.column_stack([dense, np.ones(60)])
+    tau, log_sum = scipy.special.softmax(J @ slopes, 1), scipy.special.logsumexp(J @ slopes, 1)
+    loop = entries.add_posteriors
+    for kept in (0, 60):
+        for summed in (0, 38):
+            given = *parts, w if weighted else np.zeros(0), slopes
+            posterior = np.ones((kept, n_classes), np.float32)
+            out = np.ones((summed, n_classes))
+            for run in (loop._machine_code(loop._fitting((*given, posterior, out))), loop.twin):
+                found, sums = posterior.copy(), out.copy()
+                assert_allclose(run(*given, found, sums), w @ log_sum, rtol=1e-13)
+                assert_allclose(found, tau[:kept], rtol=1e-6, atol=1e-30)
+                assert_allclose(sums, (1.0 + J.T @ (w[:, None] * tau))[:summed], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 20])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_curvature_of_sparse_rows_is_that_of_the_formula(
+    sparse_rows: tuple, n_classes: int, weighted: bool
+):
+    dense, parts = sparse_rows
+    rng = np.random.default_rng(2)
+    tau = rng.dirichlet(np.ones(n_classes), 60)
+    w = np.linspace(1.0, 2.0, 60) if weighted else np.ones(60)
+    J = np.column_stack([dense, np.ones(60)])
+    each = tau[:, :, None] * (np.eye(n_classes) - tau[:, None])
+    hessian = np.einsum("i,ij,ikl,im->jkml", w, J, each, J)
+    step = rng.normal(size=(38, n_classes))
+    products = np.einsum("jkml,ml->jk", hessian, step)
+    given = *parts, tau.astype(np.float32), w if weighted else np.zeros(0)
+    out = np.ones((38, n_classes), np.float32)
+    for found in of_both(entries.add_curvature, *given, step.astype(np.float32), out):
+        assert_allclose(found, 1.0 + products, rtol=1e-5, atol=1e-5 * np.abs(products).max())
+    for found in of_both(entries.add_curvature, *given, np.zeros((0, n_classes), np.float32), out):
+        assert_allclose(found, 1.0 + np.einsum("jkjk->jk", hessian), rtol=1e-5)
+
+
 def test_indices_of_either_width_have_code_of_their_own(sparse_rows: tuple):
     _, parts = sparse_rows
     arguments = *parts, np.ones((37, 6)), np.ones((60, 6))

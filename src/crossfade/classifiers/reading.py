@@ -110,7 +110,7 @@ class TableReader(FittedViews, ABC):
             unlabelled=self.unlabelled,
             class_weight=self.class_weight,
         )
-        drawn = drawn_one_by_one(plain) if one_by_one else None
+        drawn = drawn_one_by_one(plain) if one_by_one and given is not None else None
         if drawn is not None and given is not None:
             index, share = drawn
             n = plain.n_samples

@@ -217,6 +217,10 @@ class Density(ExponentialFamily):
         """Whether it reads counts of words, which are sparse."""
         return False
 
+    def only_counts(self, X: Any) -> Any | None:
+        """Return the statistics of rows, CSR, where they are counts of words and nothing else."""
+        return None
+
     def for_words_of(self, X: Any, others: Any | None) -> Density:
         """Return a copy that reads no word that these rows lack, nor, unless by tf-idf, others."""
         return self

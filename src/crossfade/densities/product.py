@@ -133,6 +133,10 @@ class Product(Density):
         )
         return new
 
+    def only_counts(self, X: Any) -> Any | None:
+        part, columns = self.parts[0]
+        return part.only_counts(self._columns_of(X, columns)) if len(self.parts) == 1 else None
+
     def for_words_of(self, X: Any, others: Any | None) -> Self:
         if not self.reads_words:
             return self

@@ -25,6 +25,9 @@ EDGE = 1e-15
 #: Entries up to which words of the same rows are made one: a copy of 60 MB.
 _MOST_COMPACTED = 5_000_000
 
+#: Cells of a table of parameters that are worth a thread.
+_MANY_CELLS = 1 << 19
+
 #: Least ratio, squared, by which a weight's penalty is divided, relative to the mean.
 _LEAST_RATIO = 1e-2
 
@@ -113,6 +116,9 @@ class Words(Density):
 
     def check(self, X: Any) -> None:
         """Cells were looked at when they were read."""
+
+    def only_counts(self, X: Any) -> Any | None:
+        return self._counts(X) if self.used is None else None
 
     def for_words_of(self, X: Any, others: Any | None) -> Self:
         seen = np.zeros(X.shape[1], dtype=bool)
@@ -432,7 +438,9 @@ class Multinomial(Words):
         found = np.zeros(eta.shape[:-1])
         if used.shape[-1]:
             sizes = self._sizes if isinstance(self._sizes, np.ndarray) else np.zeros(0)
-            log_sums(used.reshape(-1, used.shape[-1]), sizes, found.reshape(-1))
+            each, out = used.reshape(-1, used.shape[-1]), found.reshape(-1)
+            some = -(-len(each) // max(each.size // _MANY_CELLS, 1))
+            for_each_block(lambda k: log_sums(each[k], sizes, out[k]), len(each), block_rows=some)
         return np.where(np.isnan(found), np.inf, found)[..., None]
 
     def normalised(self, eta: Floats) -> tuple[Floats, Floats]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from crossfade._typing import Floats, Integers
@@ -36,7 +37,7 @@ Foresight = Callable[[Iterate, Floats], str | None]
 #: Most conjugate gradient steps of one Newton step.
 _MOST_INNER = 250
 
-Operator = Callable[[Floats], Floats]
+Operator = Callable[[NDArray[Any]], NDArray[Any]]
 
 #: From a point and a share of the rows to v ↦ H⁻¹v, H the curvature there.
 Invert = Callable[[Floats, float], Operator]
@@ -150,6 +151,29 @@ class ProblemOfProducts(SmoothProblem, Protocol):
         """Return v ↦ H v."""
 
 
+class System(Protocol):
+    """The linear system of a Newton step, in single precision."""
+
+    def product(self, v: NDArray[Any]) -> NDArray[Any]:
+        """Return H v."""
+
+    def preconditioner(self) -> Operator:
+        """Return v ↦ M⁻¹ v with M close to the Hessian."""
+
+
+class SinglePrecision(Protocol):
+    """The systems of a problem's Newton steps in single precision, in an order of its own."""
+
+    def narrowed(self, vector: Floats) -> NDArray[Any]:
+        """Return a parameter vector so."""
+
+    def widened(self, vector: NDArray[Any]) -> Floats:
+        """Return the parameter vector, in double precision."""
+
+    def at(self, theta: Floats) -> System:
+        """Return the system at a point."""
+
+
 @dataclass(frozen=True)
 class ConjugateGradient:
     """Inexact Newton steps by preconditioned conjugate gradients (Eisenstat & Walker 1996).
@@ -157,33 +181,74 @@ class ConjugateGradient:
     `preconditioner`: Gives, at a point, v ↦ M⁻¹ v with M close to the Hessian.
     `enough`: Gradient norm that a step need not promise to go below.
     `renewed`: Products after which the preconditioner is made anew: it costs some itself.
+    `single`: The same systems in single precision. They serve as long as each is solved within the
+        most products, every step lowers the function and every second one the gradient norm.
     """
 
     preconditioner: Callable[[Floats], Operator]
     loosest: float = 0.1
     enough: float = 0.0
     renewed: int = 1
+    single: SinglePrecision | None = None
 
     def points(self, problem: ProblemOfProducts, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
         at: Iterate | None = evaluate(problem, start)
         assert at is not None
-        first = max(at.gradient_norm, 1e-300)
+        first = lowest = max(at.gradient_norm, 1e-300)
         del start  # of many words each of these takes megabytes
         precondition: Operator | None = None
-        n_products = 0
+        single, n_products, n_higher = self.single, 0, 0
         while at is not None:
             yield at
             inner = min(self.loosest, np.sqrt(at.gradient_norm / first))
-            product = problem.curvature_product(at.theta)
-            if precondition is None or n_products >= self.renewed:
-                precondition, n_products = self.preconditioner(at.theta), 0
-            enough = self.enough * problem.n_rows
-            step, taken = _conjugate_gradients(product, at.gradient, precondition, inner, enough)
-            n_products += taken
-            promise = -float(at.gradient @ step)
-            at = _line_search(problem, at, step)
+            new = None
+            while new is None:
+                stale = precondition is None or n_products >= self.renewed
+                n_products = 0 if stale else n_products
+                kept = None if stale else precondition
+                step, taken, precondition = self._step(problem, at, inner, kept, single)
+                n_products += taken
+                promise = -float(at.gradient @ step)
+                if single is None:
+                    new = _line_search(problem, at, step)
+                    break
+                if 0.0 < promise < np.inf:
+                    new = _line_search(problem, at, step)
+                n_higher = 0 if new is not None and new.gradient_norm < lowest else n_higher + 1
+                if new is None or taken == _MOST_INNER or n_higher == 2:
+                    single = precondition = None
+            at = new
+            lowest = lowest if at is None else min(lowest, at.gradient_norm)
         return promise
+
+    def _step(
+        self,
+        problem: ProblemOfProducts,
+        at: Iterate,
+        inner: float,
+        precondition: Operator | None,
+        single: SinglePrecision | None,
+    ) -> tuple[Floats, int, Operator]:
+        """Return the step, how many products it took, and its preconditioner."""
+        enough = self.enough * problem.n_rows
+        if single is None:
+            product = problem.curvature_product(at.theta)
+            precondition = precondition or self.preconditioner(at.theta)
+            step, taken = _conjugate_gradients(product, at.gradient, precondition, inner, enough)
+            return step, taken, precondition
+        system = single.at(at.theta)
+        precondition = precondition or system.preconditioner()
+        # Relative to the gradient: squares of its entries may lie outside single precision.
+        unit = max(at.gradient_norm * problem.n_rows, 1e-300)
+        gradient = single.narrowed(at.gradient / unit)
+        with np.errstate(invalid="ignore", over="ignore"):
+            step, taken = _conjugate_gradients(
+                system.product, gradient, precondition, inner, enough / unit
+            )
+            found = single.widened(step)
+            found *= unit
+        return found, taken, precondition
 
 
 def factorise(matrix: Floats) -> Factor:
@@ -270,17 +335,18 @@ def _conjugate_gradients(
     rho = float(residual @ direction)
     stop = tol**2 * rho
     for _ in range(_MOST_INNER):
-        if rho <= stop or rho <= 0.0 or (x.any() and np.abs(residual).max() <= enough):
+        largest = max(float(residual.max(initial=0.0)), -float(residual.min(initial=0.0)))
+        if not rho > stop or rho <= 0.0 or (taken and largest <= enough):
             break
         bent = product(direction)
         taken += 1
         curvature = float(direction @ bent)
-        if curvature <= 0.0:
+        if not curvature > 0.0:
             break
         alpha = rho / curvature
-        x += alpha * direction
         bent *= alpha
         residual -= bent
+        x += np.multiply(direction, alpha, out=bent)
         del bent  # of many words each of these takes megabytes
         z = precondition(residual)
         new_rho = float(residual @ z)

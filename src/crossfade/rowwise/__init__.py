@@ -5,7 +5,15 @@ which threads wait for the interpreter's lock. Here each is one compiled loop, f
 beside its NumPy twin.
 """
 
-from crossfade.rowwise.entries import add_by_class, add_entry_sums, entry_scores, many_entries
+from crossfade.rowwise.entries import (
+    FEW_ENTRIES,
+    add_by_class,
+    add_curvature,
+    add_entry_sums,
+    add_posteriors,
+    entry_scores,
+    many_entries,
+)
 from crossfade.rowwise.losses import (
     Pass,
     logistic_information,
@@ -17,9 +25,12 @@ from crossfade.rowwise.posteriors import log_sums, softmax, two_classes
 from crossfade.rowwise.rows import add_products, add_rows, group_rows, scale_rows, standardise_rows
 
 __all__ = [
+    "FEW_ENTRIES",
     "Pass",
     "add_by_class",
+    "add_curvature",
     "add_entry_sums",
+    "add_posteriors",
     "add_products",
     "add_rows",
     "entry_scores",

@@ -6,11 +6,16 @@ anywhere: it is asked for some entries ahead.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 
-from crossfade._compiled import FUSED, kernel, prefetch
+from crossfade._compiled import FUSED, REORDERED, kernel, prefetch
 from crossfade._typing import Floats, Integers
+from crossfade.rowwise.functions import exp
+from crossfade.rowwise.posteriors import softmax_numpy
 
 #: Entries below which NumPy is used: loading the compiler takes longer than they do.
 FEW_ENTRIES = 1 << 18
@@ -185,3 +190,152 @@ def add_entry_sums(
             value, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
             for k in range(n_classes):
                 to[start + _U(k)] += value * given[row + _U(k)]
+
+
+def add_posteriors_numpy(
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    weights: Floats,
+    slopes: Floats,
+    posterior: NDArray[Any],
+    out: Floats,
+) -> float:
+    """Specification of :func:`add_posteriors`."""
+    shape = indptr.size - 1, slopes.shape[0] - 1
+    counts = scipy.sparse.csr_array((data, indices, indptr), shape=shape)
+    scores = counts @ slopes[:-1] + slopes[-1]
+    log_sum = np.empty(shape[0])
+    softmax_numpy(scores, log_sum, False)
+    if posterior.size:
+        posterior[:] = scores
+    weighted = scores * weights[:, None] if weights.size else scores
+    if out.size:
+        out[:-1] += counts.T @ weighted
+        out[-1] += weighted.sum(axis=0)
+    return float(log_sum @ weights if weights.size else log_sum.sum())
+
+
+@kernel("V I4 I4 V M M4! M!", "V I I V M M4! M!", twin=add_posteriors_numpy, fastmath=REORDERED)
+def add_posteriors(
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    weights: Floats,
+    slopes: Floats,
+    posterior: NDArray[Any],
+    out: Floats,
+) -> float:
+    """Return Σ w log Σ_k exp s_k, write posteriors τ to `posterior` and add Σ w τ J to `out`.
+
+    J of a row is its counts and a one, s = J slopes. Shapes: weights, w (n_rows,), no entry for all
+    one; slopes (n_columns + 1, n_classes); posterior (n_rows, n_classes) or none; out (n_columns +
+    1, n_classes) or none.
+    """
+    n_classes, last, value = slopes.shape[1], indices.size - 1, 0.0
+    offset = _U((slopes.shape[0] - 1) * n_classes)
+    own = np.empty(n_classes)
+    flat, to, kept = slopes.reshape(-1), out.reshape(-1), posterior.reshape(-1)
+    for i in range(indptr.size - 1):
+        for k in range(n_classes):
+            own[k] = flat[offset + _U(k)]
+        for e in range(indptr[i], indptr[i + 1]):
+            ahead = np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes
+            for k in range(0, n_classes, _LINE):
+                prefetch(flat, ahead + k)
+                prefetch(to, ahead + k)
+            count, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
+            for k in range(n_classes):
+                own[k] += count * flat[start + _U(k)]
+        top, total = own[0], 0.0
+        for k in range(n_classes):
+            top = own[k] if own[k] > top else top
+        for k in range(n_classes):
+            own[k] = exp(own[k] - top)
+            total += own[k]
+        weight = weights[_U(i)] if weights.size else 1.0
+        value += weight * (top + np.log(total))
+        if kept.size:
+            for k in range(n_classes):
+                kept[_U(i * n_classes + k)] = np.float32(own[k] / total)
+        if to.size:
+            for k in range(n_classes):
+                own[k] *= weight / total
+                to[offset + _U(k)] += own[k]
+            for e in range(indptr[i], indptr[i + 1]):
+                count, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
+                for k in range(n_classes):
+                    to[start + _U(k)] += count * own[k]
+    return value
+
+
+def add_curvature_numpy(
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    posterior: NDArray[Any],
+    weights: Floats,
+    step: NDArray[Any],
+    out: NDArray[Any],
+) -> None:
+    """Specification of :func:`add_curvature`."""
+    shape = indptr.size - 1, out.shape[0] - 1
+    counts = scipy.sparse.csr_array((data.astype(np.float32), indices, indptr), shape=shape)
+    change = 1.0 - posterior
+    if step.size:
+        change = counts @ step[:-1] + step[-1]
+        change -= (posterior * change).sum(axis=1, keepdims=True)
+    change *= posterior
+    if weights.size:
+        change *= weights.astype(np.float32)[:, None]
+    out[:-1] += (counts if step.size else counts.power(2)).T @ change
+    out[-1] += change.sum(axis=0)
+
+
+@kernel("V I4 I4 M4 V M4 M4!", "V I I M4 V M4 M4!", twin=add_curvature_numpy, fastmath=REORDERED)
+def add_curvature(
+    data: Floats,
+    indices: Integers,
+    indptr: Integers,
+    posterior: NDArray[Any],
+    weights: Floats,
+    step: NDArray[Any],
+    out: NDArray[Any],
+) -> None:
+    """Add Σ w J'(diag τ - ττ')J step to `out`, the diagonal of Σ w J'(diag τ - ττ')J without one.
+
+    J of a row is its counts and a one. Shapes: posterior, τ (n_rows, n_classes); weights, w
+    (n_rows,), no entry for all one; step (n_columns + 1, n_classes) or none; out (n_columns + 1,
+    n_classes).
+    """
+    n_classes, last, zero = out.shape[1], indices.size - 1, np.float32(0.0)
+    offset = _U((out.shape[0] - 1) * n_classes)
+    change = np.empty(n_classes, np.float32)
+    flat, to, given = step.reshape(-1), out.reshape(-1), posterior.reshape(-1)
+    for i in range(posterior.shape[0]):
+        row = _U(i * n_classes)
+        mean, weight = zero, np.float32(weights[_U(i)] if weights.size else 1.0)
+        if flat.size:
+            for k in range(n_classes):
+                change[k] = flat[offset + _U(k)]
+            for e in range(indptr[i], indptr[i + 1]):
+                ahead = np.int64(indices[_U(min(e + _AHEAD, last))]) * n_classes
+                for k in range(0, n_classes, 2 * _LINE):
+                    prefetch(flat, ahead + k)
+                    prefetch(to, ahead + k)
+                value, start = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(n_classes)
+                for k in range(n_classes):
+                    change[k] += value * flat[start + _U(k)]
+            for k in range(n_classes):
+                mean += given[row + _U(k)] * change[k]
+        else:
+            for k in range(n_classes):
+                change[k] = np.float32(1.0) - given[row + _U(k)]
+        for k in range(n_classes):
+            change[k] = weight * given[row + _U(k)] * (change[k] - mean)
+            to[offset + _U(k)] += change[k]
+        for e in range(indptr[i], indptr[i + 1]):
+            value, start = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(n_classes)
+            value *= np.float32(1.0) if flat.size else value
+            for k in range(n_classes):
+                to[start + _U(k)] += value * change[k]

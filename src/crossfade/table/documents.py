@@ -15,6 +15,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum
 from crossfade.errors import DataError
 from crossfade.rowwise.entries import entry_faults
 from crossfade.table.contents import Hashes, mixed
@@ -22,6 +23,9 @@ from crossfade.table.contents import Hashes, mixed
 #: Rows that are looked at for columns that are no counts, and entries by which a column is told.
 _MOST_LOOKED_AT = 2_000
 _FEWEST_ENTRIES = 20
+
+#: Entries of a block of rows that are looked at by one thread: 6 MB.
+_BLOCK_ENTRIES = 1 << 19
 
 #: Share of a row that no single word has in the median, where there are so many words.
 _LARGEST_SHARE = 0.25
@@ -224,9 +228,15 @@ def word_counts(X: Any, names: Sequence[str] | None = None) -> Any:
 
 def _faults(counts: Any) -> list[int]:
     """Return what :func:`entry_faults` finds."""
-    found = np.zeros(3, dtype=np.int64)
-    entry_faults(counts.data, counts.indices, counts.indptr, counts.shape[1], found)
-    return found.tolist()
+
+    def block(rows: slice) -> Integers:
+        some, found = _rows_of(counts, rows), np.zeros(3, dtype=np.int64)
+        entry_faults(some.data, some.indices, some.indptr, some.shape[1], found)
+        return found
+
+    size = -(-_BLOCK_ENTRIES * counts.shape[0] // max(counts.nnz, 1))
+    faults: list[int] = block_sum(block, counts.shape[0], block_rows=size).tolist()
+    return faults
 
 
 def unlike_counts(counts: Any, names: Sequence[str]) -> str | None:

@@ -15,10 +15,11 @@ import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, workspace
-from crossfade.rowwise import logistic_pass, standardise_rows
+from crossfade.rowwise import FEW_ENTRIES, logistic_pass, standardise_rows
 from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, Placed, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
 from crossfade.tradeoff.row_curvature import RowCurvature
+from crossfade.tradeoff.word_rows import WordRows
 
 #: Standard deviations from zero beyond which a column is standardised before it is used.
 _FAR_FROM_ZERO = 1e3
@@ -100,6 +101,16 @@ class RowPasses(BoundRows):
             eta * self.free_mean, self.free_factors, self.density.n_factors
         )
         return eta, offset, absent
+
+    @cached_property
+    def word_rows(self) -> WordRows | None:
+        """The rows as counts of words, where they are many, whole and nothing else."""
+        if self.rows.is_part or self.has_missing or not (self.reads_words and self.as_counted):
+            return None
+        counts = self.density.only_counts(self.rows.X)
+        if counts is None or counts.nnz < FEW_ENTRIES:
+            return None
+        return WordRows(counts, self.rows.weights)
 
     def turned(self, slopes: Floats) -> Floats:
         """Return slopes as blocks ask for them: of words in Fortran order, once a pass."""
@@ -252,6 +263,9 @@ class RowPasses(BoundRows):
 
         Scores are taken relative to the last class: its sums follow from the totals.
         """
+        if self.word_rows is not None:
+            weights, offset, _ = self.split(theta)
+            return *self.word_rows.terms(weights, offset, gradient), np.zeros((0, 0))
         eta, offset, absent = self._row_coefficients(theta)
         eta, offset = self.turned_differences(eta), offset[:-1] - offset[-1]
         difference = None if absent is None else absent[:-1] - absent[-1]

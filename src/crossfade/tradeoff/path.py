@@ -19,6 +19,7 @@ from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.level_blocks import ByLevels, has_levels
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
+from crossfade.tradeoff.single_precision import WordSystems
 
 #: With missing cells a smaller λ is entered from here: further down the function is hardly convex.
 _LAST_WITH_MISSING = 0.01
@@ -176,7 +177,9 @@ def minimise(
             invert = partial(preconditioner, objective)
             exact = objective.tradeoff == 0.0 and objective.n_parameters <= _EXACT
             own_tol = tol or (1e-10 if exact else 1e-8)
-            inner = ConjugateGradient(invert, loosest, _ENOUGH * own_tol, renewed)
+            inner = ConjugateGradient(
+                invert, loosest, _ENOUGH * own_tol, renewed, WordSystems.of(objective)
+            )
             return descend(objective, start, inner, tol=own_tol, max_iter=max_iter)
     eliminate: Invert | None = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH

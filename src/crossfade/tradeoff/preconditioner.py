@@ -9,6 +9,7 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -76,14 +77,30 @@ def _diagonal(objective: TradeoffObjective) -> Callable[[Floats], Floats]:
     return solve
 
 
-def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
-    """Invert the diagonal, and among the statistics that weigh most each class's whole block.
+class WordBlocks(NamedTuple):
+    """What stands for the Hessian where there are words.
+
+    `own` (n_classes, n_free): The diagonal; `tied` (n_tied,): That of tied weights.
+    `heavy` (n_heavy,): Free statistics that weigh most, with whose diagonal the offsets' is not
+        used, but `inverses` (n_classes, n_heavy + 1, n_heavy + 1).
+    """
+
+    own: Floats
+    tied: Floats
+    heavy: Integers
+    inverses: Floats
+
+
+def word_blocks(
+    objective: TradeoffObjective, theta: Floats, squares: Callable[[], Floats]
+) -> WordBlocks:
+    """Return the diagonal, and among the statistics that weigh most each class's whole block.
 
     Words differ by orders of magnitude in how often they occur. The frequent ones act together; a
     rare one has little but the penalty. Classes share one block, each times its own curvature.
     Of few rows a block takes longer than it saves: at λ = 0 the penalty alone then stands for
     words, as few eigenvalues stand out, and are found sooner than where words' own curvature is
-    known.
+    known. `squares`: Gives the diagonal of what rows add at λ = 0.
     """
     passes, lam, density, bound = (
         objective.passes,
@@ -94,35 +111,46 @@ def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats
     k, total, free = passes.n_classes, passes.total, passes.free
     share = np.maximum(passes.class_weights / total, 1.0 / total)
     mass = total * share * np.maximum(1.0 - share, lam)
-    rest = np.full((k, free.size), 1e-300 if lam > 0.0 else total / k)
+    penalty = (1.0 - lam) * objective.penalty * density.penalty_profile[free]
+    rest, tied = penalty[None], np.full(passes.n_tied, total)
     if lam > 0.0:
+        rest = np.full((k, free.size), 1e-300)
         counts = (bound.counts + bound.prior_counts)[:, density.factors]
         curvature = density.hessian_diagonal(passes.natural(theta))
         rest += lam * counts * curvature / passes.scale**2
-    tied = rest[:, passes.tied].sum(axis=0)[: passes.n_tied]
-    rest = rest[:, free] * (lam > 0.0)
-    rest += (1.0 - lam) * objective.penalty * density.penalty_profile[free]
-    own = rest
+        tied = rest[:, passes.tied].sum(axis=0)[: passes.n_tied]
+        rest = rest[:, free] + penalty
     few = objective.rows.n_samples < SAMPLE
     flat = density.word_factors[density.factors][free] & (few and lam == 0.0 < objective.l2)
+    own = np.broadcast_to(rest, (k, rest.shape[1]))
     if lam < 1.0 and not flat.all():
-        squares = (1.0 - lam) * passes.row_curvature(theta).squares()
-        own = rest + np.where(flat, 0.0, squares)
-    floor = 1e-6 * own.max(initial=1e-300)
+        own = squares()
+        own *= (1.0 - lam) * ~flat
+        own += rest
+    floor = 1e-6 * float(own.max(initial=1e-300))
     own = np.maximum(own, floor)
     if flat.all():
         mass = own.mean(axis=1)
-    heavy = np.zeros(0, np.int64)
-    inverses = 1.0 / mass[:, None, None]
+    heavy, inverses = np.zeros(0, np.int64), 1.0 / mass[:, None, None]
     if lam < 1.0 and not few:
-        heavy = _heaviest((own / np.maximum(rest, floor)).mean(axis=0), k)
+        least = np.maximum(rest, floor).astype(own.dtype)
+        heavy = _heaviest((own / least).mean(axis=0), k)
         block, spread = _heavy_block(objective, theta, heavy)
         inverses = ((1.0 - lam) * spread)[:, None, None] * block
         each = np.arange(heavy.size + 1)
         inverses[:, each, each] += np.maximum(
-            np.column_stack([rest[:, heavy], 1e-3 * mass]), 1e-8 * np.trace(block)
+            np.column_stack([np.broadcast_to(rest[:, heavy], (k, heavy.size)), 1e-3 * mass]),
+            1e-8 * np.trace(block),
         )
         inverses = np.asarray(np.linalg.inv(inverses), np.float64)
+    return WordBlocks(own, tied, heavy, inverses)
+
+
+def _with_words(objective: TradeoffObjective, theta: Floats) -> Callable[[Floats], Floats]:
+    """Invert what :func:`word_blocks` gives."""
+    own, tied, heavy, inverses = word_blocks(
+        objective, theta, lambda: objective.passes.row_curvature(theta).squares()
+    )
 
     def solve(v: Floats) -> Floats:
         weights, offsets, ties = objective.split(v)
