@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, explain
-from crossfade.densities import Gaussian
+from crossfade.densities import Gaussian, MultivariateGaussian
 from crossfade.densities.base import Density
 from crossfade.errors import DataError
 from crossfade.table.preparation import Preparation
@@ -169,7 +169,7 @@ def test_other_models_are_refused():
 
 def test_input_is_refused_as_in_predict_proba():
     X, y = numbers()
-    model = GaussianDiscriminant(tradeoff=1, components=2).fit(X, y)
+    model = NaiveBayes(MultivariateGaussian(), tradeoff=1).fit(X, y)
     bad = X.copy()
     bad[0, 0] = np.nan
     with pytest.raises(DataError, match="expected no missing cells"):

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.blocks import MANY_ROWS
-from crossfade.densities import JohnsonSU, Poisson
+from crossfade.densities import JohnsonSU, MultivariateGaussian, Poisson
 from crossfade.densities.base import reference_rows
 from crossfade.errors import DataError, TradeoffWarning
 from tests.classifiers.models import DENSITIES, TRADEOFFS, continuous, mixed, posterior_scores
@@ -284,14 +284,14 @@ def test_a_category_not_seen_in_fit_is_left_out(tradeoff):
 
 
 @pytest.mark.parametrize("missing_in", ["fit", "predict"])
-def test_a_mixture_names_the_columns_and_the_remedy(missing_in):
+def test_a_density_without_them_names_the_columns_and_the_remedy(missing_in):
     X, y = continuous()
     table = pd.DataFrame(X, columns=["height", "weight", "age"])
-    model = GaussianDiscriminant(tradeoff=1, components=2).fit(table, y)
+    model = NaiveBayes(MultivariateGaussian(), tradeoff=1).fit(table, y)
     table = table.copy()
     table.loc[4, "weight"] = table.loc[7, "age"] = np.nan
     use = model.predict if missing_in == "predict" else lambda X: model.fit(X, y)
-    with pytest.raises(DataError, match=r"columns 'weight', 'age'.*use NaiveBayes"):
+    with pytest.raises(DataError, match=r"columns 'weight', 'age'.*use GaussianDiscriminant"):
         use(table)
 
 

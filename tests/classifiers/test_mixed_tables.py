@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import LogisticRegression
 
-from crossfade import DataError, GaussianDiscriminant, NaiveBayes, explain
+from crossfade import GaussianDiscriminant, NaiveBayes, explain
 from crossfade.densities import MultivariateGaussian, Product
 from crossfade.densities.filling import class_free_moments, conditional_means
 from crossfade.io import load_model, save_model
@@ -176,10 +176,8 @@ def test_pandas_counts_and_text_without_numbers():
     assert model.means_.shape == (2, 1)
 
 
-def test_mixtures_refuse_missing_cells_and_take_categories():
-    X, y = mixed(missing=0.1)
-    with pytest.raises(DataError, match=r"no missing cells.*with components=1, or impute"):
-        GaussianDiscriminant("full", components=2, tradeoff=1).fit(X, y)
-    X, y = mixed()
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_mixtures_take_categories_and_missing_cells(missing):
+    X, y = mixed(missing=missing)
     model = GaussianDiscriminant("full", components=2, tradeoff=1).fit(X, y)
     assert model.score(X, y) > 0.6

@@ -411,7 +411,9 @@ def humps(n, seed=0):
 
 
 def test_errors_of_a_mixture_are_those_of_what_each_row_does_to_it(monkeypatch):
-    monkeypatch.setattr("crossfade.tradeoff.mixture._PSEUDO_ROWS", 0.0)  # they move with the rows
+    monkeypatch.setattr(
+        "crossfade.tradeoff.expectation._PSEUDO_ROWS", 0.0
+    )  # they move with the rows
     X, y = humps(60)
     new = X[:4] + 0.3
 

@@ -8,18 +8,19 @@ from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
 
 from crossfade.densities import MultivariateGaussian
-from crossfade.tradeoff import mixture
+from crossfade.tradeoff import expectation
 from crossfade.tradeoff.binding import bind
+from crossfade.tradeoff.expectation import Start, expectation_maximisation
 from crossfade.tradeoff.grid import TRADEOFFS
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.mixture import MixtureObjective, expectation_maximisation
+from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.path import cold_start, follow, minimise
 from tests.tradeoff.cases import COVARIANCES
 from tests.tradeoff.test_derivatives import directions, slope, unpinned
 
 
-def two_moons(n=200, seed=0, weighted=False):
+def two_moons(n=200, seed=0, weighted=False, gaps=0.0):
     rng = np.random.default_rng(seed)
     codes = np.repeat([0, 1], n // 2).astype(np.int64)
     angle = rng.uniform(0, np.pi, n)
@@ -27,12 +28,14 @@ def two_moons(n=200, seed=0, weighted=False):
     X[codes == 1] = [1.0, 0.4] - X[codes == 1]
     X += 0.15 * rng.normal(size=X.shape)
     weights = rng.uniform(0.5, 2.0, size=n) if weighted else None
-    return LabelledRows(X * [5.0, 0.1], codes, weights, 2)
+    gone = rng.random(n) < gaps
+    X[gone, rng.integers(2, size=n)[gone]] = np.nan
+    return LabelledRows(X * [5.0, 0.1], codes, weights, 2, has_missing=gaps > 0.0)
 
 
-def make(covariance, tradeoff=0.5, c=2, **kwargs):
+def make(covariance, tradeoff=0.5, c=2, missing="refuse", **kwargs):
     rows = two_moons(**kwargs)
-    bound = bind(MultivariateGaussian(covariance), rows)
+    bound = bind(MultivariateGaussian(covariance, missing=missing), rows)
     return MixtureObjective.of(rows, bound, tradeoff, 0.5, n_components=c, n_init=2)
 
 
@@ -63,8 +66,7 @@ def test_value_gradient_and_hessian(covariance, weighted):
         theta = theta + 0.02 * np.random.default_rng(1).normal(size=theta.size)
         value, gradient = objective.value_and_gradient(theta)
         assert value == pytest.approx(definition(objective, theta), rel=1e-10)
-        convex = TradeoffObjective.curvature(objective, theta)
-        exact = convex - objective._label_curvature(theta)
+        exact = objective.exact_curvature(theta)
         for v in directions(objective, theta, 2):
             assert gradient @ v == pytest.approx(
                 slope(objective.value, theta, v), rel=1e-5, abs=1e-5
@@ -74,19 +76,38 @@ def test_value_gradient_and_hessian(covariance, weighted):
             np.testing.assert_allclose(exact @ v, expected, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("missing", ["mean", "marginal"])
 @pytest.mark.parametrize("covariance", COVARIANCES)
-def test_em_never_falls(covariance):
+def test_derivatives_with_missing_cells(covariance, missing):
+    for tradeoff in (0.6, 0.0) if missing == "mean" else (1.0,):
+        objective = make(covariance, tradeoff, missing=missing, weighted=True, gaps=0.3)
+        theta = objective.theta(objective.generative())
+        theta = theta + 0.02 * np.random.default_rng(1).normal(size=theta.size)
+        value, gradient = objective.value_and_gradient(theta)
+        assert value == pytest.approx(definition(objective, theta), rel=1e-10)
+        for v in directions(objective, theta, 2):
+            assert gradient @ v == pytest.approx(
+                slope(objective.value, theta, v), rel=1e-5, abs=1e-5
+            )
+            v = 0.3 * unpinned(objective, v)
+            expected = slope(lambda at, o=objective: o.value_and_gradient(at)[1], theta, v)
+            exact = objective.exact_curvature(theta) @ v
+            np.testing.assert_allclose(exact, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("missing", ["refuse", "marginal"])
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_em_never_falls(covariance, missing):
     """Stopped after more and more rounds, the penalised likelihood of one start only rises."""
-    rows = two_moons()
-    bound = bind(MultivariateGaussian(covariance), rows)
+    gaps = 0.3 if missing == "marginal" else 0.0
+    rows = two_moons(gaps=gaps)
+    bound = bind(MultivariateGaussian(covariance, missing=missing), rows)
     values = []
     for rounds in (1, 2, 3, 4, 6, 11):
-        parameters, counts, _ = expectation_maximisation(
-            rows, bound, 3, n_init=1, seed=5, max_iter=rounds
-        )
+        found = expectation_maximisation(Start(rows, bound, 3), n_init=1, seed=5, max_iter=rounds)
         objective = MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=3, n_init=1)
-        values.append(-definition(objective, objective.theta(parameters)))
-        assert counts.sum() == pytest.approx(rows.n_samples)
+        values.append(-definition(objective, objective.theta(found.parameters)))
+        assert found.mass.sum() == pytest.approx(rows.n_samples)
     assert (np.diff(values) > -1e-9 * np.abs(values[0])).all()
     assert values[-1] > values[0] + 1.0
 
@@ -104,7 +125,7 @@ def test_several_starts_are_at_least_as_good_as_one():
 
 def test_the_likelihood_is_scikit_learns_mixture(monkeypatch):
     """From the same starting point EM reaches scikit-learn's optimum, class by class."""
-    monkeypatch.setattr(mixture, "_PSEUDO_ROWS", 0.0)
+    monkeypatch.setattr(expectation, "_PSEUDO_ROWS", 0.0)
     rows = two_moons(n=300)
     bound = bind(MultivariateGaussian("full"), rows)
     objective = MixtureObjective.of(rows, bound, 1.0, 0.0, n_components=2, n_init=4)
@@ -131,7 +152,7 @@ def test_the_likelihood_is_scikit_learns_mixture(monkeypatch):
 @pytest.mark.parametrize("tradeoff", [1.0, 0.4, 0.0])
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_one_component_is_the_plain_density(covariance, tradeoff, monkeypatch):
-    monkeypatch.setattr(mixture, "_PSEUDO_ROWS", 0.0)
+    monkeypatch.setattr(expectation, "_PSEUDO_ROWS", 0.0)
     rows = two_moons()
     bound = bind(MultivariateGaussian(covariance), rows)
     plain = TradeoffObjective.of(rows, bound, tradeoff, 0.5)

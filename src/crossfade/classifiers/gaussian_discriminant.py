@@ -97,8 +97,8 @@ feature_names_in_
     number has, at tradeoff 1, no part either: the row's density is that of its other numbers,
     exactly. At any other tradeoff it is its mean given the row's other numbers, by the mean and
     covariance of all classes together (found by EM). Rows to learn from are filled in that way,
-    too, and at tradeoff 1 the variance that such a mean leaves is added. Mixtures (components > 1)
-    take no missing cells.
+    too, and at tradeoff 1 the variance that such a mean leaves is added; but mixtures (components >
+    1) at tradeoff 1 learn from the cells that are there alone, by EM: no row is filled in.
 
     References
     ----------
@@ -224,16 +224,13 @@ feature_names_in_
                 "GaussianDiscriminant does not read; use NaiveBayes, or drop the column"
             )
         joint = _joint_columns(schema)
-        missing = "refuse"
-        if self.components == 1:
-            missing = "marginal" if self.tradeoff == 1.0 else "mean"
         gaussian = MultivariateGaussian(
             covariance,
             1.0 - (1.0 - self.shrinkage) * (1.0 - shrinkage) if shrinkage else self.shrinkage,
             shrinkage_rows,
             pooling=pooling,
             standardise=bool(self.standardise),
-            missing=missing,
+            missing="marginal" if self.tradeoff == 1.0 else "mean",
         )
         if len(joint) == schema.n_features:
             return gaussian
@@ -272,11 +269,6 @@ feature_names_in_
         if not isinstance(density, MultivariateGaussian):
             return np.zeros((len(natural), 0)), np.zeros((len(natural), 0, 0))
         return density.moments(natural)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.components == 1
-        return tags
 
 
 def _joint_columns(schema: Schema) -> list[int]:

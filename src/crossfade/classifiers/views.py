@@ -445,6 +445,6 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
         return DataError(
             f"X: expected no missing cells (Input X contains NaN), got some in column"
             f"{'s' if columns.size > 1 else ''} {names}; {type(self).__name__} cannot leave a "
-            "column out of such a density: use NaiveBayes, or GaussianDiscriminant with "
-            "components=1, or impute the cells"
+            "column out of such a density: use GaussianDiscriminant, or NaiveBayes with densities "
+            "of single columns, or impute the cells"
         )

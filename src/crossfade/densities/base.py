@@ -184,6 +184,16 @@ class Density(ExponentialFamily):
         return False
 
     @property
+    def marginalises(self) -> bool:
+        """Whether a row without some of a factor's cells has the density of the others."""
+        return False
+
+    @property
+    def unfilled(self) -> Density:
+        """The same where it :attr:`marginalises`, of rows that are not filled to be learnt from."""
+        return self
+
+    @property
     def fills_statistics(self) -> NDArray[np.bool_]:
         """Columns whose missing cells have statistics by :attr:`filling`, (n_features,)."""
         return np.zeros(self.n_features, dtype=bool)

@@ -212,12 +212,36 @@ class ExponentialFamily(ABC):
         absent = self.missing_factors(X)
         return None if absent is None else absent.astype(np.float64)
 
-    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
-        """Return E_k[T | the cells that are there], shape (n_rows, n_classes, n_statistics).
+    def conditional_statistics(self, X: Floats, eta: Floats) -> Floats:
+        """Return E_k[T | the factor's cells that are there], (n_rows, n_classes, n_statistics).
 
-        Override where what is missing follows from a class's density and the row's other cells.
+        Zero where the factor is missing. Override where what is missing of a factor follows from a
+        class's density and the factor's other cells; the next three with it.
         """
-        known = np.repeat(self.sufficient_statistics(X)[:, None], eta.shape[0], axis=1)
+        return np.repeat(self.sufficient_statistics(X)[:, None], eta.shape[0], axis=1)
+
+    def conditional_scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
+        """Return log ∫ exp(η_k·T) over what a row lacks, (n_rows, n_classes); its gradient is that.
+
+        `partition`: :meth:`log_partition` of η.
+        """
+        left_out, values = self.left_out(X), self.scores(X, eta)
+        return values if left_out is None else values + left_out @ partition.T
+
+    def conditional_sums(self, X: Floats, weights: Floats, eta: Floats) -> Floats:
+        """Return Σ_i weights_ik of the same, shape (n_classes, n_statistics)."""
+        return self.weighted_sums(X, weights)
+
+    def conditional_spread(self, X: Floats, weights: Floats, eta: Floats) -> Floats | None:
+        """Return Σ_i weights_ik cov_k(T | the factor's cells that are there), None for nothing.
+
+        Shapes: → (n_classes, n_statistics, n_statistics).
+        """
+        return None
+
+    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
+        """Return E_k[T | the cells that are there], shape (n_rows, n_classes, n_statistics)."""
+        known = self.conditional_statistics(X, eta)
         absent = self.missing_factors(X) if self.allows_missing else None
         if absent is not None:
             known += absent[:, None, self.factors] * self.mean(eta)

@@ -70,7 +70,7 @@ def _groups(X: Floats) -> Iterator[_Group]:
     starts = np.searchsorted(which[order], np.arange(len(gone) + 1))
     for m in np.unique(counts).tolist():
         same = np.flatnonzero(counts == m)
-        size = max(1, _MOST_DOUBLES // (m * X.shape[1]))
+        size = max(1, _MOST_DOUBLES // X.shape[1] ** 2)
         for first in range(0, same.size, size):
             own = same[first : first + size]
             lengths = starts[own + 1] - starts[own]
@@ -109,9 +109,7 @@ class _Regressions:
             each = np.arange(m)
             left[:, each, each] -= self.ridge[absent]
             return slopes, left
-        there = np.ones((number, d), dtype=bool)
-        np.put_along_axis(there, absent, False, axis=1)
-        present = np.nonzero(there)[1].reshape(number, d - m)
+        present = _present(absent, d)
         within = self.ridged[present[:, :, None], present[:, None, :]]
         across = self.C[present[:, :, None], columns]
         solved = np.linalg.solve(within, across)
@@ -154,6 +152,54 @@ def conditional_means(X: Floats, mean: Floats, C: Floats) -> Floats:
     for group in _groups(X):
         _fill(filled, X, mean, group, regressions.of(group.absent)[0])
     return filled
+
+
+def conditional_moments(
+    X: Floats, weights: Floats, means: Floats, C: Floats
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield of each class the rows filled by it, and Σ_i w_i cov(missing cells given the others).
+
+    Shapes: X (n_rows, d); weights (n_rows, n_classes); means (n_classes, d); C (n_classes, d, d).
+    """
+    groups = list(_groups(X))
+    for w, mean, own in zip(weights.T, means, C, strict=True):
+        filled, rest, regressions = X.copy(), np.zeros_like(own), _Regressions(own)
+        for group in groups:
+            slopes, left = regressions.of(group.absent)
+            _fill(filled, X, mean, group, slopes)
+            rest += _scattered(group.absent, left, _mass(group, w), len(own))
+        yield filled, rest
+
+
+def marginal_log_densities(X: Floats, means: Floats, C: Floats) -> tuple[Integers, Floats]:
+    """Return which rows have missing cells, and log f of their others up to (2π)^(-1/2) for each.
+
+    Shapes: X (n_rows, d); means (n_classes, d); C (n_classes, d, d); → (n_some,), (n_some,
+    n_classes).
+    """
+    every, values = [np.zeros(0, dtype=np.int64)], [np.zeros((0, len(means)))]
+    for group in _groups(X):
+        present, own = _present(group.absent, X.shape[1]), np.empty((group.rows.size, len(means)))
+        size = max(1, _MOST_DOUBLES // max(present.shape[1], 1) ** 2)
+        for k, (mean, covariance) in enumerate(zip(means, C, strict=True)):
+            roots = np.linalg.cholesky(covariance[present[:, :, None], present[:, None, :]])
+            logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+            inverse: Any = np.linalg.inv(roots)
+            for at in (slice(first, first + size) for first in range(0, group.rows.size, size)):
+                which, here = group.which[at], present[group.which[at]]
+                moved = X[group.rows[at, None], here] - mean[here]
+                squares = (inverse[which] @ moved[:, :, None]) ** 2
+                own[at, k] = -0.5 * squares.sum(axis=(1, 2)) - logs[which]
+        every.append(group.rows)
+        values.append(own)
+    return np.concatenate(every), np.concatenate(values)
+
+
+def _present(absent: Integers, d: int) -> Integers:
+    """Return the other cells of patterns, (n_patterns, d - m)."""
+    there = np.ones((len(absent), d), dtype=bool)
+    np.put_along_axis(there, absent, False, axis=1)
+    return np.nonzero(there)[1].reshape(len(absent), d - absent.shape[1])
 
 
 def left_over(X: Floats, C: Floats, weights: Floats) -> Floats:

@@ -142,6 +142,16 @@ class MultivariateGaussian(StandardisedGaussian):
         return self.reference is not None
 
     @property
+    def marginalises(self) -> bool:
+        return self.missing == "marginal"
+
+    @property
+    def unfilled(self) -> Self:
+        new = copy.copy(self)
+        new.reference = None if self.marginalises else self.reference
+        return new
+
+    @property
     def fills_statistics(self) -> NDArray[np.bool_]:
         return np.full(self.n_features, self.missing == "mean")
 

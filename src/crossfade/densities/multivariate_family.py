@@ -5,7 +5,7 @@ How it is bound to data, and what its parameters mean, is :mod:`crossfade.densit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,21 @@ from crossfade._typing import Floats
 from crossfade.densities.base import Density, Term
 from crossfade.densities.covariance import Structure
 from crossfade.densities.family import not_a_density
-from crossfade.densities.filling import conditional_means, left_by_row, missing_patterns, unpacked
+from crossfade.densities.filling import (
+    conditional_means,
+    conditional_moments,
+    left_by_row,
+    marginal_log_densities,
+    missing_patterns,
+    unpacked,
+)
 from crossfade.densities.univariate import safe_mean
 
 #: Most second statistics that are formed block by block.
 _DENSE_STATISTICS = 500
+
+#: Doubles of the covariances of rows' statistics that are held at a time.
+_SPREAD_DOUBLES = 1_000_000
 
 
 class StandardisedGaussian(Density):
@@ -105,18 +115,53 @@ class StandardisedGaussian(Density):
         z = self.standardised(X)
         return np.hstack([z, self._structure.statistics(z)])
 
-    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
-        found = super().expected_statistics(X, eta)
+    def conditional_statistics(self, X: Floats, eta: Floats) -> Floats:
         if self.missing != "marginal" or not np.isnan(X).any():
-            return found
-        z = (X - self._location) * self._inverse_scale
-        means, C, active = self.standard_moments(eta)
-        for k in range(eta.shape[0]):
-            there = np.where(active, z, 0.0)
-            filled = conditional_means(there, means[k], C[k])
-            seconds = self._structure.statistics(filled) + self._left_over(there, C[k])
+            return super().conditional_statistics(X, eta)
+        found = np.empty((len(X), len(eta), self.n_statistics))
+        for k, (there, filled, C) in enumerate(self._filled_by_class(X, eta)):
+            seconds = self._structure.statistics(filled) + self._left_over(there, C)
             found[:, k] = np.hstack([filled, seconds])
         return found
+
+    def conditional_scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
+        if self.missing != "marginal" or not np.isnan(X).any():
+            return self.scores(X, eta)
+        return self.relative_log_density(X, eta, partition) + partition.sum(axis=1)
+
+    def conditional_sums(self, X: Floats, weights: Floats, eta: Floats) -> Floats:
+        if self.missing != "marginal" or not np.isnan(X).any():
+            return self.weighted_sums(X, weights)
+        found = np.empty((len(eta), self.n_statistics))
+        means, C, active = self.standard_moments(eta)
+        there = np.where(active, (X - self._location) * self._inverse_scale, 0.0)
+        for k, (filled, rest) in enumerate(conditional_moments(there, weights, means, C)):
+            own, left = weights[:, k : k + 1], self._structure.flat(self._own_moments(rest[None]))
+            seconds = self._structure.weighted_sums(filled, own) + left
+            found[k] = np.hstack([own.T @ filled, seconds])[0]
+        return found
+
+    def conditional_spread(self, X: Floats, weights: Floats, eta: Floats) -> Floats | None:
+        gone = np.flatnonzero(np.isnan(X).any(axis=1))
+        if self.missing != "marginal" or not gone.size:
+            return None
+        p = self.n_statistics
+        found, size = np.zeros((len(eta), p, p)), max(1, _SPREAD_DOUBLES // p**2)
+        for rows in (gone[first : first + size] for first in range(0, gone.size, size)):
+            for k, (there, filled, C) in enumerate(self._filled_by_class(X[rows], eta)):
+                left = self._own_moments(left_by_row(there, C))
+                spread = self._structure.hessian(filled, left).reshape(len(rows), -1)
+                found[k] += (weights[rows, k] @ spread).reshape(p, p)
+        if self._varies is not None:
+            found *= np.outer(self._varies, self._varies)
+        return found
+
+    def _filled_by_class(self, X: Floats, eta: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Yield of each class z, the same filled with what it expects, and its covariance."""
+        means, C, active = self.standard_moments(eta)
+        there = np.where(active, (X - self._location) * self._inverse_scale, 0.0)
+        for mean, own in zip(means, C, strict=True):
+            yield there, conditional_means(there, mean, own), own
 
     def left_over(self, X: Floats, filling: Floats) -> Floats | None:
         if self.missing != "marginal" or not filling.size or not np.isnan(X).any():
@@ -127,10 +172,12 @@ class StandardisedGaussian(Density):
 
     def _left_over(self, z: Floats, C: Floats) -> Floats:
         """Return what second statistics of missing cells lack at their means given the others."""
-        left = left_by_row(z, C)
-        if self._structure.diagonal(left).ndim == left.ndim:  # it has variances alone
-            left = np.diagonal(left, axis1=1, axis2=2)
-        return self._structure.flat(left)
+        return self._structure.flat(self._own_moments(left_by_row(z, C)))
+
+    def _own_moments(self, C: Floats) -> Floats:
+        """Return covariances, (n, d, d), as the structure has them: some have variances alone."""
+        alone = self._structure.diagonal(C).ndim == C.ndim
+        return np.diagonal(C, axis1=1, axis2=2) if alone else C
 
     def log_base_measure(self, X: Floats) -> Floats:
         active = self._inverse_scale > 0
@@ -150,12 +197,9 @@ class StandardisedGaussian(Density):
             return values
         z = (X - self._location) * self._inverse_scale
         m, C, active = self.standard_moments(eta)
-        for gone, rows in missing_patterns(X):
-            here = np.flatnonzero(~gone & active)
-            for k in range(eta.shape[0]):
-                root = np.linalg.cholesky(C[k][np.ix_(here, here)])
-                away = np.linalg.solve(root, (z[rows][:, here] - m[k, here]).T)
-                values[rows, k] = -0.5 * (away**2).sum(axis=0) - np.log(np.diagonal(root)).sum()
+        z, m, C = z[:, active], m[:, active], C[:, active][:, :, active]
+        rows, found = marginal_log_densities(z, m, C)
+        values[rows] = found
         return values
 
     def amounts(self, X: Floats) -> Floats:

@@ -98,6 +98,14 @@ class Product(Density):
         return any(part.filled for part, _ in self.parts)
 
     @property
+    def marginalises(self) -> bool:
+        return any(part.marginalises for part, _ in self.parts)
+
+    @property
+    def unfilled(self) -> Self:
+        return self._composed([part.unfilled for part, _ in self.parts])
+
+    @property
     def fills_statistics(self) -> NDArray[np.bool_]:
         found = np.zeros(self.n_features, dtype=bool)
         for part, columns in self.parts:
@@ -271,10 +279,26 @@ class Product(Density):
     def sufficient_statistics(self, X: Floats) -> Floats:
         return np.hstack([part.sufficient_statistics(own) for part, own, *_ in self._seen(X)])
 
-    def expected_statistics(self, X: Floats, eta: Floats) -> Floats:
+    def conditional_statistics(self, X: Floats, eta: Floats) -> Floats:
         return _side_by_side(
-            [part.expected_statistics(own, eta[:, s]) for part, own, s, _ in self._seen(X)]
+            [part.conditional_statistics(own, eta[:, s]) for part, own, s, _ in self._seen(X)]
         )
+
+    def conditional_scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
+        seen = self._seen(X)
+        return _added(p.conditional_scores(o, eta[:, s], partition[:, f]) for p, o, s, f in seen)
+
+    def conditional_sums(self, X: Floats, weights: Floats, eta: Floats) -> Floats:
+        return _side_by_side(
+            [part.conditional_sums(own, weights, eta[:, s]) for part, own, s, _ in self._seen(X)]
+        )
+
+    def conditional_spread(self, X: Floats, weights: Floats, eta: Floats) -> Floats | None:
+        dense = np.zeros((len(eta), self.n_statistics, self.n_statistics))
+        found = [(p.conditional_spread(o, weights, eta[:, s]), s) for p, o, s, _ in self._seen(X)]
+        for own, s in found:
+            dense[:, s, s] = 0.0 if own is None else own
+        return None if all(own is None for own, _ in found) else dense
 
     def left_over(self, X: Floats, filling: Floats) -> Floats | None:
         seen = zip(self._seen(X), self._by_part(filling), strict=True)

@@ -95,9 +95,9 @@ def has_missing(rows: LabelledRows, counts: Floats | None) -> bool:
     return rows.total(lambda part: 1.0 * has_missing_cells(part.X)) > 0.0
 
 
-def any_missing(rows: LabelledRows, bound: Bound) -> bool:
+def any_missing(class_weights: Floats, bound: Bound) -> bool:
     """Return whether a cell is missing of a factor that has a say."""
-    absent = bound.counts < rows.class_weights[:, None] * (1.0 - 1e-9)
+    absent = bound.counts < class_weights[:, None] * (1.0 - 1e-9)
     return bool((absent & ~bound.density.idle).any())
 
 

@@ -169,10 +169,10 @@ class BoundRows:
     @classmethod
     def of(cls, rows: LabelledRows, bound: Bound, class_weights: Floats | None = None) -> Self:
         """Return the record of rows and of a density bound to them."""
-        has_gaps = rows.has_missing and any_missing(rows, bound)
+        weights = rows.class_weights if class_weights is None else class_weights
+        has_gaps = rows.has_missing and any_missing(weights, bound)
         if has_gaps:
             bound = with_unseen_factors(bound)
-        weights = rows.class_weights if class_weights is None else class_weights
         n_tied = int(np.count_nonzero(bound.density.tied))
         kept = KeptStatistics(rows, bound.density)
         has_missing = has_gaps or bound.density.per_word
@@ -308,10 +308,13 @@ class BoundRows:
 
     @cached_property
     def tied_totals(self) -> Floats:
-        """Those of all rows, the prior's with them, over the tied statistics."""
-        return np.asarray(
-            sum(one[:, self.tied].sum(axis=0) for one in (self.sums, self.prior_sums))
-        )
+        """Those of all rows over the tied statistics."""
+        return np.asarray(self.sums[:, self.tied].sum(axis=0))
+
+    @cached_property
+    def tied_prior_totals(self) -> Floats:
+        """Those of the prior's pseudo-rows over the tied statistics."""
+        return np.asarray(self.prior_sums[:, self.tied].sum(axis=0))
 
     @cached_property
     def prior_sums(self) -> Floats:

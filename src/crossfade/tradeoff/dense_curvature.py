@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 
 def dense_curvature(
-    objective: TradeoffObjective, theta: Floats, share: float, rows_less: float = 0.0
+    objective: TradeoffObjective,
+    theta: Floats,
+    share: float,
+    rows_less: float = 0.0,
+    *,
+    shifted: bool = True,
 ) -> tuple[Floats, Floats]:
     """Return the Hessian, log Z counted for `rows_less`/λ rows less, and ∇ log Z.
 
-    Where missing cells make it indefinite, it is shifted to be definite.
+    Where missing cells make it indefinite, it is `shifted` to be definite.
     """
     passes = objective.passes
     lam, k = objective.tradeoff, passes.n_classes
@@ -28,7 +33,7 @@ def dense_curvature(
     log_z_gradient = np.zeros(passes.n_parameters)
     partition_weight = np.zeros_like(passes.missing_counts)
     if lam > 0.0:
-        partition_weight -= passes.missing_counts
+        partition_weight -= objective.lost(theta)
     if lam < 1.0:
         lost = add_row_curvature(passes, H, theta, share, 1.0 - lam)
         if passes.has_missing:
@@ -42,7 +47,7 @@ def dense_curvature(
         weight = np.exp(log_terms - np.logaddexp.reduce(log_terms))
         total = passes.total * lam - rows_less
         partition_weight += total * weight[:, None] + lam * passes.bound.prior_counts
-        columns = _class_columns(passes, at.slope)
+        columns = class_columns(passes, at.slope)
         log_z_gradient = columns.T @ weight
         # The covariance over classes of the gradients of c_k + A(η_k).
         columns -= weight @ columns
@@ -50,18 +55,18 @@ def dense_curvature(
         H += columns.T @ columns
         _add_partition_curvature(passes, H, inner, np.maximum(partition_weight, 0.0))
     _pin(passes, H, every_class=lam == 0.0)
-    if passes.has_missing and (partition_weight < 0.0).any():
+    if (partition_weight < 0.0).any():
         less = np.zeros_like(H)
         _add_partition_curvature(passes, less, inner, np.maximum(-partition_weight, 0.0))
         H -= less
-        lowest = _lowest_eigenvalue(H)
+        lowest = _lowest_eigenvalue(H) if shifted else 0.0
         if lowest < 0.0:
             # A step of about the length at which the quadratic model can still be believed.
             H[np.diag_indices_from(H)] -= 2.0 * lowest
     return H, log_z_gradient
 
 
-def _class_columns(passes: RowPasses, slope: Floats) -> Floats:
+def class_columns(passes: RowPasses, slope: Floats) -> Floats:
     """Return the gradients of c_k + A(η_k), one row per class, shape (K, n_parameters)."""
     k, p = passes.n_classes, passes.n_free
     columns = np.zeros((k, passes.n_parameters))

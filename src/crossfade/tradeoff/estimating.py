@@ -29,7 +29,7 @@ def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
     it is that of their own likelihood (Louis 1982).
     """
     others = objective.unlabelled
-    if others is None:
+    if others is None or not objective.exact_labels:
         return _of_known_labels(objective, theta)
     gradients, n_rows = _class_gradients(objective, theta), others.weights.size
 
@@ -51,7 +51,7 @@ def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
 
 def _of_known_labels(objective: TradeoffObjective, theta: Floats) -> Floats:
     if not objective.density.reads_words:
-        return objective.curvature(theta)
+        return objective.exact_curvature(theta)
     product = objective.curvature_product(theta)  # which knows what is penalised of words
     H = np.stack([product(one) for one in np.eye(theta.size)])
     if objective.tradeoff == 0.0:
@@ -215,9 +215,12 @@ def _own_gradients(
         def over(by_row: Floats) -> Floats:
             return by_row if combined is None else np.asarray(combined @ by_row)
 
-        found = np.zeros((size, theta.size))
+        found, by_state = (
+            np.zeros((size, theta.size)),
+            np.broadcast_to(Z, (n_classes, *Z.shape[-2:])),
+        )
         for k in range(n_classes):
-            found += over(Z * residual[:, k, None]) @ maps[k]
+            found += over(by_state[k] * residual[:, k, None]) @ maps[k]
         if constant is not None:
             found += over(np.ones((own.size, 1))) * constant
             if n_tied:

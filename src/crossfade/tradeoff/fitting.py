@@ -67,9 +67,9 @@ class FitOptions:
         self, rows: LabelledRows, bound: Bound, unlabelled_weight: float = 0.0
     ) -> TradeoffObjective:
         """Return the objective at λ = 1 of rows and of the density bound to them."""
+        shift = self.prior_shift(rows.class_weights)
+        others = Unlabelled.of(rows, unlabelled_weight, shift)
         if self.n_components == 1:
-            shift = self.prior_shift(rows.class_weights)
-            others = Unlabelled.of(rows, unlabelled_weight, shift)
             return TradeoffObjective.of(rows, bound, 1.0, self.l2).with_unlabelled(others)
         return MixtureObjective.of(
             rows,
@@ -79,6 +79,7 @@ class FitOptions:
             n_components=self.n_components,
             n_init=self.n_init,
             seed=self.seed,
+            unlabelled=others,
         )
 
 

@@ -1,16 +1,20 @@
 """Classes that are mixtures: the same objective over components, labels known only by class.
 
-With states r, each belonging to one class, and s_ir = η_r·T(x_i) + c_r,
+With states r, each belonging to one class, and s_ir = log of the integral of exp(η_r·T + c_r) over
+what is missing of x_i,
 
     Φ_λ = - Σ_i w_i log Σ_{r in y_i} exp s_ir + λ n log Σ_r exp(c_r + A(η_r))
           + (1-λ) Σ_i w_i log Σ_r exp s_ir
 
 is the tradeoff objective over states in which a row's own term is a log-sum over its class's
-states. It is not convex: the path starts from the best of several EM runs.
+states. A row u without a label adds -λ γ w_u log Σ_r exp(s_ur + b_k), b_k = log π_k - log Z_k with
+Z_k the sum of exp(c_r + A(η_r)) over the class's states: shares of classes are given, those of
+components are not. It is not convex: the path starts from the best of several EM runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -22,16 +26,19 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound
+from crossfade.tradeoff.dense_curvature import class_columns, dense_curvature
+from crossfade.tradeoff.expectation import Start, component_prior, expectation_maximisation
 from crossfade.tradeoff.labelled_rows import LabelledRows, log_normalise
-from crossfade.tradeoff.objective import Parameters, TradeoffObjective
+from crossfade.tradeoff.objective import OwnTerms, Parameters, TradeoffObjective
 from crossfade.tradeoff.passes import RowPasses
+from crossfade.tradeoff.state_passes import StatePasses
+from crossfade.tradeoff.unlabelled import Unlabelled
 
-#: EM stops when the mean log-likelihood rises by less than this, in nats per row.
-_EM_TOL = 1e-9
+#: From a block's scores to log Σ over the states that a row may be of, and their shares.
+Shares = Callable[[slice, Floats], tuple[Floats, Floats]]
 
-#: Pseudo-rows at a component's mean with the class's own spread: keeps a component that has
-#: closed in on one row from becoming infinitely sharp.
-_PSEUDO_ROWS = 0.01
+#: What passes make of a parameter vector: slopes, offset, what missing factors add.
+Coefficients = tuple[Floats, Floats, Floats | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,57 +65,120 @@ class MixtureObjective(TradeoffObjective):
         n_components: int = 1,
         n_init: int = 5,
         seed: int = 0,
+        unlabelled: Unlabelled | None = None,
     ) -> Self:
-        """Return the objective of complete rows, with the classes' density for every component."""
-        best, counts, sums = expectation_maximisation(
-            rows, bound, n_components, n_init=n_init, seed=seed
-        )
-        prior_counts, prior_sums = _component_prior(bound, n_components)
+        """Return the objective of rows, with the classes' density for every component."""
+        start = Start(rows, bound, n_components, unlabelled)
+        found = expectation_maximisation(start, n_init=n_init, seed=seed)
+        prior_counts, prior_sums = component_prior(bound, n_components)
         states = replace(
             bound,
-            counts=np.repeat(counts, bound.density.n_factors, axis=1),
-            sums=sums,
+            density=bound.density.unfilled,
+            counts=found.counts,
+            sums=found.sums,
             prior_counts=prior_counts,
             prior_sums=prior_sums,
         )
-        passes = RowPasses.of(rows, states, states.counts[:, 0])
-        return cls(passes, float(tradeoff), float(l2), n_components, best)
+        passes = RowPasses.of(rows, states, found.mass)
+        if rows.has_missing and bound.density.marginalises:
+            passes = StatePasses.beside(passes, rows)
+        whole = cls(passes, 1.0, float(l2), n_components, found.parameters, unlabelled=unlabelled)
+        return whole.with_tradeoff(tradeoff)
 
     def generative(self) -> Parameters:
         """Return the best of the EM runs."""
         return self.best
+
+    def without_rows(self) -> Self:
+        # Statistics sum to zero, so that rows have no part in what states have in common: those
+        # that lack a factor have.
+        return self.with_tradeoff(1.0) if self.has_gaps else super().without_rows()
 
     @cached_property
     def _own(self) -> NDArray[np.bool_]:
         """Which states are of a class, shape (n_classes, n_states)."""
         return np.repeat(np.eye(self.rows.n_classes, dtype=bool), self.n_components, axis=1)
 
-    def _responsibilities(self, span: slice, scores: Floats) -> tuple[Floats, Floats]:
+    def _of_label(self, span: slice, scores: Floats) -> tuple[Floats, Floats]:
         """Return log Σ over the own class's states and their shares, by row."""
         own = np.where(self._own[self.rows.codes[span]], scores, -np.inf)
         return log_normalise(own)
 
     def own_shares(self, span: slice, posterior: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            return self._responsibilities(span, np.log(posterior))[1]
+        return self._of_label(span, np.log(np.maximum(posterior, 1e-300)))[1]
 
-    def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        eta, offset, _ = self.passes.row_coefficients(theta)
+    # -- rows without a label --------------------------------------------------------------------
 
-        def block(span: slice) -> tuple[float, Floats, Floats]:
-            carrier, _, scores = self.passes.block_scores(span, eta, offset, None)
-            log_sum, share = self._responsibilities(span, scores)
-            weights = self.rows.block_weights(span)
-            value = float(log_sum.sum() if weights is None else log_sum @ weights)
-            if weights is not None:
-                share = share * weights[:, None]
-            return value, *self.passes.block_sums(carrier, None, share)
+    @cached_property
+    def _others(self) -> StatePasses | None:
+        """Passes over the rows without a label, where they count; γ is in their weights."""
+        found = self.unlabelled
+        if found is None or self.tradeoff == 0.0:
+            return None
+        codes = np.zeros(found.weights.size, dtype=np.int64)
+        density = self.density
+        X = density.filled_cells(found.X, density.filling) if density.filled else found.X
+        rows = LabelledRows(X, codes, found.weights, self.rows.n_classes, has_missing=True)
+        return StatePasses.beside(self.passes, rows)
 
-        return block_sum(block, self.rows.n_samples, block_rows=self.passes.block_rows)
+    def _within(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return b_k and the states' shares of their class, both (n_states,)."""
+        assert self.unlabelled is not None
+        log_terms = self.split(theta)[1] + self.passes.at(theta).partition.sum(axis=1)
+        by_class = log_terms.reshape(-1, self.n_components)
+        log_z = np.logaddexp.reduce(by_class, axis=1)
+        bias = (self.unlabelled.log_shares - log_z).repeat(self.n_components)
+        return bias, np.exp(by_class - log_z[:, None]).ravel()
+
+    def _by_class(self, values: Floats) -> Floats:
+        """Return sums over the states of a class, one for each of its states, (n_states, …)."""
+        shape = -1, self.n_components, *values.shape[1:]
+        return values.reshape(shape).sum(axis=1).repeat(self.n_components, axis=0)
+
+    def others_at(self, theta: Floats) -> tuple[StatePasses, Coefficients, Floats]:
+        """Return passes over rows without a label, coefficients of log(π_k f_r p_r / p_k), maps."""
+        others = self._others
+        assert others is not None
+        bias, within = self._within(theta)
+        eta, offset, absent = others.row_coefficients(theta)
+        maps = others.coefficient_maps(theta)
+        columns = class_columns(self.passes, self.passes.at(theta).slope)
+        maps[:, -1] -= self._by_class(within[:, None] * columns)
+        return others, (eta, offset + bias, absent), maps
+
+    # -- value and gradient ----------------------------------------------------------------------
+
+    def _own_terms(self, theta: Floats) -> OwnTerms:
+        passes, lam, others = self.passes, self.tradeoff, self._others
+        value, sums, mass, lost = _expected(passes, passes.row_coefficients(theta), self._of_label)
+        free, tied = passes.free_and_tied(sums)
+        nonlinear = tied if passes.by_state else np.zeros_like(tied)
+        if others is not None:
+            bias, within = self._within(theta)
+            eta, offset, absent = others.row_coefficients(theta)
+            more = _expected(
+                others, (eta, offset + bias, absent), lambda _, scores: log_normalise(scores)
+            )
+            free_more, tied_more = others.free_and_tied(more[1])
+            of_class = self._by_class(more[2]) * within
+            value, free = value + lam * more[0], free + lam * free_more
+            mass = mass + lam * (more[2] - of_class)
+            lost = lost + lam * (more[3] - of_class[:, None])
+            tied, nonlinear = tied + tied_more, nonlinear + tied_more
+        if lam > 0.0:
+            value -= float(np.vdot(passes.at(theta).partition, lost))
+            value -= lam * float(self.split(theta)[2] @ nonlinear)
+        return OwnTerms(value, free, mass, lost, tied)
+
+    def lost(self, theta: Floats) -> Floats:
+        """Return what the own terms' gradient in A is, (n_states, n_factors)."""
+        return self._own_terms(theta).lost
+
+    # -- curvature -------------------------------------------------------------------------------
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the Hessian, negative eigenvalues turned positive (Dauphin et al. 2014)."""
-        exact = super().curvature(theta, share) - self._label_curvature(theta)
+        exact = self.exact_curvature(theta)
         try:
             scipy.linalg.cho_factor(exact, lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:
@@ -117,140 +187,79 @@ class MixtureObjective(TradeoffObjective):
             return (vectors * sizes) @ vectors.T
         return exact
 
-    def _label_curvature(self, theta: Floats) -> Floats:
-        """Return Σ w J'(diag q - qq')J, q the shares within the own class."""
-        eta, offset, absent = self.passes.row_coefficients(theta)
-        k, p = self.passes.n_classes, self.passes.n_free
+    def exact_curvature(self, theta: Floats) -> Floats:
+        """Return the Hessian: that of known states less what not knowing them loses (Louis 1982).
+
+        The same is lost of what is missing of a row.
+        """
+        passes = self.passes
+        H, _ = dense_curvature(self, theta, 1.0, shifted=False)
+        at, maps = passes.row_coefficients(theta), passes.coefficient_maps(theta)
+        H -= self._spread(passes, at, maps, self.own_shares, self.n_components)
+        if self._others is None:
+            return H
+        others, at, maps = self.others_at(theta)
+        within = self._within(theta)[1]
+        H -= self.tradeoff * self._spread(others, at, maps, lambda _, q: q, passes.n_classes)
+        mass = _expected(others, at, lambda _, scores: log_normalise(scores))[2]
+        columns = class_columns(passes, passes.at(theta).slope)
+        columns -= self._by_class(within[:, None] * columns)
+        each = self.tradeoff * within * self._by_class(mass)
+        return H + columns.T @ (columns * each[:, None])
+
+    def _spread(
+        self,
+        passes: RowPasses,
+        at: Coefficients,
+        maps: Floats,
+        shares: Callable[[slice, Floats], Floats],
+        group: int,
+    ) -> Floats:
+        """Return Σ w J'(diag q - qq')J, q the shares among `group` states, and Σ w q cov(J)."""
+        k, width, every = passes.n_classes, maps.shape[1], passes.tied.size
 
         def block(span: slice) -> Floats:
-            Z, posterior, weights = self.passes.design(span, eta, offset, absent)
-            share = self.own_shares(span, posterior)
-            v = np.ones(Z.shape[0]) if weights is None else weights
-            out = np.zeros((k, p + 1, k, p + 1))
+            Z, posterior, weights = passes.design(span, *at)
+            share = shares(span, posterior)
+            v = np.ones(len(share)) if weights is None else weights
+            Z = np.broadcast_to(Z, (k, *Z.shape[-2:]))
+            out = np.zeros((k, width, k, width))
             for a in range(k):
-                group = a - a % self.n_components
-                for b in range(group, group + self.n_components):
+                first = a - a % group
+                for b in range(first, first + group):
                     w = v * share[:, a] * ((a == b) - share[:, b])
-                    out[a, :, b] = Z.T @ (Z * w[:, None])
+                    out[a, :, b] = Z[a].T @ (Z[b] * w[:, None])
+            missing = passes.design_spread(span, at[0], share * v[:, None])
+            if missing is not None:
+                for a in range(k):
+                    out[a, :every, a, :every] += missing[a]
             return out
 
-        blocks = block_sum(block, self.rows.n_samples, block_rows=self.passes.block_rows)
+        blocks = block_sum(block, passes.rows.n_samples, block_rows=passes.block_rows)
         H = np.zeros((self.n_parameters, self.n_parameters))
-        index = np.concatenate([np.append(c * p + np.arange(p), k * p + c) for c in range(k)])
-        H[np.ix_(index, index)] = blocks.reshape(k * (p + 1), k * (p + 1))
+        used = [np.flatnonzero(own.any(axis=0)) for own in maps]
+        small = [own[:, columns] for own, columns in zip(maps, used, strict=True)]
+        for a in range(k):
+            first = a - a % group
+            for b in range(first, first + group):
+                H[np.ix_(used[a], used[b])] += small[a].T @ blocks[a, :, b] @ small[b]
         return H
 
 
-def _component_prior(bound: Bound, n_components: int) -> tuple[Floats, Floats]:
-    """Return the classes' smoothing shared out over components, plus a little of their spread."""
-    share = np.repeat(bound.prior_counts, n_components, axis=0) / n_components
-    sums = np.repeat(bound.prior_sums, n_components, axis=0) / n_components
-    total = np.maximum(bound.counts.sum(axis=0), 1e-300)[bound.density.factors]
-    spread = bound.sums.sum(axis=0) / total
-    # First moments carry no spread: standardised columns have mean zero.
-    return share + _PSEUDO_ROWS, sums + _PSEUDO_ROWS * spread
+def _expected(
+    passes: RowPasses, at: Coefficients, shares: Shares
+) -> tuple[float, Floats, Floats, Floats]:
+    """Return Σ w log Σ_r exp s_r, its gradient in statistics and offsets, and missing factors."""
+    n_factors = passes.density.n_factors
 
+    def block(span: slice) -> tuple[float, Floats, Floats, Floats]:
+        carrier, missing, scores = passes.block_scores(span, *at)
+        log_sum, share = shares(span, scores)
+        weights = passes.rows.block_weights(span)
+        value = float(log_sum.sum() if weights is None else log_sum @ weights)
+        if weights is not None:
+            share = share * weights[:, None]
+        lost = np.zeros((share.shape[1], n_factors)) if missing is None else share.T @ missing
+        return value, *passes.block_sums(carrier, missing, share), lost
 
-def expectation_maximisation(
-    rows: LabelledRows,
-    bound: Bound,
-    n_components: int,
-    *,
-    n_init: int = 5,
-    seed: int = 0,
-    max_iter: int = 500,
-) -> tuple[Parameters, Floats, Floats]:
-    """Fit a mixture to every class by EM, the best of several starts.
-
-    Shapes: counts (n_states, 1); sums (n_states, n_statistics).
-    """
-    rng = np.random.default_rng(seed)
-    runs = [_run(rows, bound, n_components, rng, max_iter) for _ in range(max(1, n_init))]
-    if bound.density.tied.any():
-        best = max(runs, key=lambda run: float(run[0].sum()))
-        return best[1:]
-    # Without ties the classes are separate problems: each takes its own best start.
-    pick = np.argmax([run[0] for run in runs], axis=0)
-    states = np.arange(pick.size * n_components)
-    chosen = np.repeat(pick, n_components)
-    natural = np.array([runs[r][1].natural[s] for r, s in zip(chosen, states, strict=True)])
-    offset = np.array([runs[r][1].offset[s] for r, s in zip(chosen, states, strict=True)])
-    counts = np.array([runs[r][2][s] for r, s in zip(chosen, states, strict=True)])
-    sums = np.array([runs[r][3][s] for r, s in zip(chosen, states, strict=True)])
-    return Parameters(natural, offset), counts, sums
-
-
-def _run(
-    rows: LabelledRows, bound: Bound, n_components: int, rng: np.random.Generator, max_iter: int
-) -> tuple[Floats, Parameters, Floats, Floats]:
-    """Return the log-likelihood by class, the parameters, and the states' counts and sums."""
-    density, k = bound.density, rows.n_classes
-    prior_counts, prior_sums = _component_prior(bound, n_components)
-    own = np.repeat(np.eye(k, dtype=bool), n_components, axis=1)
-    total = float(rows.class_weights.sum())
-    shares = _starting_shares(rows, n_components, rng)
-
-    def moments(shares: Floats) -> tuple[Floats, Floats]:
-        def block(span: slice) -> tuple[Floats, Floats]:
-            weights = rows.block_weights(span)
-            q = shares[span] if weights is None else shares[span] * weights[:, None]
-            return q.sum(axis=0)[:, None], density.weighted_sums(rows.block(span), q)
-
-        return block_sum(block, rows.n_samples)
-
-    before = -np.inf
-    for _ in range(max_iter):
-        counts, sums = moments(shares)
-        natural = density.estimate(counts + prior_counts, sums + prior_sums)
-        with np.errstate(divide="ignore"):
-            log_share = np.log(np.maximum(counts[:, 0], 1e-12) / total)
-        partition = density.log_partition(natural).sum(axis=1)
-        parameters = Parameters(natural, log_share - partition)
-
-        def expectation(span: slice, at: Parameters = parameters) -> Floats:
-            scores = density.scores(rows.block(span), at.natural) + at.offset
-            codes = rows.codes[span]
-            log_sum, q = log_normalise(np.where(own[codes], scores, -np.inf))
-            shares[span] = q
-            weights = rows.block_weights(span)
-            weighted = log_sum if weights is None else log_sum * weights
-            return np.bincount(codes, weighted, minlength=k).astype(np.float64)
-
-        likelihood = block_sum(expectation, rows.n_samples)
-        penalty = (natural * prior_sums).sum() - float(partition @ prior_counts[:, 0])
-        now = float(likelihood.sum() + penalty) / total
-        if now - before < _EM_TOL:
-            break
-        before = now
-    return likelihood, parameters, *moments(shares)
-
-
-def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
-    """Return hard assignments to spread-out rows of the class (k-means++), from sorted rows."""
-    shares = np.zeros((rows.n_samples, rows.n_classes * n_components))
-    X = np.asarray(rows.X, dtype=np.float64)
-    weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
-    mean = np.average(X, axis=0, weights=weights)
-    scale = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights))
-    Z = (X - mean) / np.where(scale > 0, scale, 1.0)
-    for code in range(rows.n_classes):
-        index = np.flatnonzero(rows.codes == code)
-        index = index[np.lexsort(X[index].T[::-1])]
-        own, weight = Z[index], weights[index]
-        centres = own[[_draw(weight, rng)]]
-        for _ in range(1, n_components):
-            nearest = ((own[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
-            chance = weight * nearest
-            drawn = _draw(chance if chance.any() else weight, rng)
-            centres = np.vstack([centres, own[drawn]])
-        nearest = ((own[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
-        shares[index, code * n_components + nearest] = 1.0
-    return shares
-
-
-def _draw(chance: Floats, rng: np.random.Generator) -> int:
-    """Return a position drawn in proportion to `chance`."""
-    total = np.cumsum(chance)
-    return int(
-        np.searchsorted(total, rng.random() * total[-1], side="right").clip(0, total.size - 1)
-    )
+    return block_sum(block, passes.rows.n_samples, block_rows=passes.block_rows)

@@ -23,8 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -52,6 +51,22 @@ class Parameters:
     natural: Floats
     offset: Floats
     absent: Floats | None = None
+
+
+class OwnTerms(NamedTuple):
+    """What rows' own terms add up to, as a function of θ, and its gradient.
+
+    `value`: Without what its gradient in A and in tied weights is multiplied by.
+    `sums` (K, n_free), `mass` (K,): The gradient in W and c.
+    `lost` (K, n_factors): In A, as of rows that lack a factor.
+    `tied` (n_tied,): In V, as the joint likelihood has it.
+    """
+
+    value: float
+    sums: Floats
+    mass: Floats
+    lost: Floats
+    tied: Floats
 
 
 def generative(bound: Bound, class_weights: Floats) -> Parameters:
@@ -261,7 +276,7 @@ class TradeoffObjective:
         _, offsets, _ = self.split(theta)
         offset = offsets - eta @ self.passes.mean
         absent = None
-        if self.tradeoff == 0.0 and self.exact_labels and self.density.allows_missing:
+        if self.tradeoff == 0.0 and self.density.allows_missing:
             absent = by_factor(eta * self.passes.mean, self.passes.factors, self.density.n_factors)
         elif self.has_missing:
             eta, moved = self.density.normalised(eta)
@@ -319,17 +334,20 @@ class TradeoffObjective:
     def _evaluate(self, theta: Floats, gradient: bool) -> tuple[float, Floats]:
         passes, lam = self.passes, self.tradeoff
         weights, offsets, tied = self.split(theta)
-        value, own_sums, own_mass = self._own_terms(theta)
-        value = -value
         if lam > 0.0:
             at = passes.at(theta)
             log_terms = offsets + at.partition.sum(axis=1)
             log_z = float(np.logaddexp.reduce(log_terms))
             if not math.isfinite(log_z):
                 return np.inf, np.zeros_like(theta)
-            value += float(np.vdot(at.partition, self._partition_counts))
+        own = self._own_terms(theta)
+        value = -own.value
+        if lam > 0.0:
+            partition_weight = lam * self.bound.prior_counts - own.lost
+            value += float(np.vdot(at.partition, partition_weight))
             prior = float(np.vdot(weights, passes.free_prior_sums))
-            value += lam * (passes.total * log_z - prior - float(tied @ passes.tied_totals))
+            tied_totals = own.tied + passes.tied_prior_totals
+            value += lam * (passes.total * log_z - prior - float(tied @ tied_totals))
         if lam < 1.0:
             log_sums, sums, mass, lost = passes.row_terms(theta, gradient)
             value += (1.0 - lam) * log_sums
@@ -339,19 +357,19 @@ class TradeoffObjective:
             del centred
         if not gradient:
             return value, theta
-        g_offsets, g_tied = -own_mass, np.zeros(passes.n_tied)
+        g_offsets, g_tied = -own.mass, np.zeros(passes.n_tied)
         if lam < 1.0:
             g_weights = sums
             g_weights *= 1.0 - lam
             g_weights += pull
-            g_weights -= own_sums
+            g_weights -= own.sums
             g_offsets += (1.0 - lam) * mass
         else:
-            g_weights = -own_sums
+            g_weights = -own.sums
         if lam > 0.0:
             share = lam * passes.total * np.exp(log_terms - log_z)
             g_offsets += share
-            partition_weight = self._partition_counts + share[:, None]
+            partition_weight += share[:, None]
             if lam < 1.0 and self.has_missing:
                 if self._penalises_words:
                     partition_weight -= self._pulls_of_words(pull)
@@ -360,21 +378,20 @@ class TradeoffObjective:
             g_weights -= lam * passes.free_prior_sums
             g_weights += slope[:, passes.free_places]
             if passes.n_tied:
-                g_tied = slope[:, passes.tied].sum(axis=0) - lam * passes.tied_totals
+                g_tied = slope[:, passes.tied].sum(axis=0) - lam * tied_totals
         return value, self.join(g_weights, g_offsets, g_tied)
 
-    @cached_property
-    def _partition_counts(self) -> Floats:
-        """Return how often A is counted beside log Z, (n_classes, n_factors)."""
-        return self.tradeoff * self.bound.prior_counts - self.passes.missing_counts
-
-    def _own_terms(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Return Σ w s_{i,y_i} (missing factors apart) and its gradient in W and c: data sums."""
+    def _own_terms(self, theta: Floats) -> OwnTerms:
+        """Return Σ w s_{i,y_i}, whose gradient is data sums."""
         passes = self.passes
         weights, offsets, _ = self.split(theta)
-        sums = passes.free_sums
-        value = float(offsets @ passes.class_weights) + float(np.vdot(weights, sums))
-        return value, sums, passes.class_weights
+        sums, mass = passes.free_sums, passes.class_weights
+        value = float(offsets @ mass) + float(np.vdot(weights, sums))
+        return OwnTerms(value, sums, mass, passes.missing_counts, passes.tied_totals)
+
+    def lost(self, theta: Floats) -> Floats:
+        """Return the weight of rows whose own terms lack a factor, (n_classes, n_factors)."""
+        return self.passes.missing_counts
 
     def own_shares(self, span: slice, posterior: Floats) -> Floats:
         """Return the shares of a row's own class among its states, (n_rows, n_states).
@@ -384,6 +401,10 @@ class TradeoffObjective:
         return np.eye(self.passes.n_classes)[self.rows.codes[span]]
 
     # -- curvature -------------------------------------------------------------------------------
+
+    def exact_curvature(self, theta: Floats) -> Floats:
+        """Return the Hessian of all rows at an optimum."""
+        return self.curvature(theta)
 
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the Hessian; where missing cells make it indefinite, shifted to be definite.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,12 @@ _BLOCK_DOUBLES = 262_144
 
 
 class RowPasses(BoundRows):
-    """Passes over the rows."""
+    """Passes over the rows.
+
+    `by_state`: Whether statistics are what each state expects of them, tied ones among them.
+    """
+
+    by_state: ClassVar[bool] = False
 
     @cached_property
     def standardisation(self) -> tuple[bool, Floats, Floats]:
@@ -179,6 +184,14 @@ class RowPasses(BoundRows):
             present = (present - R.T @ missing)[:, self.free_factors]
         _, origin, inverse = self.standardisation
         return (sums - present * origin) * inverse, mass
+
+    def free_and_tied(self, sums: Floats) -> tuple[Floats, Floats]:
+        """Return what :meth:`block_sums` gives of free statistics, and of tied ones in all."""
+        return sums, self.tied_totals
+
+    def design_spread(self, rows: slice, eta: Floats, weights: Floats) -> Floats | None:
+        """Return how much statistics vary given a row's cells, weighted sums by class: nothing."""
+        return None
 
     def design(
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None

@@ -61,6 +61,9 @@ _ENOUGH_GAIN = 1e-6
 #: Parameters from which a Hessian costs several gradients, and is kept for some steps.
 _KEEPING = 60
 
+#: Gradient norm, per row, up to which EM of a mixture has come to rest.
+_AT_REST = 1e-5
+
 #: Rows that a cold start over many rows is first minimised over.
 _FIRST_SAMPLE = 5_000
 
@@ -114,12 +117,16 @@ def minimise(
     """
     if start is None:
         start = cold_start(objective)
-    if objective.unlabelled is not None:
+    if objective.unlabelled is not None and objective.exact_labels:
         if objective.tradeoff > 0.0:
             return _with_unlabelled(objective, start, tol)
         objective = objective.with_unlabelled(None)
     if objective.tradeoff == 1.0:
-        return _closed_form(objective)
+        found = _closed_form(objective)
+        if objective.exact_labels or found.gradient_norm <= _AT_REST or not is_dense(objective):
+            return found
+        with single_threaded_blas():  # EM stopped on the way
+            return descend(objective, found.theta, Dense(), tol=tol or 1e-8, max_iter=max_iter)
     if objective.tradeoff == 0.0 and objective.passes.n_tied:
         free = objective.without_tied()
         solution = minimise(
@@ -206,7 +213,8 @@ def _closed_form(objective: TradeoffObjective, *, valued: bool = True) -> Soluti
     if valued:
         value, gradient = objective.value_and_gradient(theta)
         norm = float(np.abs(gradient).max(initial=0.0)) / objective.n_rows
-    return Solution(theta, value, norm, 0, True, "closed form of the generative fit")
+    words = "closed form of the generative fit" if objective.exact_labels else "EM came to rest"
+    return Solution(theta, value, norm, 0, True, words)
 
 
 def _by_levels(levels: ByLevels, theta: Floats, share: float = 1.0) -> Callable[[Floats], Floats]:
