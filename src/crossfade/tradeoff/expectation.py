@@ -60,7 +60,7 @@ class Start:
         return np.repeat(bound.density.estimate(counts, sums), n_states, axis=0)
 
 
-class Run(NamedTuple):
+class FromStart(NamedTuple):
     """What EM found.
 
     `likelihood` (n_classes + 1,): Of the rows of each class, and of those without a label.
@@ -89,7 +89,7 @@ def component_prior(bound: Bound, n_components: int) -> tuple[Floats, Floats]:
 
 def expectation_maximisation(
     start: Start, *, n_init: int = 5, seed: int = 0, max_iter: int = 500
-) -> Run:
+) -> FromStart:
     """Fit a mixture to every class by EM, the best of several starts.
 
     Where cells are marginalised, these are compared on filled rows, which takes little.
@@ -103,7 +103,7 @@ def expectation_maximisation(
     return best
 
 
-def _best(runs: Sequence[Run], n_components: int, *, together: bool) -> Run:
+def _best(runs: Sequence[FromStart], n_components: int, *, together: bool) -> FromStart:
     """Return the best run; where classes are separate problems, each one's own best."""
     if together:
         return max(runs, key=lambda run: float(run.likelihood.sum()))
@@ -111,7 +111,7 @@ def _best(runs: Sequence[Run], n_components: int, *, together: bool) -> Run:
     chosen = list(enumerate(runs[r] for r in np.repeat(pick, n_components)))
     natural = np.array([run.parameters.natural[s] for s, run in chosen])
     offset = np.array([run.parameters.offset[s] for s, run in chosen])
-    return Run(
+    return FromStart(
         likelihood=np.max([run.likelihood for run in runs], axis=0),
         parameters=Parameters(natural, offset),
         mass=np.array([run.mass[s] for s, run in chosen]),
@@ -121,7 +121,7 @@ def _best(runs: Sequence[Run], n_components: int, *, together: bool) -> Run:
     )
 
 
-def _run(start: Start, shares: Floats, max_iter: int) -> Run:
+def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
     """Return where EM leads from the rows' shares in the states."""
     rows, density, c, others = start.rows, start.density, start.n_components, start.unlabelled
     k, n_factors = rows.n_classes, density.n_factors
@@ -193,7 +193,7 @@ def _run(start: Start, shares: Floats, max_iter: int) -> Run:
         if now - before < _EM_TOL:
             break
         before = now
-    return Run(likelihood, parameters, *of_labelled(natural), shares)
+    return FromStart(likelihood, parameters, *of_labelled(natural), shares)
 
 
 def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
