@@ -145,6 +145,63 @@ def test_the_same_cells_from_parquet_and_from_text(tmp_path: Path):
     assert schemas[2].kinds[:4] == schemas[0].kinds[:4]
 
 
+#: Cells of a column that do not tell what their marks mean, of another of the file that does, and
+#: the numbers that the first can only mean then.
+OTHERS = {
+    "points beside decimal commas": (
+        ["987", "12.345", ""],
+        ["0,5", "1,25", "2"],
+        [987, 12345, None],
+    ),
+    "points beside both": (["987", "12.345"], ["1.234,5", "7,25"], [987, 12345]),
+    "points of euros": (["1.234 €", "-56 €"], ["0,5", "NA"], [1234, -56]),
+    "points of millions": (["1.234.567", "2.345"], ["0,5", "1"], [1234567, 2345]),
+    "commas beside decimal commas": (["1,234", "2,345"], ["0,5", "1"], [1.234, 2.345]),
+    "commas beside decimal points": (
+        ["987", "12,345", "NA"],
+        ["0.5", "1", "2"],
+        [987, 12345, None],
+    ),
+    "commas of dollars": (["$1,234", "$56"], ["0.5 %", "1.25 %"], [1234, 56]),
+    "points beside decimal points": (["1.234", "9.875"], ["0.5", "1"], [1.234, 9.875]),
+    "points alone": (["1.234", "9.875"], ["a", "b"], [1.234, 9.875]),
+    "points that tell themselves": (["1.234", "1.5"], ["0,5", "1,25"], [1.234, 1.5]),
+    "commas that tell themselves": (["1,234,567", "1,234"], ["0,5", "1"], [1234567, 1234]),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+@pytest.mark.parametrize("order", [["x", "o"], ["o", "x"]])
+def test_other_columns_tell_what_a_column_does_not(tmp_path: Path, case: str, order: list[str]):
+    x, others, numbers = OTHERS[case]
+    path = tmp_path / "table.csv"
+    cells = {"x": x, "o": others}
+    rows = [";".join([*(cells[name][i] for name in order), "1"]) for i in range(len(x))]
+    path.write_text("\n".join([";".join([*order, "y"]), *rows]))
+    read = read_file(path)
+    assert read.frame["x"].to_list() == numbers
+    told = [note for note in read.notes if note.startswith("'x'")]
+    assert bool(told) != case.startswith(("points beside decimal p", "points a", "points that"))
+    assert scan(path, "y").sample()[0]["x"].to_list() == numbers
+    schema = Schema.learn(pl.DataFrame({"x": [0.5, 2.0]}))
+    frame = pl.DataFrame(cells)
+    matcher = Matcher(schema, "new.csv", every=lambda: [Batch(frame, 1, Path())])
+    assert matcher.match(frame)["x"].to_list() == numbers
+    assert bool(matcher.read_as) == bool(told)
+
+
+def test_columns_that_do_not_agree_tell_nothing_of_others(tmp_path: Path):
+    path = tmp_path / "table.csv"
+    path.write_text("x;o;p;y\n1.234;0,5;0.5;1\n987;1,5;1.5;2\n")
+    read = read_file(path)
+    assert read.frame["x"].to_list() == [1.234, 987]
+    (told,) = (note for note in read.notes if note.startswith("'x'"))
+    assert told.startswith("'x': '1.234' stands beside '987' and is read with a decimal point; de")
+    path.write_text("x;o;p;y\n1,234;0,5;0.5;1\n987;1,5;1.5;2\n")
+    with pytest.raises(DataError, match=r"column 'x': expected numbers with a decimal point, got"):
+        read_table(path)
+
+
 # -- columns that come in parts --------------------------------------------------------------------
 
 #: Cells of two parts of a column, and the numbers that both can only mean, None where none.

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from crossfade._checks import listed, show
 from crossfade._optional import import_optional
 from crossfade.errors import DataError
-from crossfade.io.numerals import NUMERAL, Written, looks_numeric
+from crossfade.io.numerals import (
+    NUMERAL,
+    Written,
+    is_unsure,
+    looks_numeric,
+    notation_of_file,
+    shows_marks,
+    told_as,
+)
 from crossfade.table.text import are_dates, is_text
 
 if TYPE_CHECKING:
@@ -98,7 +106,7 @@ def typed_table(
     unseen = set(missing)
     columns = {series.name: _wide(pl, series) for series in frame.iter_columns()}
     words = [name for name, series in columns.items() if series.dtype == pl.String]
-    height = frame.height
+    height, written, unsure = frame.height, Written(place), {}
     # Asking a column costs a query, so that short ones are asked many at once, end to end.
     step = max(1, _BLOCK_CELLS // max(1, height))
     for start in range(0, len(words), step):
@@ -116,18 +124,37 @@ def typed_table(
             one.to_numpy().reshape(len(block), height).sum(axis=1).tolist()
             for one in (stripped.is_null(), floats.is_null(), whole.is_null(), coded)
         )
+        few = min(height, 100)
+        first = pl.concat([stripped.slice(k * height, few) for k in range(len(block))])
+        told = shows_marks(first).to_numpy().reshape(len(block), few).sum(axis=1).tolist()
         for k, name in enumerate(block):
             rows = k * height, height
             series = cells.slice(*rows)
             if name not in text and name not in unjudged:
-                if n_odd[k] > n_empty[k] or n_empty[k] == height:
-                    where = f"{place}: column {show(name)}"
-                    one = series.alias(name), stripped.slice(*rows)
-                    series = typed_column(*one, where, notes)
+                one = series.alias(name), stripped.slice(*rows)
+                if n_broken[k] > n_empty[k] and not told[k] and is_unsure(one[1]):
+                    unsure[name] = one
+                elif n_odd[k] > n_empty[k] or n_empty[k] == height:
+                    series = typed_column(*one, f"{place}: column {show(name)}", notes, written)
                 elif n_broken[k] > n_odd[k] or not n_coded[k]:
                     broken = n_broken[k] > n_odd[k]
                     series = (floats if broken else whole).slice(*rows)
             columns[name] = series.alias(name)
+    if unsure:
+        dots = pl.col(words).str.contains(".", literal=True).any()
+        dotted = frame.select(dots).row(0, named=True)
+        known = notation_of_file(
+            written.known(name).decimal
+            or ("." if dotted[name] and columns[name].dtype == pl.Float64 else None)
+            for name in words
+        )
+        for name, (series, stripped) in unsure.items():
+            written.settle(name, known)
+            where = f"{place}: column {show(name)}"
+            read = typed_column(series, stripped.alias(name), where, notes, written)
+            columns[name] = read.alias(name)
+            if known.decimal is None:
+                notes += _about_points(name, stripped)
     for name, series in columns.items():
         columns[name] = read = unmarked(series, missing)
         if read is not series and unseen:
@@ -165,6 +192,18 @@ def _number(mark: str) -> float | None:
         return float(mark)
     except ValueError:
         return None
+
+
+def _about_points(name: str, cells: pl.Series) -> list[str]:
+    """Return a note where 987 stands beside 1.011, which may be a thousand."""
+    dotted = cells.str.contains(".", literal=True).fill_null(False)
+    whole = cells.filter(~dotted & cells.str.contains(r"^\D*[1-9]\d\d\D*$"))
+    if not dotted.any() or not len(whole):
+        return []
+    return [
+        f"{show(name)}: {show(cells.filter(dotted)[0])} stands beside {show(whole[0])} and is read "
+        "with a decimal point; delete the points if they stand between groups of three digits"
+    ]
 
 
 def _about_words(series: pl.Series) -> list[str]:
@@ -226,13 +265,15 @@ def typed_column(
             _refuse_amid_text(cells, numbers, where, counts)
             return _text(series, stripped, numbers, other, where, notes, counts)
         plain, read = found
-        row = int(cells.is_not_null().arg_true()[0])
-        notes.append(f"{show(series.name)}: {show(cells[row])} is read as {read[row]:.15g}")
+        notes.append(f"{show(series.name)}: {told_as(cells, plain, read)}")
         stripped, numbers = plain, read
     elif numbers.null_count() == len(series) > series.null_count():
         return series  # nothing but marks for missing cells
     elif written is not None:
-        numbers = written.numbers(series.name, stripped, numbers, 1, "")
+        read = written.numbers(series.name, stripped, numbers, 1, "")
+        if told := told_as(stripped, numbers, read):
+            notes.append(f"{show(series.name)}: {told}")
+        numbers = read
     whole = stripped.set(numbers.is_null(), None).cast(pl.Int64, strict=False)
     if whole.null_count() > numbers.null_count():
         return numbers

@@ -13,7 +13,7 @@ from crossfade.blocks import read_ahead
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch, file_format, read_batches
 from crossfade.io.cells import cells_as_read, unmarked
-from crossfade.io.gathered import CellReading, Gathered, gather
+from crossfade.io.gathered import CellReading, Gathered, gather, readings_of
 from crossfade.io.reading import opened
 from crossfade.io.text import blank_lines, check_names
 
@@ -261,8 +261,7 @@ class TextReader(Reader):
         if damaged:
             raise self._broken(damaged)
         found, notes = dict.fromkeys(self._text, CellReading(pl.String)), blank_lines(skipped)
-        for name, one in gathered.items():
-            reading, told = one.reading(path, remedy)
+        for name, reading, told in readings_of(gathered, path, remedy):
             if reading is not None:
                 found[name] = reading
             notes += told

@@ -8,7 +8,8 @@ would have in one file, whichever part shows what its commas mean.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crossfade._checks import show
@@ -24,7 +25,15 @@ from crossfade.io.cells import (
     read_truth,
     typed_column,
 )
-from crossfade.io.numerals import DOTTED, NUMERAL, Notation, Written, plain_numerals
+from crossfade.io.numerals import (
+    DOTTED,
+    NUMERAL,
+    Notation,
+    Written,
+    is_unsure,
+    notation_of_file,
+    plain_numerals,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -142,14 +151,31 @@ class Gathered:
             row = int(which.fill_null(False).arg_max() or 0)
             self._shown[key] = cells[row], first + row, of
 
-    def reading(self, path: str, remedy: str = "") -> tuple[CellReading | None, list[str]]:
-        """Return how the column is read, None without cells; and what is worth telling of it."""
+    @property
+    def _cells(self) -> pl.Series:
+        pl = import_optional("polars", "tables from files")
+        return pl.Series(self.name, [cell for cell, _, _ in self._shown.values()], dtype=pl.String)
+
+    @property
+    def unsure(self) -> bool:
+        """Whether other columns must tell what the column's commas or points mean."""
+        return is_unsure(self._cells)
+
+    def reading(
+        self, path: str, remedy: str = "", known: Notation | None = None
+    ) -> tuple[CellReading | None, list[str]]:
+        """Return how the column is read, None without cells; and what is worth telling of it.
+
+        `known`: What other columns say of its commas and points.
+        """
         pl = import_optional("polars", "tables from files")
         if not self._shown:
             return None, []
-        cells = pl.Series(self.name, [cell for cell, _, _ in self._shown.values()])
+        cells = self._cells
         notes: list[str] = []
         written = Written(path)
+        if known is not None:
+            written.settle(self.name, known)
         where = f"{path}: column {show(self.name)}"
         counts = CellCounts(
             self._numbers,
@@ -186,6 +212,24 @@ class Gathered:
             plain.append((cell, found[1], row, of))
         for cell, notation, row, of in plain:
             written.add(self.name, pl.Series([cell]), notation, row, of)
+
+
+def readings_of(
+    gathered: dict[str, Gathered], path: str, remedy: str = "", *, refused: Any = nullcontext
+) -> Iterator[tuple[str, CellReading | None, list[str]]]:
+    """Yield how columns are read, and what is worth telling; those last that others explain.
+
+    `refused`: Makes the context in which a column is read, which may suppress that it cannot be.
+    """
+    known: Notation | None = None
+    decimals: set[str | None] = set()
+    for name in sorted(gathered, key=lambda name: gathered[name].unsure):
+        if known is None and gathered[name].unsure:
+            known = notation_of_file(decimals)
+        with refused():
+            reading, notes = gathered[name].reading(path, remedy, known)
+            decimals.add(None if reading is None else reading.notation.decimal)
+            yield name, reading, notes
 
 
 def gather(

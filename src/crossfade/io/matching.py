@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from crossfade._checks import counted, did_you_mean, show
@@ -18,8 +19,8 @@ from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.io.batches import Batch
 from crossfade.io.cells import NOT_AVAILABLE, TRUTH, unmarked
-from crossfade.io.gathered import Gathered, gather
-from crossfade.io.numerals import Written, may_mean_either
+from crossfade.io.gathered import Gathered, gather, readings_of
+from crossfade.io.numerals import Written, may_mean_either, told_as
 from crossfade.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -104,14 +105,16 @@ class Matcher:
         if not unsure:
             return
         self._asked |= set(unsure)
+        words = {name for index, name in enumerate(self.schema.names) if self._has_words(index)}
+        asked = [one.name for one in frame if one.dtype == pl.String and one.name not in words]
         gathered: dict[str, Gathered] = {}
         for batch in self._every():
-            gather(gathered, batch.frame, self.missing_values, unsure, batch.first, "")
-        for name, one in gathered.items():
-            with suppress(DataError):  # the error that names the row is raised below
-                reading, _ = one.reading(self._whole)
-                if reading is not None and reading.notation.settled:
-                    self._written.settle(name, reading.notation)
+            gather(gathered, batch.frame, self.missing_values, asked, batch.first, "")
+        # Of what is refused, the error that names the row is raised below.
+        lenient = partial(suppress, DataError)
+        for name, reading, _ in readings_of(gathered, self._whole, refused=lenient):
+            if name in unsure and reading is not None and reading.notation.settled:
+                self._written.settle(name, reading.notation)
 
     def _has_words(self, index: int) -> bool:
         known = self.schema.categories[index]
@@ -173,7 +176,10 @@ class Matcher:
         """Return numbers as Python reads them, or as earlier batches of the column tell."""
         if boolean:
             return numbers
-        return self._written.numbers(name, stripped, numbers, first, self._of)
+        read = self._written.numbers(name, stripped, numbers, first, self._of)
+        if name not in self.read_as and (told := told_as(stripped, numbers, read)):
+            self.read_as[name] = told
+        return read
 
     def _as_written(self, name: str, stripped: pl.Series, first: int) -> pl.Series | None:
         """Return numbers in another notation than 1234.5, None where they are not sure."""
@@ -182,8 +188,7 @@ class Matcher:
         if found is None:
             return None
         plain, read = found
-        row = int((cells != plain).arg_true()[0])
-        self.read_as.setdefault(name, f"{show(cells[row])} is read as {read[row]:.15g}")
+        self.read_as.setdefault(name, told_as(cells, plain, read))
         return read
 
     def _count_new(self, series: pl.Series, index: int) -> None:

@@ -2,14 +2,17 @@
 
 A column is read as numbers where all its cells can mean only one thing together: one sign of
 currency or percent in every cell or in none, one separator of groups of three digits, and commas
-that some cell shows to be decimal commas or separators. ``5%`` is 5. Where a column comes in parts
-(batches of a file, files of a folder), all parts have one reading, or are refused.
+that some cell shows to be decimal commas or separators. ``5%`` is 5. Where no cell of a column
+shows what ``1.234`` or ``1,234`` means, the other columns of the file do, if they agree. Where a
+column comes in parts (batches of a file, files of a folder), all parts have one reading, or are
+refused.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from crossfade._checks import show
@@ -39,10 +42,23 @@ _EITHER: Final = rf"^\D*[1-9]\d{{0,2}}(?:[.,]\d{{3}})+[{_SPACES}]*{_SYMBOLS}?$"
 
 
 def may_mean_either(cells: pl.Series) -> bool:
-    """Return whether there are commas or points, none of which shows what they mean."""
-    marked = cells.drop_nulls()
-    marked = marked.filter(marked.str.contains("[.,]"))
-    return len(marked) > 0 and bool(marked.str.contains(_EITHER).all())
+    """Return whether there are commas or points, of which no cell shows alone what they mean."""
+    if any(shows_marks(some).any() for some in (cells.head(100), cells)):
+        return False
+    return bool(cells.str.contains("[.,]").any())
+
+
+def shows_marks(cells: pl.Series) -> pl.Series:
+    """Return which cells have commas or points whose meaning they show, or that are text."""
+    return (cells.str.contains("[.,]") & ~cells.str.contains(_EITHER)).fill_null(False)
+
+
+def is_unsure(cells: pl.Series) -> bool:
+    """Return whether other columns must tell what the commas or points of these cells mean."""
+    if not may_mean_either(cells):
+        return False
+    marked = cells.filter(cells.str.contains("[.,]").fill_null(False))
+    return not marked.str.contains(",", literal=True).any() or plain_numerals(marked) is None
 
 
 def looks_numeric(cells: pl.Series) -> bool:
@@ -72,6 +88,21 @@ class Notation(NamedTuple):
     def settled(self) -> bool:
         """Whether it tells what commas and points mean."""
         return self.decimal is not None or self.group in {".", ","}
+
+
+def told_as(cells: pl.Series, plain: pl.Series, read: pl.Series) -> str:
+    """Return how the first cell is read that is not as it seemed plainly; "" if all are."""
+    at_first = cells if plain.dtype == cells.dtype else read
+    changed = (plain != at_first).arg_true()
+    return f"{show(cells[changed[0]])} is read as {read[changed[0]]:.15g}" if len(changed) else ""
+
+
+def notation_of_file(decimals: Iterable[str | None]) -> Notation:
+    """Return how the numbers of a file are written that what columns show before decimals tells."""
+    shown = set(decimals) - {None}
+    if len(shown) != 1:
+        return Notation()
+    return Notation(None, ",", ".") if "," in shown else Notation(None, ".", ",")
 
 
 class Shown(NamedTuple):
