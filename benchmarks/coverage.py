@@ -1,10 +1,12 @@
 """Do intervals of coefficients and of probabilities hold what they are to hold?
 
     python -m benchmarks.coverage --draws 400 --store coverage.jsonl
+    python -m benchmarks.coverage --only "true 0.5 100" --covariance HC0
 
 Rows are drawn from three classes; three columns are independent Gaussians with one variance in all
 classes, which is the model, or skewed, correlated and of variances that differ, which it is not.
 "A third labelled" takes the labels of two thirds of the rows away.
+Errors are those by leverage ("HC3"), or with `--covariance HC0` those without.
 Each fit's 95 % intervals are held against the truth; of a wrong model against what it tends to,
 which a fit to very many rows shows. A pool's weights change with the number of rows: where the
 model is wrong, its intervals are held against the mean of its own estimates.
@@ -42,7 +44,7 @@ _WORDS = np.random.default_rng(7).dirichlet(np.full(20, 2.0), size=3)
 _WORDS = 0.6 * _WORDS.mean(axis=0) + 0.4 * _WORDS
 _HUMPS = np.array([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
 _POOL = "PooledClassifier"
-_N_ROWS = (300, 1_000)
+_N_ROWS = (100, 300, 1_000)
 _N_NEW = 40
 _MANY_ROWS = 400_000
 
@@ -55,7 +57,9 @@ def table(n_draws: int = 400, say: Callable[[str], None] = print) -> str:
         return report(store)
 
 
-def run(path: Path, n_draws: int, say: Callable[[str], None], only: str = "") -> None:
+def run(
+    path: Path, n_draws: int, say: Callable[[str], None], only: str = "", errors: str = "HC3"
+) -> None:
     """Do the draws that the store lacks."""
     store = Store(path)
     for kind, case in _CASES.items():
@@ -66,7 +70,7 @@ def run(path: Path, n_draws: int, say: Callable[[str], None], only: str = "") ->
                     continue
                 say(f"coverage {name}")
                 for draw in range(n_draws):
-                    key = (kind, model, n_rows, draw)
+                    key = (kind, model, n_rows, errors, draw)
                     if key not in store:
                         store.add(key, [round(float(one), 6) for one in _draw(*key)])
 
@@ -77,18 +81,17 @@ def report(path: Path) -> str:
     for (*cell, _), values in Store(path).items():
         cells.setdefault(tuple(cell), []).append(values)
     lines = [
-        "| the model is | λ | rows | draws | coefficients | least of them | probabilities |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| the model is | λ | rows | errors | draws | coefficients | least of them "
+        "| probabilities |",
+        "|---|---|---:|---|---:|---:|---:|---:|",
     ]
-    for (kind, model, n_rows), each in cells.items():
+    for (kind, model, n_rows, errors), each in cells.items():
         held, sure = _held(kind, model, np.array(each))
         coefficients = ["–", "–"]
         if held.size:
             coefficients = [_share(held.mean(axis=1)), f"{100 * held.mean(axis=0).min():.1f} %"]
-        lines.append(
-            f"| {kind} | {model} | {n_rows:,} | {len(each)} | {' | '.join(coefficients)} "
-            f"| {_share(sure.mean(axis=1))} |"
-        )
+        cells_of_line = [kind, str(model), f"{n_rows:,}", errors, str(len(each)), *coefficients]
+        lines.append(f"| {' | '.join(cells_of_line)} | {_share(sure.mean(axis=1))} |")
     return "\n".join(lines)
 
 
@@ -195,15 +198,18 @@ def _new(kind: str) -> Any:
     return _CASES[kind].rows(_N_NEW, np.random.default_rng(1))[0]
 
 
-def _draw(kind: str, model: Any, n_rows: int, draw: int) -> Any:
+def _draw(kind: str, model: Any, n_rows: int, errors: str, draw: int) -> Any:
     """Return estimates, lower and upper limits of coefficients, and the same of probabilities."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         X, y = _CASES[kind].rows(n_rows, np.random.default_rng([2, draw]))
         fitted = _CASES[kind].make(model).fit(X, y)
+        if errors != "HC3":
+            own = fitted._fitted
+            fitted._fitted = own.with_errors(own.computed_errors(errors))
         found = list(fitted.predict_proba(_new(kind), interval=0.95))
     if _has_coefficients(fitted):
-        said = fitted.summary()
+        said = fitted.summary(covariance=errors)
         found = [said.estimates, said.lower, said.upper, *found]
     return np.concatenate([np.ravel(one) for one in found])
 
@@ -254,9 +260,9 @@ _CASES = {
     "true": Case(_true, _any_model, (0, 0.5, 1, "auto", _POOL), _truth),
     "wrong": Case(_wrong, _any_model, (0, 0.5, 1, "auto", _POOL)),
     "true, a third labelled": Case(
-        _third_labelled(_true), _with_unlabelled, (0.5, 1, "auto"), _truth
+        _third_labelled(_true), _with_unlabelled, (0, 0.5, 1, "auto"), _truth
     ),
-    "wrong, a third labelled": Case(_third_labelled(_wrong), _with_unlabelled, (0.5, 1)),
+    "wrong, a third labelled": Case(_third_labelled(_wrong), _with_unlabelled, (0, 0.5, 1)),
     "wrong, a fifth of cells missing": Case(_some_missing, _joint, (0.5, 1), by_mean=True),
     "true, words": Case(_documents, _of_words, (0.5, 1), _truth_of_words),
     "two humps a class": Case(_humps, _mixture, (0.5, 1, "auto"), _posterior_of_humps),
@@ -268,9 +274,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--only", default="", help="lines that hold this: 'true auto 300'")
+    parser.add_argument("--covariance", choices=("HC3", "HC0"), default="HC3")
     add_store(parser, "coverage.jsonl")
     options = parser.parse_args(arguments)
-    chosen = options.draws, say, options.only
+    chosen = options.draws, say, options.only, options.covariance
     return run_and_report(options, lambda: run(options.store, *chosen), report)
 
 

@@ -21,7 +21,13 @@ from crossfade.errors import SeparationWarning
 from crossfade.glm import BinomialRegression, MultinomialRegression
 from crossfade.io import load_model, save_model, scan
 from crossfade.table.text import Text
-from crossfade.tradeoff.estimating import curvature, row_gradients, unlabelled_gradients
+from crossfade.tradeoff.estimating import (
+    _normaliser_gradient,
+    curvature,
+    row_gradients,
+    unlabelled_gradients,
+    without_itself,
+)
 from crossfade.tradeoff.influence import to_natural
 from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.pooling import least_loss
@@ -43,13 +49,19 @@ def gaussian(tradeoff, **parameters):
     return NaiveBayes("gaussian", tradeoff=tradeoff, l2=0, var_smoothing=0, **parameters)
 
 
+def without_leverage(model):
+    """Return the model with the errors of gradients as they are, in intervals, too."""
+    model._fitted = model._fitted.with_errors(model._fitted.computed_errors("HC0"))
+    return model
+
+
 # -- the ends, by other formulas -------------------------------------------------------------------
 
 
 def test_without_penalty_the_discriminative_end_has_the_robust_errors_of_a_regression():
     X, y = drawn()
     regression = BinomialRegression().fit(X, y)
-    found = gaussian(0, shared_variance=True).fit(X, y).summary()
+    found = gaussian(0, shared_variance=True).fit(X, y).summary(covariance="HC0")
     assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-8)
     assert_allclose(found.estimates, np.append(regression.intercept_, regression.coef_), rtol=1e-8)
     said = regression.summary(covariance="HC0")
@@ -62,7 +74,7 @@ def test_in_groups_it_has_its_cluster_robust_errors():
     groups = np.random.default_rng(1).integers(25, size=len(y))
     expected = BinomialRegression().fit(X, y).robust_covariance("cluster", groups)
     expected *= (len(y) - 3) / (len(y) - 1)  # a factor for the coefficients, which no λ > 0 has
-    found = gaussian(0, shared_variance=True).fit(X, y, groups=groups).summary()
+    found = gaussian(0, shared_variance=True).fit(X, y, groups=groups).summary(covariance="HC0")
     assert_allclose(found.covariance, expected, rtol=1e-8)
     assert ("groups", "25") in found.facts
 
@@ -70,13 +82,13 @@ def test_in_groups_it_has_its_cluster_robust_errors():
 def test_of_several_classes_it_has_the_errors_of_the_multinomial_regression():
     X, y = drawn(200, 3)
     regression = MultinomialRegression().fit(X, y)
-    found = gaussian(0, shared_variance=True).fit(X, y).summary()
+    found = gaussian(0, shared_variance=True).fit(X, y).summary(covariance="HC0")
     assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-7)
 
 
 def test_the_generative_end_has_the_errors_of_means_and_a_variance():
     X, y = drawn(d=1)
-    found = gaussian(1, shared_variance=True).fit(X, y).summary()
+    found = gaussian(1, shared_variance=True).fit(X, y).summary(covariance="HC0")
     x, counts = X[:, 0], np.bincount(y)
     means = np.array([x[y == 0].mean(), x[y == 1].mean()])
     away = x - means[y]
@@ -98,7 +110,7 @@ def test_the_generative_end_has_the_errors_of_counts():
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=200)
     X = pd.DataFrame({"c": rng.choice(list("abc"), 200, p=[0.2, 0.3, 0.5])})
-    found = NaiveBayes(tradeoff=1, alpha=0).fit(X, y).summary()
+    found = NaiveBayes(tradeoff=1, alpha=0).fit(X, y).summary(covariance="HC0")
     counts = np.array([[np.sum((X.c == c) & (y == k)) for c in "abc"] for k in (0, 1)])
     base = [term.removeprefix("c = ") for term in found.terms[1:]]
     (left_out,) = set("abc") - set(base)
@@ -155,8 +167,8 @@ def check(make, X, y, new, factors=1.0, **given):
     def of_fit(model):
         return np.concatenate([linear(model), logit(model.predict_proba(new)).ravel()])
 
-    model = make().fit(X, y, **given)
-    found = model.summary()
+    model = without_leverage(make().fit(X, y, **given))
+    found = model.summary(covariance="HC0")
     expected = covariance(moved_by_rows(make, X, y, of_fit, **given) * factors)
     size = found.estimates.size
     scale = np.sqrt(np.diagonal(expected))
@@ -233,6 +245,70 @@ def test_shares_given_later_have_the_errors_of_shares_given_first(tradeoff):
 def test_what_a_class_counts_for_is_no_number_of_rows():
     X, y = drawn(30)
     check(lambda: gaussian(0.5, class_weight={0: 3.0, 1: 1.0}), X, y, X[:3])
+
+
+# -- few rows: what each row draws to itself -------------------------------------------------------
+
+
+def test_without_penalty_the_discriminative_end_divides_by_one_less_the_leverage():
+    X, y = drawn()
+    found = gaussian(0, shared_variance=True).fit(X, y).summary()
+    regression = BinomialRegression().fit(X, y)
+    design = np.column_stack([np.ones(len(y)), X])
+    p = expit(regression.intercept_ + X @ regression.coef_)
+    H = np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design)
+    leverage = np.einsum("ij,jk,ik->i", design, H, design) * p * (1 - p)
+    moved = design * ((y - p) / (1 - leverage))[:, None] @ H
+    assert_allclose(found.covariance, moved.T @ moved, rtol=1e-8)
+    assert "Standard errors: sandwich (HC3)." in str(found)
+
+
+@pytest.mark.parametrize("tradeoff", [0, 0.5, 1])
+@pytest.mark.parametrize("name", ["shared", "full", "mixture"])
+def test_gradients_are_those_at_the_fit_without_the_row_to_first_order(name, tradeoff):
+    X, y = drawn(60, 3) if name != "mixture" else humps(60)
+    model = {
+        "shared": lambda: GaussianDiscriminant("shared", tradeoff=tradeoff),
+        "full": lambda: GaussianDiscriminant("full", tradeoff=tradeoff),
+        "mixture": lambda: GaussianDiscriminant("diagonal", components=2, tradeoff=tradeoff),
+    }[name]().fit(X, y)
+    ((objective, theta),) = ((one.objective, one.theta) for one in model._fitted.evidence.members)
+    rows, every = row_gradients(objective, theta), slice(0, 60)
+
+    def own(at):
+        found = row_gradients(objective, at)(every)
+        return found - tradeoff * (_normaliser_gradient(objective, at) if tradeoff else 0.0)
+
+    ends = [[own(theta + sign * 1e-5 * one) for sign in (1, -1)] for one in np.eye(theta.size)]
+    D = np.stack([(ahead - behind) / 2e-5 for ahead, behind in ends], axis=2)
+    inverse = np.linalg.inv(curvature(objective, theta))
+    left = 1.0 - tradeoff / np.bincount(y)[y]
+    expected = np.linalg.solve(np.eye(theta.size) - D @ inverse, rows(every)[:, :, None])[:, :, 0]
+    found = without_itself(objective, theta, inverse, rows)(every)
+    assert_allclose(found, expected / left[:, None], rtol=1e-5, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("tradeoff", [0, 0.5, 1])
+def test_errors_come_nearer_to_those_of_fits_without_each_row(tradeoff):
+    X, y = drawn(80, 3)
+    make = partial(NaiveBayes, "gaussian", shared_variance=True, tradeoff=tradeoff)
+    model = make().fit(X, y)
+    left_out = [linear(make().fit(np.delete(X, i, axis=0), np.delete(y, i))) for i in range(80)]
+    expected = np.sqrt(((left_out - linear(model)) ** 2).sum(axis=0))
+    near = model.summary().standard_errors / expected
+    far = model.summary(covariance="HC0").standard_errors / expected
+    assert (np.abs(near - 1.0) < 0.7 * np.abs(far - 1.0)).all()
+
+
+def test_a_model_without_rows_has_errors_by_leverage_alone():
+    X, y = drawn(60)
+    model = gaussian(0.5).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.summary().covariance, model.summary().covariance, rtol=1e-12)
+    with pytest.raises(DataError, match=r"^covariance: expected 'HC3', which a model without"):
+        again.summary(covariance="HC0")
+    with pytest.raises(DataError, match=r"^covariance: expected .*'HC3'.*, got 'HC1'"):
+        model.summary(covariance="HC1")
 
 
 # -- cells that are filled in ----------------------------------------------------------------------
@@ -423,7 +499,7 @@ def test_errors_of_a_mixture_are_those_of_what_each_row_does_to_it(monkeypatch):
     def of_fit(model):
         return logit(model.predict_proba(new)[:, 1])
 
-    model = make().fit(X, y)
+    model = without_leverage(make().fit(X, y))
     expected = covariance(moved_by_rows(make, X, y, of_fit))
     posterior, low, high = model.predict_proba(new, interval=0.9)
     width = norm.ppf(0.95) * np.sqrt(np.diagonal(expected))
@@ -494,11 +570,11 @@ def test_errors_of_words_are_those_of_what_each_document_does(name, tradeoff):
 
 def test_without_penalty_words_have_the_robust_errors_of_a_regression():
     X, y = documents(200, 3)
-    found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary()
+    found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary(covariance="HC0")
     regression = BinomialRegression().fit(X.toarray(), y)
     assert_allclose(found.covariance, regression.robust_covariance("HC0"), rtol=1e-8)
     y[::7] = 2
-    found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary()
+    found = NaiveBayes("multinomial", tradeoff=0, l2=0).fit(X, y).summary(covariance="HC0")
     several = MultinomialRegression().fit(X.toarray(), y)
     expected = several.robust_covariance("HC0")
     assert_allclose(found.covariance, expected, rtol=1e-8, atol=1e-8 * np.abs(expected).max())
@@ -506,7 +582,7 @@ def test_without_penalty_words_have_the_robust_errors_of_a_regression():
 
 def test_the_generative_end_has_the_errors_of_a_ratio_of_counts():
     X, y = documents(80, 3)
-    found = NaiveBayes(Multinomial(alpha=0), tradeoff=1).fit(X, y).summary()
+    found = NaiveBayes(Multinomial(alpha=0), tradeoff=1).fit(X, y).summary(covariance="HC0")
     counts, expected = X.toarray(), 0.0
     for k in (0, 1):
         own = counts[y == k]
@@ -579,7 +655,7 @@ def test_errors_of_a_pool_are_those_of_its_stacked_equations():
     expected = covariance(np.array(influence))
     size = len(expected)
     # Offsets have no meaning but in their differences.
-    found = evidence.covariance().covariance[:size, :size]
+    found = evidence.covariance("HC0").covariance[:size, :size]
     for which in range(size):
         if which not in (size - 3, size - 2):
             assert_allclose(found[which, which], expected[which, which], rtol=2e-3)
@@ -697,7 +773,8 @@ def test_models_from_files_have_the_same_errors(tradeoff, tmp_path):
 
 def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
     X, y = drawn(60)
-    expected = gaussian(0.5).fit(X, y).summary()
+    model = gaussian(0.5).fit(X, y)
+    expected, plain = model.summary(), model.summary(covariance="HC0")
     monkeypatch.setattr("crossfade.tradeoff.influence.MOST_ASKED_FOR", 12)
     model = gaussian(0.5).fit(X, y)
     assert model._fitted.evidence.rows.n_samples == 0
@@ -705,7 +782,10 @@ def test_rows_of_fit_bring_errors_where_the_model_has_none(monkeypatch):
         model.predict_proba(X, interval=0.95)
     found = model.summary(X, y)
     assert_allclose(found.covariance, expected.covariance, rtol=1e-12)
-    model.predict_proba(X, interval=0.95)
+    intervals = model.predict_proba(X, interval=0.95)
+    found = model.summary(X, y, covariance="HC0")  # which intervals do not have from then on
+    assert_allclose(found.covariance, plain.covariance, rtol=1e-12)
+    assert_allclose(model.predict_proba(X, interval=0.95), intervals, rtol=1e-12)
     monkeypatch.undo()
     weights = np.repeat([1.0, 2.0], 30)
     balanced = gaussian(0.5, class_weight="balanced").fit(X, y, weights)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from crossfade._checks import check_number
+from crossfade._checks import check_choice, check_number
 from crossfade._typing import Floats
 from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.classifiers.labelled import labelled_rows
@@ -77,12 +77,15 @@ class StandardErrors(ABC):
         *,
         level: float = 0.95,
         reference: Any = None,
+        covariance: str = "HC3",
         errors: bool = True,
     ) -> CoefficientSummary:
         """Return the coefficients of the log-odds with standard errors, intervals and tests.
 
         The errors are those of the sandwich H⁻¹ J H⁻¹ (Huber 1967, White 1982) of the objective at
-        its λ: they hold where the model is wrong, for what the fit then tends to. Of a pool
+        its λ: they hold where the model is wrong, for what the fit then tends to. Of few rows, each
+        draws the fit towards itself: its gradient in J is divided by one less its leverage ("HC3":
+        MacKinnon & White 1985), at any λ. Of a pool
         (``tradeoff="auto"``) they are the sandwich of the stacked equations of its fits and of
         their weights. With the `groups` of fit they are cluster-robust (Liang & Zeger 1986). They
         are computed when first asked for.
@@ -91,12 +94,15 @@ class StandardErrors(ABC):
         ----------
         X, y, sample_weight, groups
             Rows of fit, only where the model does not have them any more: of a table with many
-            cells or parameters. The errors are then kept. Of a sample of the rows, the weights
+            cells or parameters. Errors of "HC3" are then kept. Of a sample of the rows, the weights
             must sum to the number of all.
         level : float, default=0.95
             Coverage of the intervals.
         reference : label, optional
             The class that the others are compared with; the first by default.
+        covariance : {"HC3", "HC0"}, default="HC3"
+            "HC0" leaves gradients as they are: closer than true with few rows. Intervals of
+            probabilities, and files, have "HC3".
         errors : bool, default=True
             False: the coefficients alone, which models of many words have, too.
 
@@ -117,7 +123,7 @@ class StandardErrors(ABC):
         Densities that rows chose, derived columns, and which members a pool gives no weight are
         taken as given, and so is the penalty, which draws the estimates towards zero: an interval
         is for what the penalised fit tends to. Errors of fits without any penalty and λ = 0 are
-        those of a logistic regression ("HC0").
+        those of a logistic regression with robust errors of the same name.
 
         Examples
         --------
@@ -131,9 +137,11 @@ class StandardErrors(ABC):
         """
         check_is_fitted(self)
         level = check_number("level", level, above=0.0, below=1.0, remedy="use 0.95")
+        check_choice("covariance", covariance, ("HC3", "HC0"))
         against = code_of_reference(reference, self.classes_.tolist())
+        found = None
         if X is not None:
-            self._learn_errors(X, y, sample_weight, groups)
+            found = self._learn_errors(X, y, sample_weight, groups, covariance)
         elif not (y is None and sample_weight is None and groups is None):
             raise DataError(
                 "X: expected the rows of fit with y, sample_weight or groups, got None; give all "
@@ -145,12 +153,23 @@ class StandardErrors(ABC):
                 "classes of mixtures have none, their probabilities have intervals: "
                 "predict_proba(X, interval=0.95)"
             )
-        return self._summarised(self._errors() if errors else None, against, level)
+        if not errors:
+            return self._summarised(None, against, level)
+        return self._summarised(found or self._errors(covariance), against, level)
 
     # -- where they come from --------------------------------------------------------------------
 
-    def _errors(self) -> PosteriorCovariance:
+    def _errors(self, kind: str = "HC3") -> PosteriorCovariance:
+        """Return errors: those that are kept by default, whatever they are in an older file."""
         found = self._fitted.errors
+        if kind == "HC0" and found is not None and found.kind != kind:
+            found = self._fitted.computed_errors(kind)
+            if found is None:
+                raise DataError(
+                    "covariance: expected 'HC3', which a model without its rows of fit has, got "
+                    "'HC0'; ask for it before the model is saved, or give the rows, where they "
+                    "are many: summary(X, y, covariance='HC0')"
+                )
         if found is None:
             raise DataError(self._why_without())
         return found
@@ -188,14 +207,19 @@ class StandardErrors(ABC):
         )
 
     def _learn_errors(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, groups: ArrayLike | None
-    ) -> None:
-        """Compute the standard errors from rows, and keep them."""
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None,
+        kind: str,
+    ) -> PosteriorCovariance | None:
+        """Compute the standard errors from rows, and keep those of "HC3"."""
         evidence = self._fitted.evidence
         if evidence is None or (self.density_.reads_words and not evidence.rows.n_samples):
             raise DataError(self._why_without())
         if self.density_.reads_words:
-            return  # its rows are at hand, made smaller by what their words have in common
+            return None  # its rows are at hand, made smaller by what their words have in common
         if comes_in_parts(X):
             raise DataError(
                 f"X: expected a table in memory, got {type(X).__name__}; give a sample of the rows "
@@ -221,7 +245,10 @@ class StandardErrors(ABC):
                 f"weights sum to {total:g}; give all rows of fit, or a sample of them with "
                 "sample_weight that sums to their number"
             )
-        self._fitted = self._fitted.with_errors(evidence.over(rows, numbers).covariance())
+        found = evidence.over(rows, numbers).covariance(kind)
+        if kind == "HC3":
+            self._fitted = self._fitted.with_errors(found)
+        return found
 
     # -- coefficients ----------------------------------------------------------------------------
 
@@ -314,7 +341,7 @@ class StandardErrors(ABC):
                 "No standard errors: the columns separate the classes and l2=0, so that no finite "
                 "optimum exists; set l2 > 0.",
             )
-        kind = "Standard errors: sandwich"
+        kind = f"Standard errors: sandwich ({errors.kind})"
         if errors.weighed is not None:
             kind += " of the stacked equations of the pool's fits"
             kind += " and weights" if errors.weighed else "; their weights taken as given"

@@ -2,8 +2,9 @@
 
 An estimate solves Σ_i w_i ψ_i(θ) = 0, ψ_i the gradient of a row's part of the objective. A row
 then moves it by its influence u_i = -H⁻¹ ψ_i, H the Hessian, and the covariance of the estimate is
-that of Σ_i w_i u_i: H⁻¹ J H⁻¹ (Huber 1967, White 1982). Rows that belong together are summed first
-(Liang & Zeger 1986).
+that of Σ_i w_i u_i: H⁻¹ J H⁻¹ (Huber 1967, White 1982), "HC0". A row draws the fit towards itself,
+so that its own gradient is too small; divided by one less its leverage it is not, "HC3"
+(MacKinnon & White 1985). Rows that belong together are summed first (Liang & Zeger 1986).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class PosteriorCovariance:
     `n_groups`: Groups of rows that were summed first, None where rows are on their own.
     `weighed`: Whether the weights of a pool count as estimated; None without a pool.
     `n_unlabelled`: What of `n_rows` is of rows without a label.
+    `kind`: "HC3", or "HC0" as of files before there was another.
     """
 
     covariance: Floats
@@ -36,6 +38,7 @@ class PosteriorCovariance:
     n_groups: int | None = None
     weighed: bool | None = None
     n_unlabelled: float = 0.0
+    kind: str = "HC0"
 
 
 def covariance_of_total(
@@ -44,23 +47,27 @@ def covariance_of_total(
     groups: Integers | None = None,
     *,
     block_rows: int,
+    around: Floats | None = None,
 ) -> tuple[Floats, float]:
     """Return the covariance of Σ_i w_i u_i over independent rows or groups, and Σ_i w_i.
 
     `influences` gives the u and the w of a block of rows; a weight of 3 means three equal rows.
-    Of groups it is times G/(G-1).
+    Of groups it is times G/(G-1). `around`: What the u are around, their mean if not given.
 
-    Shapes: u (n_rows, q), w (n_rows,); groups (n_samples,); → (q, q).
+    Shapes: u (n_rows, q), w (n_rows,); groups (n_samples,); around (q,); → (q, q).
     """
     if groups is None:
 
         def block(rows: slice) -> tuple[Floats, Floats, float]:
             u, w = influences(rows)
+            u = u if around is None else u - around
             total = w @ u
             return (u * w[:, None]).T @ u, total, float(w.sum())
 
         outer, total, weight = block_sum(block, n_rows, block_rows=block_rows)
-        return outer - np.outer(total, total) / weight, weight
+        if around is None:
+            outer = outer - np.outer(total, total) / weight
+        return outer, weight
     number = int(groups.max()) + 1
     weights = np.zeros(number)
     sums: Floats | None = None
@@ -72,7 +79,8 @@ def covariance_of_total(
         np.add.at(weights, groups[rows], w)
     assert sums is not None
     weight = float(weights.sum())
-    away = sums - weights[:, None] * (sums.sum(axis=0) / weight)
+    mean = sums.sum(axis=0) / weight if around is None else around
+    away = sums - weights[:, None] * mean
     n_groups = int(np.count_nonzero(weights))
     return n_groups / (n_groups - 1.0) * (away.T @ away), weight
 

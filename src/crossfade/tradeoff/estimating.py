@@ -15,6 +15,12 @@ from crossfade.table.documents import block_of
 from crossfade.tradeoff.labelled_rows import OtherRows, log_normalise
 from crossfade.tradeoff.objective import TradeoffObjective
 
+#: Leverage beyond which one step no longer tells what a fit without the row would be.
+LARGEST_LEVERAGE = 0.99
+
+#: What a class of two rows has, and a class of one row gets.
+LARGEST_OF_CLASS = 0.5
+
 #: Relative step of the derivatives of a prior.
 _STEP = 1e-5
 
@@ -142,9 +148,66 @@ def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slic
     moving, filling = _moving_prior(objective, theta), objective.density.filling
     own = _own_gradients(objective, theta, moving, objective.rows.X, filling)
     by_shares, codes = _of_shares(objective, theta), objective.rows.codes
+
     if by_shares is None:
         return lambda span: own(span, None)
     return lambda span: own(span, None) + by_shares[codes[span]]
+
+
+def without_itself(
+    objective: TradeoffObjective,
+    theta: Floats,
+    inverse: Floats,
+    gradients: Callable[[slice], Floats],
+) -> Callable[[slice], Floats]:
+    """Return rows' gradients ψ divided by one less their leverage: (I - D H⁻¹)⁻¹ ψ (1 - λ/n_k)⁻¹.
+
+    D = C'WC is a row's part of H: C its design by class, W = (1-λ)(diag τ - ττ') - (diag q - qq'),
+    with τ the posterior, q its shares among a class's states. H⁻¹ times it is a Newton step to the
+    fit without the row (HC3: MacKinnon & White 1985; Fay & Graubard 2001). The joint likelihood's
+    part of H is the same for all rows; there a row has a share of the n_k rows of its class, as
+    means without it show. `inverse`: H⁻¹.
+    """
+    passes, lam, rows = objective.passes, objective.tradeoff, objective.rows
+    maps, at, k = passes.coefficient_maps(theta), passes.row_coefficients(theta), passes.n_classes
+    half = [one @ inverse for one in maps]
+    forms = {(a, b): half[a] @ maps[b].T for a in range(k) for b in range(a, k)}
+    factors = rows.class_factors
+
+    def block(span: slice) -> Floats:
+        found = gradients(span)
+        Z, posterior, weights = passes.design(span, *at)
+        unit = np.ones(len(Z)) if factors is None else factors[rows.codes[span]]
+        if weights is not None:
+            unit = np.minimum(unit, weights)  # a row of weight 3 is three rows
+        of_class = lam * unit / np.maximum(rows.class_weights[rows.codes[span]], 1e-300)
+        found /= 1.0 - np.minimum(of_class, LARGEST_OF_CLASS)[:, None]
+        W = V = (1.0 - lam) * unit[:, None, None] * _multinomial(posterior)
+        if not objective.exact_labels:
+            own = _multinomial(objective.own_shares(span, posterior))
+            W = V - unit[:, None, None] * own
+        Q = np.empty_like(W)
+        for (a, b), form in forms.items():
+            Q[:, a, b] = Q[:, b, a] = np.einsum("ij,ij->i", Z @ form, Z)
+        pulled = np.stack([np.einsum("ij,ij->i", found @ one.T, Z) for one in half], axis=1)
+        QW = Q @ W
+        # A trace bounds the largest eigenvalue, which few rows need.
+        far = np.flatnonzero(np.einsum("iab,iba->i", Q, V) > LARGEST_LEVERAGE)
+        if far.size:
+            largest = np.linalg.eigvals(QW[far]).real.max(axis=1)
+            QW[far] *= (LARGEST_LEVERAGE / np.maximum(largest, LARGEST_LEVERAGE))[:, None, None]
+        moved = np.linalg.solve(np.eye(k) - QW, pulled[:, :, None])
+        added = (W @ moved)[:, :, 0]
+        for c in range(k):
+            found += (Z * added[:, c, None]) @ maps[c]
+        return found
+
+    return block
+
+
+def _multinomial(shares: Floats) -> Floats:
+    """Return diag p - pp' by row, (n_rows, k, k)."""
+    return shares[:, :, None] * (np.eye(shares.shape[1]) - shares[:, None, :])
 
 
 def filling_slopes(fits: Sequence[tuple[TradeoffObjective, Floats]]) -> list[Floats]:

@@ -29,17 +29,13 @@ from crossfade.table.read import has_missing_cells
 from crossfade.tradeoff.binding import compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.grid import is_dense
-from crossfade.tradeoff.influence import (
-    FittedMember,
-    StackedFits,
-    score_gradients,
-    stacked_fits,
-)
+from crossfade.tradeoff.influence import FittedMember, StackedFits, stacked_fits
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.limit import density_limit
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
 from crossfade.tradeoff.path import cold_start, minimise
+from crossfade.tradeoff.score_slopes import score_gradients
 from crossfade.tradeoff.scoring import Scorer
 from crossfade.tradeoff.separation import is_separated
 from crossfade.tradeoff.unlabelled import Unlabelled
@@ -255,12 +251,14 @@ class Fitted:
     @cached_property
     def errors(self) -> PosteriorCovariance | None:
         """The covariance of what the posterior follows from, None where rows are not at hand."""
-        if self.found_errors is not None or self.evidence is None:
-            return self.found_errors
-        if not self.evidence.rows.n_samples:
+        return self.found_errors or self.computed_errors("HC3")
+
+    def computed_errors(self, kind: str) -> PosteriorCovariance | None:
+        """Return the errors of a kind, from the rows, None where these are not at hand."""
+        if self.evidence is None or not self.evidence.rows.n_samples:
             return None
         with single_threaded_blas(), suppress(np.linalg.LinAlgError):
-            return self.evidence.covariance()
+            return self.evidence.covariance(kind)
         return None
 
     @property

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from crossfade._typing import Floats, Integers
+from crossfade.blocks import block_sum
 from crossfade.densities.base import Density
-from crossfade.densities.filling import STEP
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
 from crossfade.table.documents import n_cells
@@ -27,13 +28,13 @@ from crossfade.tradeoff.estimating import (
     filling_slopes,
     row_gradients,
     unlabelled_gradients,
+    without_itself,
 )
 from crossfade.tradeoff.labelled_rows import (
     MOST_ROWS,
     LabelledRows,
     OtherRows,
     drawn_by_class,
-    log_normalise,
 )
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
@@ -56,6 +57,10 @@ _MOST_CELLS = 2_097_152
 
 #: Doubles of a block's gradients: 4 MB.
 _BLOCK_DOUBLES = 524_288
+
+#: From a block of rows to their gradients; to their influences, and how often each counts.
+_Blocks = Callable[[slice], Floats]
+_Influences = Callable[[slice], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,11 +177,14 @@ class StackedFits:
         weights = weights * each[some.codes]
         return self.over(replace(some, weights=weights), groups)
 
-    def covariance(self) -> PosteriorCovariance:
-        """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from."""
+    def covariance(self, kind: str = "HC3") -> PosteriorCovariance:
+        """Return the sandwich H⁻¹ J H⁻¹ of what a posterior follows from.
+
+        `kind`: "HC3" divides a row's gradient by one less its leverage, "HC0" does not.
+        """
         if self.rows.n_samples and self.members[0].objective.density.reads_words:
-            return self._afresh()._covariance()  # what is formed of words' counts is large
-        return self._covariance()
+            return self._afresh()._covariance(kind)  # what is formed of words' counts is large
+        return self._covariance(kind)
 
     def _afresh(self) -> StackedFits:
         """Return the same without what its passes have formed, and will form."""
@@ -186,10 +194,51 @@ class StackedFits:
             members.append(replace(one, objective=replace(one.objective, passes=passes)))
         return replace(self, members=tuple(members))
 
-    def _covariance(self) -> PosteriorCovariance:
-        rows, passes = self.rows, self.members[0].objective.passes
-        n_pool, towards = self._n_of_pool, self._towards()
+    def _covariance(self, kind: str) -> PosteriorCovariance:
+        rows, others, groups = self.rows, self.others, self.groups
+        factored = [factorise(curvature(one.objective, one.theta)) for one in self.members]
+        towards = self._towards(factored)
+        over = self._influences(towards)
         gradients = [row_gradients(one.objective, one.theta) for one in self.members]
+        influences, around = over(gradients), None
+        n = rows.n_samples + (0 if others is None else others.X.shape[0])
+        width = max(self.n_influences, *(len(to) for to in towards))
+        most = self.members[0].objective.passes.block_rows
+        block_rows = max(16, min(most, _BLOCK_DOUBLES // width))
+        if kind == "HC3":
+
+            def total(span: slice) -> tuple[Floats, float]:
+                u, w = influences(span)
+                return w @ u, float(w.sum())
+
+            # Gradients sum to what penalty and prior pull, of which each row has its part.
+            pulled, weight = block_sum(total, n, block_rows=block_rows)
+            around = pulled / weight
+            each = zip(self.members, factored, gradients, strict=True)
+            gradients = [
+                without_itself(one.objective, one.theta, _inverse(factor), gradient)
+                for one, factor, gradient in each
+            ]
+        if groups is not None and others is not None and others.groups is not None:
+            groups = np.concatenate([groups, others.groups])
+        found, n_rows = covariance_of_total(
+            over(gradients), n, groups, block_rows=block_rows, around=around
+        )
+        if any(is_separated(one.objective, one.theta) for one in self.members):
+            found = np.full_like(found, np.nan)  # the larger the parameters, the better
+        pooled = len(self.members) > 1 or self.weighing is not None
+        return PosteriorCovariance(
+            found,
+            n_rows,
+            None if groups is None else int(np.unique(groups).size),
+            self.weighing is not None if pooled else None,
+            0.0 if others is None else float(others.often.sum()),
+            kind,
+        )
+
+    def _influences(self, towards: Sequence[Floats]) -> Callable[[Sequence[_Blocks]], _Influences]:
+        """Return what makes influences, and how often they count, of members' row gradients."""
+        rows, passes, n_pool = self.rows, self.members[0].objective.passes, self._n_of_pool
         of_others = [
             (unlabelled_gradients(one.objective, one.theta), to)
             for one, to in zip(self.members, towards, strict=True)
@@ -200,7 +249,7 @@ class StackedFits:
         of_filling = self._of_filling(towards)
         of_shares = np.diag(1.0 / np.maximum(rows.class_weights, 1e-300)) - 1.0 / passes.total
 
-        def of_labelled(span: slice) -> tuple[Floats, Floats]:
+        def of_labelled(gradients: Sequence[_Blocks], span: slice) -> tuple[Floats, Floats]:
             codes = rows.codes[span]
             u = np.zeros((codes.size, size))
             for gradient, to in zip(gradients, towards, strict=True):
@@ -217,10 +266,10 @@ class StackedFits:
                 w = w / factors[codes]
             return u, w
 
-        def influences(span: slice) -> tuple[Floats, Floats]:
+        def influences(gradients: Sequence[_Blocks], span: slice) -> tuple[Floats, Floats]:
             n = rows.n_samples
             if span.stop <= n:
-                return of_labelled(span)
+                return of_labelled(gradients, span)
             assert others is not None
             own = slice(max(span.start - n, 0), span.stop - n)
             u, w = np.zeros((own.stop - own.start, size)), others.often[own]
@@ -229,41 +278,21 @@ class StackedFits:
             u += of_filling(slice(own.start + n, own.stop + n))
             if span.start >= n:
                 return u, w
-            both = zip(of_labelled(slice(span.start, n)), (u, w), strict=True)
+            both = zip(of_labelled(gradients, slice(span.start, n)), (u, w), strict=True)
             u, w = (np.concatenate(pair) for pair in both)
             return u, w
 
-        groups, n_others = self.groups, 0 if others is None else others.X.shape[0]
-        if groups is not None and others is not None and others.groups is not None:
-            groups = np.concatenate([groups, others.groups])
-        width = max(size, *(len(to) for to in towards))
-        found, n_rows = covariance_of_total(
-            influences,
-            rows.n_samples + n_others,
-            groups,
-            block_rows=max(16, min(passes.block_rows, _BLOCK_DOUBLES // width)),
-        )
-        if any(is_separated(one.objective, one.theta) for one in self.members):
-            found = np.full_like(found, np.nan)  # the larger the parameters, the better
-        pooled = len(self.members) > 1 or self.weighing is not None
-        return PosteriorCovariance(
-            found,
-            n_rows,
-            None if groups is None else int(np.unique(groups).size),
-            self.weighing is not None if pooled else None,
-            0.0 if others is None else float(others.often.sum()),
-        )
+        return lambda gradients: partial(influences, gradients)
 
-    def _towards(self) -> list[Floats]:
+    def _towards(self, factored: Sequence[Any]) -> list[Floats]:
         """Return what a row's gradient of each member is multiplied with for its influence."""
         found = []
         weights = self._weight_slopes()
-        for number, one in enumerate(self.members):
+        for number, (one, factor) in enumerate(zip(self.members, factored, strict=True)):
             to_pool = one.weight * to_natural(one.objective, one.theta, self.has_absent)
             if weights is not None:
                 to_pool = to_pool + weights[0][number].T @ weights[1]
-            H = curvature(one.objective, one.theta)
-            found.append(-scipy.linalg.cho_solve(factorise(H), to_pool, check_finite=False))
+            found.append(-_solved(factor, to_pool))
         return found
 
     def _of_filling(self, towards: Sequence[Floats]) -> Callable[[slice], Floats | float]:
@@ -391,6 +420,15 @@ def stacked_fits(
     return found.over(none)
 
 
+def _inverse(factor: Any) -> Floats:
+    return _solved(factor, np.eye(len(factor[0])))
+
+
+def _solved(factor: Any, columns: Floats) -> Floats:
+    found: Floats = scipy.linalg.cho_solve(factor, columns, check_finite=False)
+    return found
+
+
 def _n_spread_factors(density: Density) -> int:
     return density.spread_factors(np.zeros((1, density.n_factors))).shape[1]
 
@@ -430,57 +468,3 @@ def to_natural(objective: TradeoffObjective, theta: Floats, has_absent: bool = F
             offsets[:, c] += moved
         blocks.append(density.spread(block)[1])
     return np.hstack([*blocks, offsets, np.zeros((len(offsets), 1)), *absent])
-
-
-def score_gradients(
-    density: Density, optimum: Parameters, to_offsets: Floats, n_classes: int, pool_scale: float
-) -> Callable[[Floats], Floats]:
-    """Return what gives the gradients of class scores in what a posterior follows from.
-
-    A mixture's score is log Σ_r exp(s_r) over its states' scores s_r, which are linear in what they
-    follow from. `to_offsets` (n_states, q): Their gradients but for a row's statistics.
-
-    Shapes: rows (n_rows, n_features) → (n_rows, n_classes, q).
-    """
-    natural = optimum.natural
-    k, p = natural.shape
-    scale_at = k * (p + 1)
-    partition = density.log_partition(natural)
-    is_density = bool(np.isfinite(partition).all()) and optimum.absent is None
-    at = density.filling
-    n_filling = at.size if density.fills_statistics.any() else 0
-
-    def block(X: Floats) -> Floats:
-        found = np.tile(to_offsets, (len(X), 1, 1))
-        if is_density:
-            changes = density.expected_statistics(X, natural)
-        else:
-            changes = np.repeat(density.sufficient_statistics(X)[:, None], k, axis=1)
-        missing = density.missing_factors(X)
-        if optimum.absent is not None and missing is not None:
-            changes[np.broadcast_to(missing[:, None, density.factors], changes.shape)] = 0.0
-            for c in range(k):
-                found[:, c, scale_at + 1 + c * missing.shape[1] :][:, : missing.shape[1]] = missing
-        elif is_density and missing is not None:
-            # S·A(β/S): the scale S moves what a missing factor adds, too.
-            bent = partition - np.stack(
-                [np.bincount(density.factors, row, minlength=density.n_factors)
-                 for row in density.mean(natural) * natural]
-            )  # fmt: skip
-            found[:, :, scale_at] += missing.astype(np.float64) @ bent.T
-        for c in range(k):
-            found[:, c, c * p : c * p + p] += changes[:, c]
-        gone = np.flatnonzero(np.isnan(X).any(axis=1)) if n_filling else np.zeros(0, np.int64)
-        for j, step in enumerate(STEP * np.eye(n_filling) if gone.size else ()):
-            ends = (density.filled_cells(X[gone], at + sign * step) for sign in (1.0, -1.0))
-            change = np.subtract(*(density.scores(one, natural) for one in ends))
-            found[gone, :, found.shape[2] - n_filling + j] = pool_scale * change / (2.0 * STEP)
-        if k == n_classes:
-            return found
-        scores = density.scores(X, natural) + optimum.offset
-        shares = log_normalise(scores)[1].reshape(len(X), n_classes, -1)
-        shares /= np.maximum(shares.sum(axis=2, keepdims=True), 1e-300)
-        found = found.reshape(*shares.shape, -1)
-        return np.asarray(np.einsum("nkr,nkrq->nkq", shares, found))
-
-    return block
