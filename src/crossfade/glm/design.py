@@ -394,11 +394,15 @@ def _telling_rows(
     probe = scipy.linalg.solve_triangular(factor, directions, lower=True, trans="T")
     probe /= lengths[:, None]
     leverages = np.empty(n_rows)
+    slopes, constants = design.own_units(probe)
+    directions = np.ascontiguousarray(slopes.T)
 
     def work(rows: slice) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
+            block = design.block(rows)
             # One vector after the other: faster than a product with a narrow matrix.
-            leverages[rows] = sum(np.square(design.predictor(rows, one)) for one in probe.T)
+            pairs = zip(directions, constants, strict=True)
+            leverages[rows] = sum(np.square(block @ one + constant) for one, constant in pairs)
 
     for_each_block(work, n_rows, block_rows=design.block_rows)
     if weights is not None:

@@ -135,11 +135,12 @@ class GlmProblem:
             self.penalty = np.concatenate([[0.0], self.penalty])
         self._samples: dict[float, GlmProblem] = {}
         self._known: _AllSums | None = None
+        self._weights: tuple[Floats, Floats] | None = None  # θ, and W of all rows there
         self.far = np.inf
 
     def __getstate__(self) -> dict[str, Any]:
         # What goes to other machines sums over the rows it finds there.
-        return self.__dict__ | {"_samples": {}, "_known": None}
+        return self.__dict__ | {"_samples": {}, "_known": None, "_weights": None}
 
     def over(self, data: Data) -> GlmProblem:
         """Return the likelihood of a part of the rows, for sums over it."""
@@ -267,16 +268,19 @@ class GlmProblem:
         return not self.design.doubtful and self.far < np.inf and change >= self.far
 
     def _sums(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the value and its gradient without the penalty."""
-        design = self.design
-        return block_sum(
-            lambda rows: self._block_sums(rows, theta, design.block(rows)),
-            self.data.n_rows,
-            block_rows=design.block_rows,
-        )
+        """Return the value and its gradient without the penalty; keep W where it comes along."""
+        design, n_rows = self.design, self.data.n_rows
+        kept = np.empty(0 if self.family.whole_pass is None else n_rows)
+
+        def of_block(rows: slice) -> tuple[float, Floats]:
+            return self._block_sums(rows, theta, design.block(rows), kept[rows])
+
+        found = block_sum(of_block, n_rows, block_rows=design.block_rows)
+        self._weights = (theta.copy(), kept) if len(kept) else None
+        return found
 
     def _block_sums(
-        self, rows: slice, theta: Floats, block: Floats, information: Floats | None = None
+        self, rows: slice, theta: Floats, block: Floats, information: Floats
     ) -> tuple[float, Floats]:
         """Return value and gradient of a block; W, row weights included, to `information`."""
         data, design = self.data, self.design
@@ -296,7 +300,7 @@ class GlmProblem:
             size = data.size[rows]
             losses, slope = self.family.loss(eta, data.y[rows], size)
             weights = 1.0 if data.weights is None else data.weights[rows]
-            if information is not None:
+            if len(information):
                 information[:] = self.family.information(eta, size) * weights
             slope = slope * weights
             columns = design.standardised_sums(slope.sum(), slope @ block)
@@ -332,15 +336,15 @@ class GlmProblem:
 
     def _information(self, theta: Floats) -> tuple[Floats, float]:
         """Return the curvature without the penalty, and how many rows are faint."""
-        rows, size = self.data.n_rows, self.design.block_rows
-        gram, faint = block_sum(
-            lambda some: self._weighted_products(
-                self.design.block(some), some, self.information_weights(some, theta)
-            ),
-            rows,
-            block_rows=size,
-        )
-        return self.design.standardised_products(gram), faint
+        design, known = self.design, self._weights
+        kept = known[1] if known is not None and np.array_equal(known[0], theta) else None
+
+        def of_block(rows: slice) -> tuple[Floats, float]:
+            weights = self.information_weights(rows, theta) if kept is None else kept[rows]
+            return self._weighted_products(design.block(rows), rows, weights)
+
+        gram, faint = block_sum(of_block, self.data.n_rows, block_rows=design.block_rows)
+        return design.standardised_products(gram), faint
 
     def _weighted_products(
         self, block: Floats, rows: slice, weights: Floats, rough: bool = False
@@ -360,8 +364,9 @@ class GlmProblem:
         return self._samples[share]
 
     def forget_samples(self) -> None:
-        """Free the rows copied for samples."""
+        """Free the rows copied for samples, and what was kept of all."""
         self._samples.clear()
+        self._weights = None
 
     def score_rows(self, rows: slice, theta: Floats) -> Floats:
         """Return each row's gradient (weights and penalty left out), (n_block, n_parameters)."""
