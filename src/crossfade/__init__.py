@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crossfade.errors import LeftOutWarning as LeftOutWarning
     from crossfade.errors import MissingExtraError as MissingExtraError
     from crossfade.errors import NotADensityError as NotADensityError
+    from crossfade.errors import NumeralsWarning as NumeralsWarning
     from crossfade.errors import SeparationWarning as SeparationWarning
     from crossfade.errors import TradeoffWarning as TradeoffWarning
     from crossfade.evaluation.learning_curve import learning_curve as learning_curve
@@ -73,6 +74,7 @@ _HOMES = {
     "MultinomialRegression": "crossfade.glm.multinomial_estimator",
     "NaiveBayes": "crossfade.classifiers.naive_bayes",
     "NotADensityError": "crossfade.errors",
+    "NumeralsWarning": "crossfade.errors",
     "PoissonRegression": "crossfade.glm.poisson_estimator",
     "PooledClassifier": "crossfade.pools.pooled",
     "SeparationWarning": "crossfade.errors",

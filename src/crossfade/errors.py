@@ -22,6 +22,7 @@ __all__ = [
     "LeftOutWarning",
     "MissingExtraError",
     "NotADensityError",
+    "NumeralsWarning",
     "SeparationWarning",
     "TradeoffWarning",
 ]
@@ -105,6 +106,10 @@ class IgnoredRowsWarning(CrossfadeWarning):
 
 class LeftOutWarning(CrossfadeWarning):
     """A member of a pool could not be fitted and was left out."""
+
+
+class NumeralsWarning(CrossfadeWarning):
+    """A column of text holds numbers, which count as names of categories, or of rows."""
 
 
 class SeparationWarning(CrossfadeWarning):

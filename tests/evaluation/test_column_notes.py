@@ -69,6 +69,12 @@ def test_other_columns_are_not(column, y):
     assert not [one for one in notes(column, y) if "class of every row" in one]
 
 
+def test_measurements_in_text_are_named():
+    (told,) = notes([f"{i / 7:.2f}" for i in range(200)])
+    assert told.startswith("column 'x' ('9.86'): numbers in text are categories, left out where")
+    assert not notes([f"{i:03d}" for i in range(200)])
+
+
 def test_chance_alone_names_no_column():
     """Of 1,000 columns of halves, with 12 rows, some tell the class by chance."""
     rng = np.random.default_rng(2)

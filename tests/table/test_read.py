@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade import NaiveBayes
-from crossfade.errors import DataError, DomainError
+from crossfade.errors import DataError, DomainError, NumeralsWarning
 from crossfade.table import (
     Schema,
     check_cells,
@@ -250,3 +250,38 @@ def test_nothing_is_copied() -> None:
     X.flags.writeable = False
     matrix, _ = read_features(NearestMean(), X, reset=True)
     assert np.shares_memory(matrix, X)
+
+
+@pytest.mark.parametrize(
+    ("write", "n", "warns"),
+    [
+        (lambda i: f"{i / 7:.2f}", 60, "is left out, as the name of a row"),
+        (lambda i: f"{i % 30 / 7:.2f}", 60, "is a category"),
+        (lambda i: f"{i / 7:.2f}".replace(".", ","), 60, "is left out"),
+        (lambda i: f"${i}.50" if i % 3 else "n/a", 60, "is a category"),
+        (lambda i: f"{i}.5" if i % 5 else "?", 60, "is a category"),
+        (lambda i: f"{i % 20 / 7:.2f}", 60, None),  # perhaps levels
+        (lambda i: f"{i:05d}", 60, None),
+        (lambda i: f"{i + 10}", 60, None),  # a code, perhaps
+        (lambda i: f"10.0.{i}.{i}", 60, None),
+        (lambda i: f"1.{i}" if i % 3 == 0 else f"v{i}", 60, None),
+    ],
+)
+@pytest.mark.parametrize("library", [pd, pl])
+def test_measurements_in_text_are_told(library: Any, write: Any, n: int, warns: str) -> None:
+    cells = [write(i) for i in range(n)]
+    X, y = library.DataFrame({"x": cells, "z": np.arange(float(n))}), np.arange(n) % 2
+    if warns is None:
+        NaiveBayes(tradeoff=1).fit(X, y)  # warnings are errors here
+        return
+    with pytest.warns(NumeralsWarning, match=rf"^X: column 'x': .*each of which {warns}.*; turn"):
+        NaiveBayes(tradeoff=1).fit(X, y)
+    NaiveBayes({"x": "categorical"}, tradeoff=1).fit(X, y)
+
+
+def test_an_array_that_numpy_made_text_is_told() -> None:
+    X = np.array([[0.5 + i, "ab"[i % 2]] for i in range(30)])
+    with pytest.warns(
+        NumeralsWarning, match=r"^X: column 0: expected measurements as numbers, got"
+    ):
+        NaiveBayes(tradeoff=1).fit(X, np.arange(30) % 2)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import gammaln
 
+from crossfade._checks import show
 from crossfade._typing import Floats
 from crossfade.evaluation.inputs import LabelledTable
-from crossfade.table.text import are_dates
+from crossfade.table.text import are_dates, numeral_among
 
 #: Of fewer, a column may rise by chance.
 _FEWEST_ROWS = 12
@@ -25,6 +26,7 @@ def column_notes(table: LabelledTable, encoded: Floats) -> list[str]:
         return []
     return [
         *_dates(table),
+        *_numerals(table),
         *_row_numbers(table, encoded),
         *_labels_again(table, encoded),
         *_marks(table, encoded),
@@ -46,6 +48,23 @@ def _dates(table: LabelledTable) -> list[str]:
     return [
         f"{', '.join(found)}: dates are read as text, where none is earlier than another, and left "
         "out where more than 20 differ; to use them, give numbers, for example days since a start."
+    ]
+
+
+def _numerals(table: LabelledTable) -> list[str]:
+    """Return a note on columns of text that holds measurements."""
+    found = [
+        f"{column.where.removeprefix('X: ')} ({show(cell)})"
+        for column, kind in zip(table.columns.columns, table.schema.kinds, strict=True)
+        if kind in ("categorical", "identifier")
+        and column.storage == "category"
+        and (cell := numeral_among(column.factorised[0]))
+    ]
+    if not found:
+        return []
+    return [
+        f"{', '.join(found)}: numbers in text are categories, left out where nearly all differ; "
+        "turn the text into numbers, empty cells where there is none."
     ]
 
 

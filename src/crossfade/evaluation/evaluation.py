@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from crossfade._checks import show
 from crossfade._typing import Floats, Integers
-from crossfade.errors import DataError, TradeoffWarning
+from crossfade.errors import DataError, NumeralsWarning, TradeoffWarning
 from crossfade.evaluation.scores import EVERY_METRIC, METRICS, score_predictions
 from crossfade.processes import apart
 
@@ -193,6 +193,8 @@ class Evaluator:
                 result = Failure(_first_line(error))
                 found.failures[name] = (1, result.reason)
         for warning in reversed(caught):
+            if issubclass(warning.category, NumeralsWarning):
+                continue  # the notes on columns tell it once
             found.warnings[name, warning.category.__name__] = (1, _shorten(str(warning.message)))
         self.counts.add(found)
         return result

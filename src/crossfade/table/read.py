@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,10 +12,12 @@ from sklearn.utils.validation import validate_data
 
 from crossfade._checks import counted, show
 from crossfade.blocks import BLOCK_ROWS, block_sum
-from crossfade.errors import DataError, DomainError
-from crossfade.table.columns import count_rows, read_columns
+from crossfade.errors import DataError, DomainError, NumeralsWarning
+from crossfade.table.columns import Columns, count_rows, read_columns
 from crossfade.table.documents import MixedRows
+from crossfade.table.kinds import declared_kinds
 from crossfade.table.schema import Schema
+from crossfade.table.text import numeral_among
 
 #: Sizes of numbers whose squares, and sums of them, neither overflow nor vanish.
 _LARGEST, _SMALLEST = 1e150, 1e-150
@@ -46,6 +49,7 @@ def read_features(
         matrix = schema.encode(columns, handle_unknown)
     else:
         schema = Schema.learn(columns, declared, sample_weight=sample_weight)
+        _warn_of_numerals(columns, schema, declared)
         # Categories of rows without weight are not in the schema, and must not be an error.
         matrix = schema.encode(columns)
         if columns.words is not None:
@@ -66,6 +70,31 @@ def read_features(
     if reset or extend:
         estimator.schema_ = schema
     return matrix, schema
+
+
+def _warn_of_numerals(columns: Columns, schema: Schema, declared: Any) -> None:
+    """Tell of text that holds measurements, as where one cell of a column cannot be read."""
+    if not {"categorical", "identifier"} & set(schema.kinds):
+        return
+    given = declared_kinds(columns, declared)
+    for index, kind in enumerate(schema.kinds):
+        column = columns.columns[index]
+        if (
+            kind not in ("categorical", "identifier")
+            or given[index]
+            or column.storage != "category"
+        ):
+            continue
+        values = column.factorised[0]
+        cell = numeral_among(values)
+        if cell is None:
+            continue
+        which = "is left out, as the name of a row" if kind == "identifier" else "is a category"
+        message = (
+            f"{column.where}: expected measurements as numbers, got text such as {show(cell)}, "
+            f"each of which {which}; turn the column into numbers, missing where there is none"
+        )
+        warnings.warn(message, NumeralsWarning, stacklevel=5)
 
 
 def check_same_columns(estimator: Any, X: Any, *, reset: bool = False) -> None:

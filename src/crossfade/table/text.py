@@ -39,6 +39,11 @@ _IDENTIFIERS_DIFFER = 0.95
 _MOST_DATES = 20
 
 
+#: Different numbers in text that may be levels, and a number with decimals: 1.5, 1,5, -2e3, $.50.
+_MOST_LEVELS = 20
+_DECIMALS = re.compile(r"\s*[+-]?[$€£]?[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?\s*[%€]?\s*")
+
+
 @dataclass(frozen=True)
 class Text:
     r"""How a column of text is cut into words; give it as ``density={"review": Text(...)}``.
@@ -156,6 +161,18 @@ def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
 def are_dates(values: Sequence[Any]) -> bool:
     """Return whether all of a column's different values are dates, with or without a time."""
     return bool(values) and _all_text(values) and all(_DATE.fullmatch(value) for value in values)
+
+
+def numeral_among(values: Sequence[Any]) -> str | None:
+    """Return a number with decimals among a column's different texts if half of them are such.
+
+    None also where they are so few that they may be levels.
+    """
+    if len(values) <= _MOST_LEVELS:
+        return None
+    some = values[:: 1 + len(values) // 1000]
+    found = [value for value in some if isinstance(value, str) and _DECIMALS.fullmatch(value)]
+    return found[-1] if 2 * len(found) >= len(some) else None
 
 
 def _all_text(values: Sequence[Any]) -> bool:
