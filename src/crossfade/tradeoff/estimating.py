@@ -177,7 +177,8 @@ def without_itself(
     def block(span: slice) -> Floats:
         found = gradients(span)
         Z, posterior, weights = passes.design(span, *at)
-        unit = np.ones(len(Z)) if factors is None else factors[rows.codes[span]]
+        Z = np.broadcast_to(Z, (k, *Z.shape[-2:]))
+        unit = np.ones(len(posterior)) if factors is None else factors[rows.codes[span]]
         if weights is not None:
             unit = np.minimum(unit, weights)  # a row of weight 3 is three rows
         of_class = lam * unit / np.maximum(rows.class_weights[rows.codes[span]], 1e-300)
@@ -188,8 +189,9 @@ def without_itself(
             W = V - unit[:, None, None] * own
         Q = np.empty_like(W)
         for (a, b), form in forms.items():
-            Q[:, a, b] = Q[:, b, a] = np.einsum("ij,ij->i", Z @ form, Z)
-        pulled = np.stack([np.einsum("ij,ij->i", found @ one.T, Z) for one in half], axis=1)
+            Q[:, a, b] = Q[:, b, a] = np.einsum("ij,ij->i", Z[a] @ form, Z[b])
+        ends = zip(half, Z, strict=True)
+        pulled = np.stack([np.einsum("ij,ij->i", found @ one.T, own) for one, own in ends], axis=1)
         QW = Q @ W
         # A trace bounds the largest eigenvalue, which few rows need.
         far = np.flatnonzero(np.einsum("iab,iba->i", Q, V) > LARGEST_LEVERAGE)
@@ -199,7 +201,7 @@ def without_itself(
         moved = np.linalg.solve(np.eye(k) - QW, pulled[:, :, None])
         added = (W @ moved)[:, :, 0]
         for c in range(k):
-            found += (Z * added[:, c, None]) @ maps[c]
+            found += (Z[c] * added[:, c, None]) @ maps[c]
         return found
 
     return block
