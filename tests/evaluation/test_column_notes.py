@@ -102,11 +102,31 @@ def test_numbers_that_stand_for_missing_cells_are_named(mark, others):
 
 
 @pytest.mark.parametrize(
+    ("marks", "others"),
+    [
+        ([98, 99], RNG.integers(1, 6, size=200)),
+        ([777, 888, 999], RNG.integers(18, 90, size=200)),
+        ([-9999, 9999], RNG.integers(18, 90, size=200)),
+        ([-99, -98], RNG.normal(size=200)),
+    ],
+)
+def test_several_numbers_that_stand_for_missing_cells_are_all_named(marks, others):
+    column = others.copy()
+    for place, mark in enumerate(marks):
+        column[place::20] = mark
+    (told,) = (one for one in notes(column) if "far from all other" in one)
+    for mark in marks:
+        assert f"({mark} in 10 rows)" in told
+        assert f" --missing={mark}" in told
+
+
+@pytest.mark.parametrize(
     ("end", "n", "others"),
     [
         (99, 10, RNG.integers(18, 98, size=200)),  # an age
         (999, 1, RNG.integers(18, 90, size=200)),  # once only
         (9, 10, RNG.integers(0, 3, size=200)),
+        (98, 10, RNG.integers(0, 3, size=200)),
         (1000, 10, RNG.integers(0, 3, size=200)),
         (-99.5, 10, RNG.normal(size=200)),
         (99, 10, np.full(200, 7)),

@@ -282,6 +282,14 @@ def test_bad_files(write: Any, content: Any, sentence: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["x^2", "x\x01", "x", "(", "PK", "BZ", "Rar!"])
+def test_names_that_begin_as_compressed_files_do(write: Any, name: str) -> None:
+    assert read_table(write(f"{name},y\n1.5,2\n")).to_dict(as_series=False) == {
+        name: [1.5],
+        "y": [2],
+    }
+
+
 @pytest.mark.parametrize(("sign", "told"), [(" ", "spaces"), ("^", "'^' signs"), ("\t", "tabs")])
 def test_every_separator_has_a_name(write: Any, sign: str, told: str) -> None:
     name = write(f"a{sign}b\n1{sign}2{sign}3\n")

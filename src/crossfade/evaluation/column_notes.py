@@ -139,18 +139,32 @@ def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
     ]
     if not found:
         return []
+    marks = " ".join(f"--missing={mark:.0f}" for mark in sorted({mark for _, mark in found})[:4])
     return [
         f"{', '.join(told for told, _ in found)}: far from all other numbers. If it stands for a "
-        f"missing cell, say so, with --missing={found[0][1]:.0f}; it may also be where a scale "
-        "ends."
+        f"missing cell, say so, with {marks}; it may also be where a scale ends."
     ]
 
 
 def _nines(values: Floats) -> Iterator[tuple[float, int]]:
-    """Yield the ends of a column that are all nines, and farther off than the others are apart."""
-    for end in {float(values.min()), float(values.max())} if values.size else ():
-        others = values[values != end]
-        times, width = len(values) - len(others), np.ptp(others) if others.size else 0.0
-        nines = set(f"{abs(end):.0f}") == {"9"} and end.is_integer() and (end < 0.0 or end > 9.0)
-        if nines and times > 1 and 0.0 < width < np.abs(others - end).min():
-            yield end, times
+    """Yield ends of a column that are all nines, and farther off than the others are apart.
+
+    Beside 99, also 98, 97, 88 and 77, which tell why a cell is missing.
+    """
+    ends = (float(values.min()), float(values.max())) if values.size else ()
+    marks = sorted({mark for end in ends for mark in _marks_of(end)})
+    others = values[~np.isin(values, marks)]
+    width = np.ptp(others) if others.size else 0.0
+    for mark in marks:
+        times = int((values == mark).sum())
+        if times > 1 and 0.0 < width < np.abs(others - mark).min():
+            yield mark, times
+
+
+def _marks_of(end: float) -> list[float]:
+    """Return what may be written where a cell is missing, if this is all nines."""
+    nines = f"{abs(end):.0f}"
+    if set(nines) != {"9"} or not end.is_integer() or end == 9.0:
+        return []
+    sizes = (abs(end), abs(end) - 1, abs(end) - 2, *(float(n * len(nines)) for n in "87"))
+    return [float(np.copysign(size, end)) for size in sizes]

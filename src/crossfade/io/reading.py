@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -122,8 +123,10 @@ def no_parquet(error: Exception, place: Path, expected: str = "a Parquet") -> Da
 def parse_text(table: Delimited, place: str) -> pl.DataFrame:
     """Return the cells of a proper table as text, without blank lines."""
     pl = import_optional("polars", "tables from files")
+    # Text that begins as zlib's files do, such as a column x^2, would be taken for compressed.
+    data = codecs.BOM_UTF8 + table.data if table.data.startswith(b"x") else table.data
     try:
-        frame = pl.read_csv(io.BytesIO(table.data), separator=table.separator, infer_schema=False)
+        frame = pl.read_csv(io.BytesIO(data), separator=table.separator, infer_schema=False)
         frame.columns = list(table.names)
     except pl.exceptions.PolarsError:
         frame = pl.DataFrame()
