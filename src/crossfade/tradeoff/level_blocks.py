@@ -12,7 +12,7 @@ standardising adds to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -78,18 +78,15 @@ class ByLevels:
         place = placed.level
         if gaps is not None:
             place = np.where(gaps[:, self._factor] > 0.0, n_levels + 1, place)
-        # Of each class in turn the rows of each level: a matrix of as many rows as these have.
-        order = np.argsort(place, kind="stable").astype(np.int32)
-        starts = np.searchsorted(place, np.arange(n_levels + 2), sorter=order)
-        self._order, self._by_level = np.tile(order, k), order
-        self._ends = np.append((starts + n * np.arange(k)[:, None]).ravel(), n * k)
-        self._ends = self._ends.astype(np.int32)
+        self._order = np.argsort(place, kind="stable").astype(np.int32)
+        self._starts = np.searchsorted(place, np.arange(n_levels + 2), sorter=self._order)
         Z = np.empty((n, q + 1))
         np.divide(placed.rest - passes.free_mean[columns], passes.free_scale[columns], out=Z[:, :q])
         Z[:, q] = 1.0
         if gaps is not None:
             Z[:, :q][gaps[:, passes.free_factors[columns]] > 0.0] = 0.0
         self._Z = Z
+        self._matrices: dict[int, Any] = {}
         self._scale = passes.free_scale[levels]
         self._shift = passes.free_mean[levels] / self._scale
 
@@ -188,26 +185,36 @@ class ByLevels:
         designs = list(self._designs(theta))
         alike = len(designs) == 1
         designs *= k if alike else 1
-        # √w τ_k Z_k of all classes.
+        # √w τ_k Z_k of all classes; of two √(w τ(1-τ)) Z_k, whose own products are of use as well.
         roots = posterior if weights is None else posterior * np.sqrt(weights)[:, None]
+        two = k == 2
+        if two:
+            roots = np.sqrt(spread)
         every = np.empty((len(posterior), k * (q + 1)))
         every[:, k * q :] = roots
         for c, (Z, _) in enumerate(designs):
             np.multiply(Z[:, :q], roots[:, c, None], out=every[:, c * q : c * q + q])
         C, B = np.zeros((rest.size, rest.size)), np.zeros((n_levels + 2, k, rest.size))
-        C[: k * (q + 1), : k * (q + 1)] = -(every.T @ every)
+        product = every.T @ every
+        C[: k * (q + 1), : k * (q + 1)] = -product
         for c, (Z, tied) in enumerate(designs):
-            own, values = rest.own[c], weighed * -posterior[:, c, None]
-            values[:, c] = spread[:, c]
-            B[:, :, own] = self._sums(values, Z)
-            C[np.ix_(own, own)] = Z.T @ (Z * spread[:, c, None])
+            own, place = rest.own[c], np.ix_(rest.own[c], rest.own[c])
+            if two:
+                C[place] = product[place]
+                B[:, c, own] = self._sums(spread[:, :1], Z)[:, 0]
+                B[:, 1 - c, own] = -B[:, c, own]
+            else:
+                values = weighed * -posterior[:, c, None]
+                values[:, c] = spread[:, c]
+                B[:, :, own] = self._sums(values, Z)
+                C[place] = Z.T @ (Z * spread[:, c, None])
             if not alike and passes.n_tied:
                 mean = np.einsum("nk,knt->nt", posterior, [each for _, each in designs])
                 gap = (tied - mean) * weighed[:, c, None]
                 C[own, rest.tied] = Z.T @ gap
                 C[rest.tied, own] = C[own, rest.tied].T
                 C[rest.tied, rest.tied] += tied.T @ gap
-                B[:, c, rest.tied] = self._sums(np.ones((len(gap), k)), gap)[:, c]
+                B[:, c, rest.tied] = self._sums(np.ones((len(gap), 1)), gap)[:, 0]
         blocks = B[:, :, rest.offsets].copy()
         lost = np.zeros((k, 0)) if self._gaps is None else weighed.T @ self._gaps
         return blocks[:n_levels], B[:n_levels], C, blocks[-1], B[-1], lost
@@ -215,13 +222,22 @@ class ByLevels:
     def _sums(self, values: Floats, design: Floats) -> Floats:
         """Return Σ value_k · design over the rows of each level, of the base and of none.
 
-        Shapes: values (n, K); design (n, d); → (L + 2, K, d).
+        Shapes: values (n, v); design (n, d); → (L + 2, v, d).
         """
-        n, k = values.shape
-        cells = values[self._by_level].T.ravel(), self._order, self._ends
-        found = scipy.sparse.csr_array(cells, (self._ends.size - 1, n)) @ design
-        by_level: Floats = found.reshape(k, -1, design.shape[1]).transpose(1, 0, 2)
+        v = values.shape[1]
+        rows = self._rows_of_levels(v)
+        rows.data = values[self._order].T.ravel()
+        by_level: Floats = (rows @ design).reshape(v, -1, design.shape[1]).transpose(1, 0, 2)
         return by_level
+
+    def _rows_of_levels(self, v: int) -> Any:
+        """Return which rows each level has, v times: a matrix for as many values to be put in."""
+        if v not in self._matrices:
+            n = self._order.size
+            ends = np.append((self._starts + n * np.arange(v)[:, None]).ravel(), n * v)
+            cells = np.ones(n * v), np.tile(self._order, v), ends.astype(np.int32)
+            self._matrices[v] = scipy.sparse.csr_array(cells, (ends.size - 1, n))
+        return self._matrices[v]
 
     def _designs(self, theta: Floats) -> Iterator[tuple[Floats, Floats]]:
         """Yield (T̃, 1) of the other columns and the tied ones by class; once if all are alike."""
