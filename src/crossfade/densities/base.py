@@ -9,6 +9,7 @@ the unbound object.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -94,7 +95,33 @@ class Density(ExponentialFamily):
     #: The kind of column the density takes (see :class:`~crossfade.table.schema.Schema`).
     kind: ClassVar[str] = "continuous"
 
+    #: Parameters that have a part in :meth:`bind` alone: no sum of rows depends on them.
+    of_prior: ClassVar[tuple[str, ...]] = ()
+
     # -- from data to a bound density --------------------------------------------------------------
+
+    def sums_alike(self, other: Density) -> bool:
+        """Return whether both, not begun, differ in their prior alone."""
+        mine, its = (
+            {name: value for name, value in vars(one).items() if name not in self.of_prior}
+            for one in (self, other)
+        )
+        plain = (str, int, float)
+        return (
+            type(self) is type(other)
+            and mine.keys() == its.keys()
+            and all(
+                value is its[name] or (isinstance(value, plain) and value == its[name])
+                for name, value in mine.items()
+            )
+        )
+
+    def with_prior_of(self, other: Density) -> Density:
+        """Return the density, begun, with the prior of one whose sums are alike."""
+        new = copy.copy(self)
+        for name in self.of_prior:
+            setattr(new, name, getattr(other, name))
+        return new
 
     @abstractmethod
     def begin(self, head: Floats, *, scales: bool = True) -> Density:

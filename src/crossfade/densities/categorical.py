@@ -119,6 +119,9 @@ class Categorical(Density):
         self.levels = tuple(int(n) for n in levels)
         self.alpha = alpha
 
+    def sums_alike(self, other: Density) -> bool:
+        return isinstance(other, Categorical) and vars(self) == vars(other)
+
     @property
     def n_levels(self) -> int:
         """Number of levels of all columns together."""
@@ -304,6 +307,12 @@ class Categorical(Density):
 
     def mean(self, eta: Floats) -> Floats:
         return self._softmax(eta)[1][..., self._kept]
+
+    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
+        partition, table = self._softmax(eta)
+        if not np.isfinite(partition).all():
+            return self.log_partition(eta), None
+        return partition, table[..., self._kept]
 
     def hessian(self, eta: Floats) -> Floats:
         if self.n_statistics <= _FEW_STATISTICS:

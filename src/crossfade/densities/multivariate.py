@@ -100,6 +100,8 @@ class MultivariateGaussian(StandardisedGaussian):
     True
     """
 
+    of_prior = ("shrinkage", "shrinkage_rows", "pooling")
+
     _shift: Floats
     _scales: bool
 

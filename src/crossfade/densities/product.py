@@ -197,6 +197,21 @@ class Product(Density):
     def n_spread(self) -> int:
         return sum(part.n_spread for part, _ in self.parts)
 
+    def sums_alike(self, other: Density) -> bool:
+        return (
+            isinstance(other, Product)
+            and len(self.parts) == len(other.parts)
+            and all(
+                np.array_equal(mine, its) and part.sums_alike(own)
+                for (part, mine), (own, its) in zip(self.parts, other.parts, strict=True)
+            )
+        )
+
+    def with_prior_of(self, other: Density) -> Density:
+        assert isinstance(other, Product)
+        pairs = zip(self.parts, other.parts, strict=True)
+        return self._composed([part.with_prior_of(own) for (part, _), (own, _) in pairs])
+
     def begin(self, head: Floats, *, scales: bool = True) -> Self:
         if set(self._all_columns.tolist()) != set(range(head.shape[1])):
             raise DataError(
@@ -313,6 +328,17 @@ class Product(Density):
 
     def mean(self, eta: Floats) -> Floats:
         return self._over_parts(lambda part, s, f: part.mean(eta[..., s]))
+
+    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
+        found = [part.partition_and_mean(own) for part, _, own in self.shared_out(eta)]
+        partition = _side_by_side([one for one, _ in found])
+        if not np.isfinite(partition).all():
+            return partition, None
+        means = [
+            part.mean(own) if known is None else known
+            for (_, known), (part, _, own) in zip(found, self.shared_out(eta), strict=True)
+        ]
+        return partition, _side_by_side(means)
 
     def hessian(self, eta: Floats) -> Floats:
         dense = np.zeros((eta.shape[0], self.n_statistics, self.n_statistics))

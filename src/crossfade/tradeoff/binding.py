@@ -47,6 +47,26 @@ def summarise(
     return begun, _sums(begun, rows)
 
 
+class RowSums:
+    """Sums over rows, taken once for all densities that differ in their prior alone."""
+
+    def __init__(self) -> None:
+        self._known: tuple[LabelledRows | None, list[tuple[Density, Density, Any]]] = None, []
+
+    def summarise(self, density: Density, rows: LabelledRows) -> tuple[Density, Any]:
+        """Return what :func:`summarise` does."""
+        known = self._known
+        if known[0] is not rows:
+            known = self._known = rows, []
+        for given, started, summary in known[1]:
+            if given.sums_alike(density):
+                return started.with_prior_of(density), summary
+        started, summary = summarise(density, rows)
+        if not density.reads_words:  # whose sums are wide
+            known[1].append((density, started, summary))
+        return started, summary
+
+
 def _sums(begun: Density, rows: LabelledRows) -> Any:
     block_rows = int(np.clip(_BLOCK_DOUBLES // max(rows.X.shape[1], 1), BLOCK_ROWS, 8 * BLOCK_ROWS))
     if begun.reads_words:
@@ -82,9 +102,9 @@ def compact(
     return density, replace(rows, X=X, unlabelled=None if X is not rows.X else rows.unlabelled)
 
 
-def bind(density: Density, rows: LabelledRows) -> Bound:
+def bind(density: Density, rows: LabelledRows, sums: RowSums | None = None) -> Bound:
     """Return the density bound to the rows, with counts, sums and prior."""
-    started, summary = summarise(density, rows)
+    started, summary = (sums or RowSums()).summarise(density, rows)
     return started.bind(summary)
 
 

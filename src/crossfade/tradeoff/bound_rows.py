@@ -128,13 +128,22 @@ class AtTheta:
 
     @cached_property
     def partition(self) -> Floats:
-        """A of the centred statistics by factor, shape (n_classes, n_factors)."""
-        return self._bound.log_partition(self.natural)
+        """A of the centred statistics by factor, A_f(η) - η_f·mean_f, (n_classes, n_factors)."""
+        bound = self._bound
+        centre = by_factor(self.natural * bound.mean, bound.factors, bound.density.n_factors)
+        return self._partition_and_mean[0] - centre
 
     @cached_property
     def slope(self) -> Floats:
-        """Gradient of A by standardised statistic, shape (n_classes, n_statistics)."""
-        return self._bound.partition_slope(self.natural)
+        """Gradient of that by standardised statistic, shape (n_classes, n_statistics)."""
+        mean = self._partition_and_mean[1]
+        if mean is None:
+            mean = self._bound.density.mean(self.natural)
+        return (mean - self._bound.mean) / self._bound.scale
+
+    @cached_property
+    def _partition_and_mean(self) -> tuple[Floats, Floats | None]:
+        return self._bound.density.partition_and_mean(self.natural)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,15 +374,6 @@ class BoundRows:
             return np.zeros_like(self.bound.counts), np.zeros((self.n_classes, self.tied.size))
         at = self.at(theta)
         return at.partition, at.slope
-
-    def log_partition(self, eta: Floats) -> Floats:
-        """Return A of the centred statistics by factor, A_f(η) - η_f·mean_f."""
-        centre = by_factor(eta * self.mean, self.factors, self.density.n_factors)
-        return self.density.log_partition(eta) - centre
-
-    def partition_slope(self, eta: Floats) -> Floats:
-        """Return the gradient of the centred, standardised A, shape (n_classes, n_statistics)."""
-        return (self.density.mean(eta) - self.mean) / self.scale
 
 
 def by_factor(values: Floats, factors: Integers, n_factors: int) -> Floats:

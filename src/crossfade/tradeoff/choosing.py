@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from crossfade._typing import Integers
 from crossfade.densities.base import Density
-from crossfade.tradeoff.binding import bind, compact
+from crossfade.tradeoff.binding import RowSums, bind, compact
 from crossfade.tradeoff.fitting import FitOptions, Fitted, bound_rows, left_open, worries
 from crossfade.tradeoff.grid import Points
 from crossfade.tradeoff.influence import FittedMember, stacked_fits
@@ -45,7 +45,7 @@ def choose_tradeoff(
     without a label counts; 0 comes first. `learnt_words`: As for :func:`fit_tradeoff`.
     """
     everything, rows = rows, rows.at_hand
-    objectives, n_densities = [], len(densities)
+    objectives, n_densities, sums = [], len(densities), RowSums()
 
     def reduced(
         density: Density, rows: LabelledRows, weight: float
@@ -60,7 +60,7 @@ def choose_tradeoff(
     for weight in unlabelled_weights:
         for density in densities:
             density, own = reduced(density, rows, weight)
-            own, bound, _ = bound_rows(own, density)
+            own, bound, _ = bound_rows(own, density, known=sums)
             objectives.append(options.objective(own, bound, weight))
     if grid is not None and len(unlabelled_weights) > 1:
         densely = [[point for point in own if point[0] > 0.0] for own in grid]
@@ -70,13 +70,13 @@ def choose_tradeoff(
 
     def refit(variants: Sequence[Density]) -> Refit:
         # A fold's choice may leave nothing that variants differ in.
-        last = len(variants) - 1
+        last, sums = len(variants) - 1, RowSums()
 
         def of_part(variant: int, part: LabelledRows) -> TradeoffObjective:
             weight = unlabelled_weights[variant // n_densities]
             density = variants[min(variant % n_densities, last)]
             density, part = reduced(density, part, weight)
-            return options.objective(part, bind(density, part), weight)
+            return options.objective(part, bind(density, part, sums), weight)
 
         return of_part
 

@@ -26,7 +26,7 @@ from crossfade.inference.held_out import HeldOut
 from crossfade.inference.sandwich import PosteriorCovariance
 from crossfade.optim.solver import Solution
 from crossfade.table.read import has_missing_cells
-from crossfade.tradeoff.binding import compact, has_missing, summarise
+from crossfade.tradeoff.binding import RowSums, compact, has_missing, summarise
 from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.influence import FittedMember, StackedFits, stacked_fits
@@ -432,9 +432,12 @@ def _closed_form(
 
 
 def bound_rows(
-    rows: LabelledRows, density: Density, *, scales: bool = True
+    rows: LabelledRows, density: Density, *, scales: bool = True, known: RowSums | None = None
 ) -> tuple[LabelledRows, Bound, Sums]:
-    """Bind the density to the rows; the rows returned know whether a cell is missing."""
+    """Bind the density to the rows; the rows returned know whether a cell is missing.
+
+    Takes known: sums of the same rows for other densities, with `scales`.
+    """
     if rows.is_part and rows.weights is not None:
         # Weighted counts do not tell whether a cell is missing: it is looked for in the same pass.
         works: list[Callable[[], Any]]
@@ -442,7 +445,11 @@ def bound_rows(
         (started, summary), missing = rows.fits(lambda work: work(), works)
         bound = started.bind(summary)
     else:
-        started, summary = summarise(density, rows, scales=scales)
+        started, summary = (
+            summarise(density, rows, scales=scales)
+            if known is None
+            else known.summarise(density, rows)
+        )
         bound = started.bind(summary)
         missing = has_missing(rows, bound.counts)
     missing = started.filled or missing

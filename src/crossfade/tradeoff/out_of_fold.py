@@ -10,7 +10,7 @@ groups, is refitted on folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,7 +110,13 @@ def out_of_fold(
     else:
         n_folds = int(fold.max(initial=-1)) + 1
     kept = np.flatnonzero(fold >= 0)
-    optima = [at.objective.spread(at.point.solution.theta)[1] for at in members]
+    # Closed forms have no start.
+    searched = {at.variant for at in members if at.point.tradeoff < 1.0 or at.objective.unlabelled}
+    optima = {
+        g: at.objective.spread(at.point.solution.theta)[1]
+        for g, at in enumerate(members)
+        if at.variant in searched
+    }
     scores = np.zeros((len(members), rows.n_samples, rows.n_classes))
 
     def score(number: int) -> None:
@@ -128,7 +134,7 @@ def out_of_fold(
 
 def _score_fold(
     members: Sequence[Member],
-    optima: Sequence[Parameters],
+    optima: Mapping[int, Parameters],
     refit: Refit,
     train: LabelledRows,
     test: LabelledRows,
@@ -142,7 +148,9 @@ def _score_fold(
         points = [member.point for member in same]
         # The fit of all rows is near; at the tolerance, nothing of the rows held out is left of it.
         whole = same[0].objective
-        if _is_alike(part.density, whole.density):
+        if own[0] not in optima:
+            near = [np.zeros(0)] * len(own)
+        elif _is_alike(part.density, whole.density):
             near = [part.gather(optima[g]) for g in own]
         else:  # the fold has chosen other densities of some columns
             carried = _counterparts(part, whole)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.covariance.moments import PowerSums, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure
@@ -27,8 +28,7 @@ class Full(Structure):
 
     def __init__(self, d: int, active: NDArray[np.bool_]):
         super().__init__(d, active)
-        self._i, self._j = np.tril_indices(d)
-        self._half = np.where(self._i == self._j, 1.0, 0.5)
+        self._i, self._j, self._half = _lower_places(d)
 
     @property
     def size(self) -> int:
@@ -141,6 +141,15 @@ class Full(Structure):
         C = _inverse(_cholesky(-2.0 * self._symmetric(b))[0])
         return np.einsum("kij,kj->ki", C, a), C
 
+    def partition_and_moments(self, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
+        factors, definite = _cholesky(-2.0 * self._symmetric(b))
+        if not definite.all():
+            return super().partition_and_moments(a, b)
+        roots: Any = np.linalg.inv(factors)
+        half, C = (roots @ a[..., None])[..., 0], roots.swapaxes(-1, -2) @ roots
+        values = 0.5 * (half**2).sum(axis=-1) - np.log(self.diagonal(factors)).sum(axis=-1)
+        return values, np.einsum("kij,kj->ki", C, a), C
+
     def log_partition(self, a: Floats, b: Floats) -> Floats:
         factors, definite = _cholesky(-2.0 * self._symmetric(b))
         half: Any = np.linalg.solve(
@@ -181,6 +190,13 @@ class Full(Structure):
     def root(self, C: Floats) -> Floats:
         factors: Floats = _definite(C[None])[0]
         return factors
+
+
+@lru_cache(maxsize=8)
+def _lower_places(d: int) -> tuple[Integers, Integers, Floats]:
+    """Return rows and columns of a lower triangle, and ½ but on its diagonal; not to be changed."""
+    i, j = np.tril_indices(d)
+    return i, j, np.where(i == j, 1.0, 0.5)
 
 
 def _strips(n_rows: int, width: int, doubles: int) -> list[slice]:
