@@ -422,16 +422,17 @@ def _beside(
 ) -> Floats | None:
     """Return a start beside the other path's point, or the path's last point.
 
-    Beside it by as much as the last points of both paths were beside each other; where the other
-    path has no such parameter (NaN), at the last point. That point itself may be lower at λ = 0,
-    where no density holds back the weights of rare levels; the `first` point below λ = 1 may be
-    lower at the other path's: closed forms of densities that are next to singular lie anywhere.
+    Beside it by as much as the last points of both paths were beside each other, in proportion to
+    the size of the weights; where the other path has no such parameter (NaN), at the last point.
+    That point itself may be lower at λ = 0, where no density holds back the weights of rare levels;
+    the `first` point below λ = 1 may be lower at the other path's: closed forms of densities that
+    are next to singular lie anywhere.
     """
     theta = near
     if theta.size != objective.n_parameters:
         return last
     if last is not None and before is not None:
-        moved = theta + last - before
+        moved = theta + _growth(objective, before, near) * (last - before)
         theta = np.where(np.isnan(moved), last, moved)
         other = np.where(np.isnan(near), last, near) if first else last
         unsure = first or objective.tradeoff == 0.0
@@ -440,6 +441,20 @@ def _beside(
     if np.isnan(theta).any():
         return last
     return theta if _is_inside(objective, theta) else last
+
+
+def _growth(objective: TradeoffObjective, before: Floats, after: Floats) -> float:
+    """Return how many times as large differences between classes have become, by their weights.
+
+    By how much fits to other rows differ grows alike: a penalty draws in both. At most 1 above
+    λ = 0, where densities hold both back.
+    """
+    sizes = []
+    for theta in (before, after):
+        weights = objective.split(np.where(np.isnan(before + after), 0.0, theta))[0]
+        sizes.append(float(np.linalg.norm(weights - weights.mean(axis=0))))
+    growth = sizes[1] / sizes[0] if sizes[0] > 0.0 else 1.0
+    return growth if objective.tradeoff == 0.0 else min(growth, 1.0)
 
 
 def _nearest(found: list[PathPoint], tradeoff: float, l2: float) -> int | None:
