@@ -1,6 +1,8 @@
-"""Few rows and many columns: curvature is inverted among the rows, not among the columns."""
+"""Few rows and many columns: curvature is inverted by factor, not among all columns."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from crossfade import NaiveBayes
 from crossfade.densities import Bernoulli, Categorical, Gaussian, Poisson, Product
-from crossfade.tradeoff import class_blocks, path, preconditioner
+from crossfade.tradeoff import class_blocks, path
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
@@ -42,22 +44,54 @@ def objective_of(X, y, tradeoff, levels=3):
     return TradeoffObjective.of(rows, bind(density, rows), tradeoff, 1.0)
 
 
+def near_one_density(objective):
+    """Return parameters of which no posterior is next to certain."""
+    ends = objective.theta(objective.generative()), objective.theta(objective.one_density())
+    return 0.1 * ends[0] + 0.9 * ends[1]
+
+
 @pytest.mark.parametrize("levels", [3, 40])
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 @pytest.mark.parametrize("tradeoff", [0.9, 0.1, 0.0])
-def test_blocks_inverted_among_rows_are_those_inverted_whole(missing, tradeoff, levels):
-    X, y = table(12 if levels == 3 else 36, 3, missing)
+def test_blocks_of_factors_solve_what_they_say(missing, tradeoff, levels):
+    X, y = table(36, 3, missing)
     if levels > 3:
         X[:, 3] = np.arange(36)
     objective = objective_of(X, y, tradeoff, levels)
-    assert class_blocks.is_short(objective)
-    theta = path.cold_start(objective)
-    ours, whole = (
-        kind(objective, theta) for kind in (class_blocks.InRowSpace, class_blocks.Inverted)
-    )
-    right = np.random.default_rng(1).normal(size=(3, objective.passes.n_free + 1))
-    expected = whole.solve(right)
-    assert_allclose(ours.solve(right), expected, atol=1e-4 * np.abs(expected).max())
+    passes, lam = objective.passes, tradeoff
+    theta, p = near_one_density(objective), passes.n_free
+    squares, mass = passes.row_curvature(theta).own_squares(theta)
+    scale, factors = passes.free_scale, passes.free_factors
+    inner = objective.density.hessian(passes.natural(theta))[:, passes.free][:, :, passes.free]
+    inner = inner * objective.partition_weight(theta)[:, factors, None] / scale / scale[:, None]
+    slope, total = passes.at(theta).slope[:, passes.free], lam * passes.class_weights
+    right = np.random.default_rng(1).normal(size=(3, p + 1))
+    expected = np.empty_like(right)
+    for c in range(3):
+        M = np.diag(np.append((1 - lam) * (squares[c] + 2 / 3), (1 - lam) * mass[c]))
+        border = np.append(slope[c], 1.0)
+        M += total[c] * np.outer(border, border)
+        M[:p, :p] += lam and inner[c]
+        expected[c] = np.linalg.solve(M, right[c])
+    found = class_blocks.OfFactors(objective, theta).solve(right)
+    assert_allclose(found, expected, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_squares_of_rows_are_the_diagonal_of_the_hessian(missing, weighted):
+    X, y = table(36, 3, missing)
+    objective = objective_of(X, y, 0.0)
+    if weighted:
+        rows = replace(objective.rows, weights=np.random.default_rng(2).random(36) + 0.5)
+        objective = TradeoffObjective.of(rows, bind(objective.density, rows), 0.0, 1.0)
+    theta = near_one_density(objective)
+    k, p = 3, objective.passes.n_free
+    squares, mass = objective.passes.row_curvature(theta).own_squares(theta)
+    H = np.diagonal(objective.curvature(theta))
+    # What pins the direction common to all classes is the same number in every place.
+    assert_allclose(np.diff(squares.ravel()), np.diff(H[: k * p]), atol=1e-9)
+    assert_allclose(np.diff(mass), np.diff(H[k * p : k * p + k]), atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
@@ -66,8 +100,8 @@ def test_few_rows_have_the_optimum_that_the_whole_hessian_finds(missing, tradeof
     objective = objective_of(*table(15, 3, missing), tradeoff)
     begin = path.cold_start(objective)
     ours = path.minimise(objective, begin, cold=True)
+    monkeypatch.setattr(class_blocks, "is_short", lambda objective: False)
     monkeypatch.setattr(path, "is_short", lambda objective: False)
-    monkeypatch.setattr(preconditioner, "is_short", lambda objective: False)
     whole = path.minimise(objective, begin, cold=True)
     assert ours.converged
     assert_allclose(ours.value, whole.value, rtol=1e-9)

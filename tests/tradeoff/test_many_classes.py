@@ -45,8 +45,8 @@ def test_blocks_of_classes_and_whole_hessians_find_one_optimum(missing, monkeypa
     X, levels, y = table(7, 10, missing=missing)
     objective = objective_of(X, levels, y, 0.3)
     begin = path.cold_start(objective)
-    monkeypatch.setattr(path, "LARGEST_CLASS", 100)
-    assert path._has_many_classes(objective)
+    monkeypatch.setattr(class_blocks, "LARGEST_CLASS", 100)
+    assert class_blocks.has_many_classes(objective)
     by_classes = path.minimise(objective, begin)
     whole = descend(objective, begin, Dense(), tol=1e-9)
     assert by_classes.converged

@@ -298,6 +298,12 @@ class Categorical(Density):
     def indicators(self) -> NDArray[np.bool_]:
         return np.ones(self.n_statistics, dtype=bool)
 
+    def indicated(self, X: Floats) -> Integers:
+        places = np.full(self.n_levels + 1, self.n_statistics)
+        places[self._kept] = np.arange(self.n_statistics)
+        found: Integers = places[self._positions(X)]
+        return found
+
     def log_base_measure(self, X: Floats) -> Floats:
         return np.zeros(X.shape)
 

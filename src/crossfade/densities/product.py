@@ -397,6 +397,15 @@ class Product(Density):
     def indicators(self) -> NDArray[np.bool_]:
         return np.concatenate([part.indicators for part, _ in self.parts])
 
+    def indicated(self, X: Any) -> Integers:
+        found = []
+        for part, own, s, _ in self._seen(X):
+            places = part.indicated(own)
+            found.append(
+                np.where(places < part.n_statistics, places + s.start, self.n_statistics)
+            )
+        return np.hstack(found)
+
     @property
     def word_factors(self) -> NDArray[np.bool_]:
         return np.concatenate([part.word_factors for part, _ in self.parts])

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
@@ -24,8 +25,12 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 #: which costs less than to read them.
 KEPT_DOUBLES = 8_388_608
 
-#: Levels of a column from which rows are kept by them.
+#: Levels of a column from which rows are kept by them where it is eliminated.
 _FEWEST_LEVELS = 32
+
+#: Products that take as long as a look at where a level stands, and how many a pass over the rows
+#: must be spared, for rows to be kept by their levels.
+_LOOK, _WORTH_SAVING = 4, 100_000
 
 Sums = TypeVar("Sums")
 
@@ -43,25 +48,37 @@ class Placed(NamedTuple):
     level: Integers
     rest: Floats
 
-    def take(self, rows: slice | Integers) -> Placed:
+
+class Indicated(NamedTuple):
+    """Rows as the levels that they have of columns of several, and their other statistics.
+
+    `levels` (L,), `columns` (q,): Places among the free statistics of the levels, and of the rest.
+    `ones` (n_samples, L): The levels' indicators, sparse.
+    `rest` (n_samples, q): The other statistics.
+    """
+
+    levels: Integers
+    columns: Integers
+    ones: Any
+    rest: Floats
+
+    def take(self, rows: slice | Integers) -> Indicated:
         """Return the same of some rows."""
-        return self._replace(level=self.level[rows], rest=self.rest[rows])
+        if isinstance(rows, slice) and rows.start == 0 and rows.stop >= len(self.rest):
+            return self
+        return self._replace(ones=self.ones[rows], rest=self.rest[rows])
 
     def scores(self, slopes: Floats, out: Floats) -> Floats:
         """Return slopes_k·T_i, (n_samples, n_classes)."""
         np.matmul(self.rest, slopes[:, self.columns].T, out=out)
-        of_levels = np.zeros((self.levels.size + 1, len(slopes)))
-        of_levels[:-1] = slopes[:, self.levels].T
-        out += of_levels[self.level]
+        out += self.ones @ np.ascontiguousarray(slopes[:, self.levels].T)
         return out
 
     def sums(self, R: Floats) -> Floats:
         """Return Σ_i R_ik T_i, (R.shape[1], n_free)."""
-        n_levels = self.levels.size
-        found = np.empty((R.shape[1], n_levels + self.columns.size))
+        found = np.empty((R.shape[1], self.levels.size + self.columns.size))
         found[:, self.columns] = R.T @ self.rest
-        for own, values in zip(found, R.T, strict=True):
-            own[self.levels] = np.bincount(self.level, values, n_levels + 1)[:-1]
+        found[:, self.levels] = (self.ones.T @ np.ascontiguousarray(R)).T
         return found
 
 
@@ -101,6 +118,39 @@ class KeptStatistics:
         indicator = whole[:, levels]
         level = np.where(indicator.any(axis=1), indicator.argmax(axis=1), levels.size)
         return Placed(levels, columns, level, whole[:, columns])
+
+    @cached_property
+    def indicated(self) -> Indicated | None:
+        """The same by the levels that rows have; None where that saves little."""
+        density, n = self._density, self._rows.n_samples
+        if self._rows.is_part or density.reads_words or not density.indicators.any():
+            return None
+        free = np.flatnonzero(~np.asarray(density.tied, dtype=bool))
+        sizes = np.bincount(density.factors[density.indicators], minlength=density.n_factors)
+        # A level costs a look at where it stands, and a number a class.
+        least = self._rows.n_classes + _LOOK
+        sparse = density.indicators & (sizes > least)[density.factors]
+        own, rest = np.flatnonzero(sparse[free]), np.flatnonzero(~sparse[free])
+        saved = n * (own.size - least * int((sizes > least).sum()))
+        if saved < _WORTH_SAVING or n * rest.size > KEPT_DOUBLES:
+            return None
+        place = np.full(density.n_statistics + 1, -1)
+        place[free[own]] = np.arange(own.size)
+        others, found = np.empty((n, rest.size)), []
+
+        def block(rows: slice) -> None:
+            X = self._rows.block(rows)
+            if rest.size:
+                others[rows] = density.some_statistics(X, free[rest])
+            found.append((rows.start, place[density.indicated(X)]))
+
+        for_each_block(block, n, block_rows=1_024)
+        levels = np.concatenate([each for _, each in sorted(found, key=lambda one: one[0])])
+        ends = np.append(0, np.cumsum((levels >= 0).sum(axis=1)))
+        index = levels[levels >= 0]
+        shape = n, own.size
+        ones = scipy.sparse.csr_array((np.ones(index.size), index, ends), shape=shape)
+        return Indicated(own, rest, ones, others)
 
     def left_out(self, rows: slice | Integers) -> Floats | None:
         """Return how often each factor's A is left out of each row of a block, None for never."""

@@ -1,4 +1,4 @@
-"""Each class's own block of the Hessian, inverted: whole, or among the rows where these are few."""
+"""Each class's own block of the Hessian, inverted: whole, or each factor's own part of it."""
 
 from __future__ import annotations
 
@@ -8,37 +8,74 @@ from dataclasses import replace
 import numpy as np
 
 from crossfade._typing import Floats, Integers
+from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.passes import RowPasses
 
-#: Largest block of each class's own.
-LARGEST_CLASS = 500
+#: Rows from which curvature is taken from a share of them.
+MANY_ROWS = 20_000
+
+#: Parameters up to which Newton's steps cost next to nothing, and the share of levels that are most.
+_SMALL, _MOSTLY = 300, 0.5
+
+#: Largest block of each class's own, and up to which it is inverted in the time that it saves.
+LARGEST_CLASS, _CHEAPLY_INVERTED = 500, 100
 
 #: Rows whose curvature stands for all rows' in the preconditioner.
 SAMPLE = 4_096
 
-#: Doubles in the weighted rows of all classes (64 MB), at most, where blocks are inverted among the
-#: rows.
-_ROW_SPACE = 8_000_000
-
-#: Statistics of a factor from which the densities' whole curvature costs less than its products.
-_MANY_PRODUCTS = 30
+#: Statistics of a factor, but for indicators, up to which its block is formed by itself.
+_SMALL_FACTOR = 8
 
 
 def has_class_blocks(objective: TradeoffObjective) -> bool:
     """Return whether each class's own block of the Hessian can be inverted."""
-    small = objective.passes.n_free <= LARGEST_CLASS
-    return objective.density.forms_statistics and (small or is_short(objective))
+    return objective.density.forms_statistics and objective.passes.n_free <= LARGEST_CLASS
+
+
+def has_small_factors(objective: TradeoffObjective) -> bool:
+    """Return whether each factor's own block of the Hessian is small, or that of indicators."""
+    if objective.density.reads_words:
+        return False
+    passes = objective.passes
+    others = passes.free_factors[~objective.density.indicators[passes.free]]
+    return int(np.bincount(others, minlength=1).max()) <= _SMALL_FACTOR
+
+
+def has_many_classes(objective: TradeoffObjective) -> bool:
+    """Return whether the classes' own blocks of the Hessian cost little against the whole."""
+    if not objective.exact_labels or not objective.density.forms_statistics:
+        return False
+    # What classes share is no block of one class: it does not count here.
+    own = objective.n_parameters - objective.passes.n_tied
+    return own > max(LARGEST_CLASS, 5 * objective.passes.n_free)
+
+
+def by_factors_pays(objective: TradeoffObjective) -> bool:
+    """Return whether steps that begin from factors' own blocks end sooner than Newton's.
+
+    They do where rows are few or classes many with large blocks, where levels make up most
+    parameters, and where missing cells bend the function: there Newton's steps are many, too.
+    Columns of numbers that go together take more of the others than they save.
+    """
+    passes, rows = objective.passes, objective.rows
+    if rows.is_part or rows.n_samples >= MANY_ROWS or not has_small_factors(objective):
+        return False
+    if is_short(objective):
+        return True
+    if has_many_classes(objective) and has_class_blocks(objective):
+        return passes.n_free > _CHEAPLY_INVERTED
+    if objective.n_parameters <= _SMALL or not objective.exact_labels:
+        return False
+    bends = objective.has_missing and objective.tradeoff > 0.0
+    levels = int(np.count_nonzero(objective.density.indicators[passes.free]))
+    held = objective.tradeoff > 0.0 or objective.l2 > 0.0
+    return bends or (held and levels > _MOSTLY * passes.n_free)
 
 
 def is_short(objective: TradeoffObjective) -> bool:
-    """Return whether rows are so few that blocks are inverted among them."""
-    passes, few = objective.passes, min(objective.rows.n_samples, SAMPLE)
-    if few > passes.n_free or not objective.density.forms_statistics:
-        return False
-    weighted_rows = passes.n_free * few
-    factors_blocks = int((np.bincount(passes.free_factors) ** 2).sum())
-    return factors_blocks <= weighted_rows and passes.n_classes * weighted_rows <= _ROW_SPACE
+    """Return whether rows are so few that a step by factors' own blocks is worth any other."""
+    return objective.rows.n_samples <= objective.passes.n_free and has_small_factors(objective)
 
 
 def some_rows(objective: TradeoffObjective) -> RowPasses:
@@ -129,88 +166,94 @@ def _columns_of_log_z(objective: TradeoffObjective, slope: Floats) -> Floats:
     return columns
 
 
-class InRowSpace:
-    """The same inverses where rows are few: of D + U'U by that of I + U D⁻¹ U' (Woodbury 1950).
+class OfFactors:
+    """The inverses of the classes' own blocks without what rows couple of different factors.
 
-    D is what the densities and the penalty add, a block for each factor.
+    A factor's own is what its density gives, and a diagonal: what rows and the penalty add. Of
+    indicators that is a diagonal and one of rank one. What log Z adds is as :class:`OfDensities`
+    has it.
     """
 
     def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
-        k, p, lam = objective.passes.n_classes, objective.passes.n_free, objective.tradeoff
-        n_rows = min(objective.rows.n_samples, SAMPLE) if lam < 1.0 else 0
-        slope, seen, ends = _slopes(objective, theta), 0.0, np.zeros(k, dtype=np.int64)
-        U = np.zeros((k, n_rows + 1, p + 1))
-        for c, scaled, weight in _weighted_rows(objective, theta, slope):
-            U[c, ends[c] : ends[c] + len(scaled)] = scaled
-            ends[c] += len(scaled)
-            seen += weight
-        if seen < objective.n_rows and lam < 1.0:
-            U *= np.sqrt(objective.n_rows / seen)
-        U[:, -1] = _columns_of_log_z(objective, slope)
-        curvature = np.einsum("krp,krp->kp", U, U)
-        self._places = _by_factor(objective.passes.free_factors)
-        blocks = self._own_blocks(objective, theta)
-        total = sum((np.einsum("kfaa->k", own) for own in blocks), curvature.sum(axis=1))
-        floor = np.maximum(1e-8 * total / (p + 1), 1e-300)
-        for own in blocks:
-            each = np.arange(own.shape[-1])
-            own[..., each, each] += floor[:, None, None]
-        self._inverses = [np.linalg.inv(own) for own in blocks]
-        # Nearly nothing of an offset's curvature, which comes from the rows, but no zero.
-        self._last = 1e-6 * curvature[:, -1] + floor
-        self._U, self._solved = U, self._apart(U)
-        core = self._solved @ U.transpose(0, 2, 1)
-        each = np.arange(n_rows + 1)
-        core[:, each, each] += 1.0
-        self._core = np.linalg.inv(core)
-
-    def _own_blocks(self, objective: TradeoffObjective, theta: Floats) -> list[Floats]:
-        """Return D but for offsets, (K, n_factors, r, r) for factors of each size r."""
-        passes, lam = objective.passes, objective.tradeoff
-        k, largest = passes.n_classes, self._places[-1].shape[1] if self._places else 0
-        blocks = [np.zeros((k, *places.shape, places.shape[1])) for places in self._places]
+        passes, lam, k = objective.passes, objective.tradeoff, objective.passes.n_classes
+        total, scale = objective.n_rows, passes.free_scale
+        added, of_rows = np.zeros((k, passes.n_free)), np.zeros(k)
+        if lam < 1.0:
+            added, of_rows = passes.row_curvature(theta).own_squares(theta)
+            added += objective.penalty * (1.0 - 1.0 / k)
+            added *= 1.0 - lam
+            of_rows *= 1.0 - lam
+        share = np.maximum(passes.class_weights / total, 1.0 / total)
+        self._of_rows = np.maximum(of_rows, 1e-3 * total * share * (1.0 - share))
+        self._slope, self._mass = np.zeros((k, passes.n_free)), np.zeros(k)
+        weight = np.zeros((k, passes.n_free))
         if lam > 0.0:
-            natural = passes.natural(theta)
-            index, scale = np.flatnonzero(passes.free), passes.scale[passes.free]
-            weight = objective.partition_weight(theta)[:, passes.free_factors] / scale
-            if largest > _MANY_PRODUCTS and k * passes.n_free**2 <= _ROW_SPACE:
-                whole = objective.density.free_hessian(natural)
-                for places, own in zip(self._places, blocks, strict=True):
-                    one, other = places[:, :, None], places[:, None, :]
-                    own += whole[:, one, other] * (weight[:, one] / scale[other])
-                largest = 0  # nothing is left to do
-            for a in range(largest):
-                # One statistic of each factor at a time: factors have nothing to do with others.
-                some = [places[:, a] for places in self._places if places.shape[1] > a]
-                chosen, direction = np.concatenate(some), np.zeros(natural.shape)
-                direction[:, index[chosen]] = 1.0 / scale[chosen]
-                column = weight * objective.density.hessian_product(natural, direction)[:, index]
-                for places, own in zip(self._places, blocks, strict=True):
-                    if places.shape[1] > a:
-                        own[..., a] = column[:, places]
-        for own in blocks:
-            diagonal = np.arange(own.shape[-1])
-            own[..., diagonal, diagonal] += (1.0 - lam) * objective.l2
-        return blocks
+            self._slope = passes.at(theta).slope[:, passes.free]
+            self._mass = lam * np.maximum(passes.class_weights, 1e-6 * total)
+            weight = objective.partition_weight(theta)[:, passes.free_factors] / scale**2
+        floor = 1e-8 * np.maximum(added.sum(axis=1) / passes.n_free, 1e-8 * total)[:, None]
+        natural, one = passes.natural(theta), objective.density.indicators[passes.free]
+        self._own = np.flatnonzero(one)
+        p = objective.density.mean(natural)[:, passes.free][:, one] if lam > 0.0 else 0.0
+        added = added + floor
+        diagonal = added[:, one] + weight[:, one] * p
+        self._inverse = 1.0 / diagonal
+        self._root = np.sqrt(weight[:, one]) * p * self._inverse
+        numbers, self._factor = np.unique(passes.free_factors[one], return_inverse=True)
+        base = p * added[:, one] * self._inverse if lam > 0.0 else np.zeros_like(diagonal)
+        rest = self._sums(base) + np.maximum(1.0 - self._sums(p + 0.0 * base), 0.0)
+        self._rest = np.maximum(rest, 1e-12)
+        self._scale_own = scale[one]
+        others = np.flatnonzero(~one)
+        self._places = [others[own] for own in _by_factor(passes.free_factors[others])]
+        self._blocks = []
+        for places in self._places:
+            blocks = _curvature_of(objective, natural, places, weight) if lam > 0.0 else 0.0
+            blocks = blocks + added[:, places][..., None] * np.eye(places.shape[1])
+            self._blocks.append(np.linalg.inv(blocks))
+        self._solved = self._apart(self._slope)
+        self._stiff = (self._slope * self._solved).sum(axis=1)
 
-    def _apart(self, right: Floats) -> Floats:
-        """Return D⁻¹ times each row of what is given, (K, n, p + 1)."""
-        found = np.empty_like(right)
-        found[:, :, -1] = right[:, :, -1] / self._last[:, None]
-        for places, inverses in zip(self._places, self._inverses, strict=True):
-            if places.shape[1] == 1:
-                found[:, :, places[:, 0]] = right[:, :, places[:, 0]] * inverses[:, None, :, 0, 0]
-                continue
-            by_factor = right[:, :, places].transpose(0, 2, 1, 3)  # K, factors, n, r
-            found[:, :, places] = (by_factor @ inverses).transpose(0, 2, 1, 3)
+    def _sums(self, values: Floats) -> Floats:
+        """Return sums over the indicators of each factor, (K, n_factors)."""
+        return by_factor(values, self._factor, int(self._factor.max(initial=-1)) + 1)
+
+    def _apart(self, weights: Floats) -> Floats:
+        """Return the solutions of factors' own systems, (K, p)."""
+        found = np.empty_like(weights)
+        own = weights[:, self._own]
+        along = self._sums(self._root * own) / self._rest
+        found[:, self._own] = self._inverse * own + self._root * along[:, self._factor]
+        for places, inverses in zip(self._places, self._blocks, strict=True):
+            found[:, places] = np.einsum("kfab,kfb->kfa", inverses, weights[:, places])
         return found
 
     def solve(self, right: Floats) -> Floats:
         """Return the solutions of the classes' systems, (K, p + 1)."""
-        first = self._apart(right[:, None, :])[:, 0]
-        inner = self._core @ (self._U @ first[:, :, None])
-        found: Floats = first - (inner.transpose(0, 2, 1) @ self._solved)[:, 0]
-        return found
+        found = self._apart(right[:, :-1])
+        mass, of_rows, last = self._mass, self._of_rows, right[:, -1]
+        along = (self._slope * found).sum(axis=1)
+        pull = (of_rows * along + last) / (of_rows + mass * (1.0 + of_rows * self._stiff)) * mass
+        found -= pull[:, None] * self._solved
+        return np.column_stack([found, (last - pull) / of_rows])
+
+
+def _curvature_of(
+    objective: TradeoffObjective, natural: Floats, places: Integers, weight: Floats
+) -> Floats:
+    """Return the densities' own blocks of factors of one size, (K, n_factors, r, r).
+
+    Shapes: places (n_factors, r); weight (K, p), by s².
+    """
+    passes = objective.passes
+    index, scale = np.flatnonzero(passes.free)[places], passes.free_scale[places]
+    found = np.empty((passes.n_classes, *places.shape, places.shape[1]))
+    for a in range(places.shape[1]):
+        direction = np.zeros(natural.shape)
+        direction[:, index[:, a]] = scale[:, a, None].T ** -1
+        column = objective.density.hessian_product(natural, direction)[:, index]
+        found[..., a] = column * weight[:, places] * scale
+    return found
 
 
 class OfDensities:

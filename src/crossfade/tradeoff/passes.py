@@ -16,7 +16,7 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, workspace
 from crossfade.rowwise import FEW_ENTRIES, logistic_pass, standardise_rows
-from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, Placed, by_factor
+from crossfade.tradeoff.bound_rows import KEPT_DOUBLES, BoundRows, Indicated, by_factor
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, log_normalise, normalise_differences
 from crossfade.tradeoff.row_curvature import RowCurvature
 from crossfade.tradeoff.word_rows import WordRows
@@ -78,10 +78,11 @@ class RowPasses(BoundRows):
         """How many rows make a block whose statistics stay in cache."""
         if self.reads_words:
             return WORD_ROWS
-        placed = self.kept.placed
-        width = self.n_free if placed is None else placed.columns.size
-        if not self._forms_statistics:
-            width = self.rows.X.shape[1]
+        indicated = self.kept.indicated
+        if indicated is not None:
+            width = indicated.columns.size + self.rows.X.shape[1]
+        else:
+            width = self.n_free if self._forms_statistics else self.rows.X.shape[1]
         return min(max(_BLOCK_DOUBLES // max(width, 1), 128), 4096)
 
     @cached_property
@@ -150,25 +151,25 @@ class RowPasses(BoundRows):
 
     def block_carrier(self, rows: slice, *, missing: bool) -> tuple[Any, Floats | None]:
         """Return the block's statistics (or its columns), and which factors are missing."""
-        placed = self.kept.placed
+        indicated = self.kept.indicated
         carrier: Any
-        if placed is not None:
-            carrier = placed.take(rows)
+        if indicated is not None:
+            carrier = indicated.take(rows)
         else:
             carrier = self.carried(rows) if self._forms_statistics else self.rows.block(rows)
         return carrier, self.kept.left_out(rows) if missing else None
 
     def block_changes(self, carrier: Any, slopes: Floats) -> Floats:
         """Return slopes_k·T_i; the scores last until the next block."""
+        if isinstance(carrier, Indicated):
+            return carrier.scores(slopes, workspace("scores", len(carrier.rest), len(slopes)))
         if not self._forms_statistics:
             return self.density.scores(carrier, self._full(slopes))
-        if isinstance(carrier, Placed):
-            return carrier.scores(slopes, workspace("scores", len(carrier.level), len(slopes)))
         return np.matmul(carrier, slopes.T, out=workspace("scores", len(carrier), len(slopes)))
 
     def block_sums(self, carrier: Any, missing: Floats | None, R: Floats) -> tuple[Floats, Floats]:
         """Return Σ_i R_ik T̃_i over the free statistics, (R.shape[1], n_free), and Σ_i R_ik."""
-        if isinstance(carrier, Placed):
+        if isinstance(carrier, Indicated):
             sums = carrier.sums(R)
         elif self._forms_statistics:
             sums = R.T @ carrier
@@ -192,6 +193,19 @@ class RowPasses(BoundRows):
     def design_spread(self, rows: slice, eta: Floats, weights: Floats) -> Floats | None:
         """Return how much statistics vary given a row's cells, weighted sums by class: nothing."""
         return None
+
+    def sums_and_squares(self, rows: slice, carrier: Any, R: Floats) -> tuple[Floats, Floats]:
+        """Return Σ_i R_ik T_i and Σ_i R_ik T_i² over the free statistics, (R.shape[1], n_free)."""
+        if isinstance(carrier, Indicated):
+            sums = carrier.sums(R)
+            squares = sums.copy()
+            squares[:, carrier.columns] = R.T @ carrier.rest**2
+            return sums, squares
+        if self._forms_statistics and not self.standardisation[0]:
+            return R.T @ carrier, R.T @ carrier**2
+        X = self.rows.block(rows)
+        sums, squares = self.density.weighted_sums(X, R), self.density.square_sums(X, R)
+        return sums[:, self.free], squares[:, self.free]
 
     def design(
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
@@ -284,7 +298,7 @@ class RowPasses(BoundRows):
         difference = None if absent is None else absent[:-1] - absent[-1]
         last_absent = None if absent is None else self.absent(theta)[0][-1]
 
-        two_whole = self.n_classes == 2 and not self.has_missing and self.kept.placed is None
+        two_whole = self.n_classes == 2 and not self.has_missing and self.kept.indicated is None
         two_whole = two_whole and (self.standardisation[0] or self.kept.whole is not None)
 
         def block(own: RowPasses, rows: slice) -> tuple[float, Floats, Floats, Floats]:

@@ -14,7 +14,13 @@ from crossfade.blocks import single_threaded_blas
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.newton import ConjugateGradient, Dense, Invert, Sampled, inverse
 from crossfade.optim.solver import InnerSolve, Problem, Solution, descend
-from crossfade.tradeoff.class_blocks import LARGEST_CLASS, has_class_blocks, is_short
+from crossfade.tradeoff.class_blocks import (
+    MANY_ROWS,
+    by_factors_pays,
+    has_class_blocks,
+    has_many_classes,
+    is_short,
+)
 from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.level_blocks import ByLevels, has_levels
 from crossfade.tradeoff.objective import TradeoffObjective
@@ -67,8 +73,7 @@ _AT_REST = 1e-5
 #: Rows that a cold start over many rows is first minimised over.
 _FIRST_SAMPLE = 5_000
 
-#: Rows from which curvature is taken from a share of them, and where a rough optimum will do.
-_MANY_ROWS = 20_000
+#: Rows from which curvature is taken from a share of them where a rough optimum will do.
 _SOME_ROWS = 4_000
 
 #: Tolerance of a rough optimum: good enough to compare points of the path.
@@ -164,12 +169,15 @@ def minimise(
     # Far from the optimum, missing cells bend the function down.
     bends = objective.has_missing and objective.tradeoff > 0.0
     dense = is_dense(objective)
-    levels = ByLevels(objective) if dense and has_levels(objective) else None
-    dense_enough = levels is not None or (dense and not short)
+    by_factors = by_factors_pays(objective)
+    levels = None
+    if dense and not by_factors and has_levels(objective):
+        levels = ByLevels(objective)
+    dense_enough = dense and not short
     productless = not dense_enough and bends and not sparse
-    few = objective.rows.n_samples < _MANY_ROWS and levels is None
-    by_classes = short or _has_many_classes(objective)
-    if productless or (few and not sparse and by_classes):
+    few = objective.rows.n_samples < MANY_ROWS and levels is None and not sparse
+    many_classes = few and has_many_classes(objective) and has_class_blocks(objective)
+    if productless or by_factors or many_classes:
         most_trials = np.inf if productless else _MOST_TRIALS
         solution = _by_classes(objective, start, newton_tol, most_trials)
         if solution.converged or productless:
@@ -190,7 +198,7 @@ def minimise(
             return descend(objective, start, inner, tol=own_tol, max_iter=max_iter)
     eliminate: Invert | None = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH
-    many = objective.rows.n_samples >= (_SOME_ROWS if rough else _MANY_ROWS)
+    many = objective.rows.n_samples >= (_SOME_ROWS if rough else MANY_ROWS)
     inner_solve: InnerSolve[Problem] = Dense(enough=enough, invert=eliminate)
     if objective.exact_labels and many:
         newton_tol = tol or 1e-8
@@ -294,16 +302,6 @@ class _InOnePass:
         return self._known[1]
 
 
-def _has_many_classes(objective: TradeoffObjective) -> bool:
-    """Return whether the classes' own blocks of the Hessian cost little against the whole."""
-    if not objective.exact_labels or not objective.density.forms_statistics:
-        return False
-    # What classes share is no block of one class: it does not count here.
-    own = objective.n_parameters - objective.passes.n_tied
-    many = own > max(LARGEST_CLASS, 5 * objective.passes.n_free)
-    return many and has_class_blocks(objective)
-
-
 def _by_classes(
     objective: TradeoffObjective, start: Floats, tol: float, most_trials: float
 ) -> Solution:
@@ -341,7 +339,7 @@ def cold_start(objective: TradeoffObjective) -> Floats:
     if objective.tradeoff == 1.0:
         return start
     probe = objective
-    is_long = objective.rows.is_part or objective.rows.n_samples >= _MANY_ROWS
+    is_long = objective.rows.is_part or objective.rows.n_samples >= MANY_ROWS
     if objective.exact_labels and is_long:
         probe = objective.sampled(min(1.0, 2_000 / objective.rows.n_samples))
     weights, offsets, tied = objective.split(start)

@@ -1,9 +1,9 @@
 """What stands for the Hessian's inverse where the Hessian is too large to form.
 
-Each class's own block where these are small, or inverted among few rows; else the densities' own
-curvature, whose inverse they know in closed form. At λ = 0, where they have no part, that is one
-dense block for all classes, from a sample of the rows, or a diagonal where that would not fit in
-memory.
+Each class's own block where these are small and rows many; else that of each factor where factors
+are small; else the densities' own curvature, whose inverse they know in closed form. At λ = 0,
+where they have no part, that is one dense block for all classes, from a sample of the rows, or a
+diagonal where that would not fit in memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from crossfade._typing import Floats, Integers
 from crossfade.optim.newton import factorise
 from crossfade.tradeoff.class_blocks import (
     SAMPLE,
-    InRowSpace,
     Inverted,
     OfDensities,
+    OfFactors,
+    by_factors_pays,
     has_class_blocks,
-    is_short,
+    has_small_factors,
     some_rows,
 )
 from crossfade.tradeoff.labelled_rows import log_normalise
@@ -41,9 +42,10 @@ def preconditioner(objective: TradeoffObjective, theta: Floats) -> Callable[[Flo
     """Return v ↦ M⁻¹ v with M close to the Hessian, in the directions that change the objective."""
     if objective.density.reads_words:
         solve = _with_words(objective, theta)
-    elif has_class_blocks(objective):
-        blocks = InRowSpace if is_short(objective) else Inverted
-        solve = _tied_blocks(objective, theta, blocks(objective, theta))
+    elif has_class_blocks(objective) and not by_factors_pays(objective):
+        solve = _tied_blocks(objective, theta, Inverted(objective, theta))
+    elif has_small_factors(objective):
+        solve = _tied_blocks(objective, theta, OfFactors(objective, theta))
     elif objective.tradeoff > 0.0:
         solve = _tied_blocks(objective, theta, OfDensities(objective, theta))
     elif objective.passes.n_free > _LARGEST_BLOCK:
@@ -239,7 +241,7 @@ def _common_block(objective: TradeoffObjective, theta: Floats) -> Callable[[Floa
 
 
 def _tied_blocks(
-    objective: TradeoffObjective, theta: Floats, blocks: Inverted | InRowSpace | OfDensities
+    objective: TradeoffObjective, theta: Floats, blocks: Inverted | OfFactors | OfDensities
 ) -> Callable[[Floats], Floats]:
     """Invert the classes' own blocks, and what ties them by block elimination."""
     coupled = _Tied(objective, theta) if objective.passes.n_tied else None

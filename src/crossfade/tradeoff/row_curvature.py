@@ -83,6 +83,31 @@ class RowCurvature:
         centred = squares[:, free] - 2.0 * mean * sums[:, free] + mass[:, None] * mean**2
         return np.maximum(centred, 0.0) / passes.free_scale**2
 
+    def own_squares(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the same, missing factors as they are, and Σ w τ(1-τ), by class."""
+        passes = self._passes
+        index, mean, scale = np.flatnonzero(passes.free), passes.free_mean, passes.free_scale
+        n_gaps = passes.density.n_factors if self._has_absent else 0
+
+        def block(own: RowPasses, rows: slice) -> tuple[Floats, ...]:
+            carrier, missing, posterior = self._block(own, rows)
+            spread = posterior * (1.0 - posterior)
+            weights = own.rows.block_weights(rows)
+            if weights is not None:
+                spread *= weights[:, None]
+            sums, squares = own.sums_and_squares(rows, carrier, spread)
+            gaps = np.zeros((passes.n_classes, n_gaps))
+            return squares, sums, spread.sum(axis=0), gaps if missing is None else spread.T @ missing
+
+        squares, sums, mass, gaps = passes.sum(block, passes.block_rows)
+        present = mass[:, None]
+        if self._has_absent:
+            present = (present - gaps)[:, passes.free_factors]
+        centred = np.maximum(squares - 2.0 * mean * sums + present * mean**2, 0.0) / scale**2
+        if self._has_absent and not passes.at_mean:
+            centred += gaps[:, passes.free_factors] * passes.absent(theta)[1][:, index] ** 2
+        return centred, mass
+
     def product(
         self, v_weights: Floats, v_offsets: Floats, v_absent: Floats | None
     ) -> tuple[Floats, Floats, Floats]:
