@@ -401,9 +401,7 @@ class Product(Density):
         found = []
         for part, own, s, _ in self._seen(X):
             places = part.indicated(own)
-            found.append(
-                np.where(places < part.n_statistics, places + s.start, self.n_statistics)
-            )
+            found.append(np.where(places < part.n_statistics, places + s.start, self.n_statistics))
         return np.hstack(found)
 
     @property

@@ -15,7 +15,7 @@ from crossfade.tradeoff.passes import RowPasses
 #: Rows from which curvature is taken from a share of them.
 MANY_ROWS = 20_000
 
-#: Parameters up to which Newton's steps cost next to nothing, and the share of levels that are most.
+#: Parameters up to which Newton's steps cost next to nothing; the share of levels that are most.
 _SMALL, _MOSTLY = 300, 0.5
 
 #: Largest block of each class's own, and up to which it is inverted in the time that it saves.
@@ -176,40 +176,39 @@ class OfFactors:
 
     def __init__(self, objective: TradeoffObjective, theta: Floats) -> None:
         passes, lam, k = objective.passes, objective.tradeoff, objective.passes.n_classes
-        total, scale = objective.n_rows, passes.free_scale
-        added, of_rows = np.zeros((k, passes.n_free)), np.zeros(k)
+        total, natural = objective.n_rows, passes.natural(theta)
+        added, of_rows, weight = np.zeros((k, passes.n_free)), np.zeros(k), None
+        self._slope, self._mass = np.zeros_like(added), np.zeros(k)
         if lam < 1.0:
             added, of_rows = passes.row_curvature(theta).own_squares(theta)
-            added += objective.penalty * (1.0 - 1.0 / k)
-            added *= 1.0 - lam
-            of_rows *= 1.0 - lam
-        share = np.maximum(passes.class_weights / total, 1.0 / total)
-        self._of_rows = np.maximum(of_rows, 1e-3 * total * share * (1.0 - share))
-        self._slope, self._mass = np.zeros((k, passes.n_free)), np.zeros(k)
-        weight = np.zeros((k, passes.n_free))
+            added = (1.0 - lam) * (added + objective.penalty * (1.0 - 1.0 / k))
+            of_rows = (1.0 - lam) * of_rows
         if lam > 0.0:
             self._slope = passes.at(theta).slope[:, passes.free]
             self._mass = lam * np.maximum(passes.class_weights, 1e-6 * total)
-            weight = objective.partition_weight(theta)[:, passes.free_factors] / scale**2
-        floor = 1e-8 * np.maximum(added.sum(axis=1) / passes.n_free, 1e-8 * total)[:, None]
-        natural, one = passes.natural(theta), objective.density.indicators[passes.free]
-        self._own = np.flatnonzero(one)
-        p = objective.density.mean(natural)[:, passes.free][:, one] if lam > 0.0 else 0.0
-        added = added + floor
-        diagonal = added[:, one] + weight[:, one] * p
-        self._inverse = 1.0 / diagonal
-        self._root = np.sqrt(weight[:, one]) * p * self._inverse
-        numbers, self._factor = np.unique(passes.free_factors[one], return_inverse=True)
-        base = p * added[:, one] * self._inverse if lam > 0.0 else np.zeros_like(diagonal)
-        rest = self._sums(base) + np.maximum(1.0 - self._sums(p + 0.0 * base), 0.0)
-        self._rest = np.maximum(rest, 1e-12)
-        self._scale_own = scale[one]
-        others = np.flatnonzero(~one)
+            weight = objective.partition_weight(theta)[:, passes.free_factors]
+            weight /= passes.free_scale**2
+        share = np.maximum(passes.class_weights / total, 1.0 / total)
+        self._of_rows = np.maximum(of_rows, 1e-3 * total * share * (1.0 - share))
+        added = added + 1e-8 * np.maximum(added.mean(axis=1, keepdims=True), 1e-8 * total)
+        one = objective.density.indicators[passes.free]
+        self._own, others = np.flatnonzero(one), np.flatnonzero(~one)
+        # Of indicators: diag(d) - m p p', of which d is m p + added.
+        p = np.zeros((k, self._own.size))
+        m = np.zeros_like(p)
+        if weight is not None:
+            p, m = objective.density.mean(natural)[:, passes.free][:, one], weight[:, one]
+        self._inverse = 1.0 / (added[:, one] + m * p)
+        self._root = np.sqrt(m) * p * self._inverse
+        self._factor = np.unique(passes.free_factors[one], return_inverse=True)[1]
+        rest = self._sums(p * added[:, one] * self._inverse)
+        self._rest = np.maximum(rest + np.maximum(1.0 - self._sums(p), 0.0), 1e-12)
         self._places = [others[own] for own in _by_factor(passes.free_factors[others])]
         self._blocks = []
         for places in self._places:
-            blocks = _curvature_of(objective, natural, places, weight) if lam > 0.0 else 0.0
-            blocks = blocks + added[:, places][..., None] * np.eye(places.shape[1])
+            blocks = added[:, places][..., None] * np.eye(places.shape[1])
+            if weight is not None:
+                blocks += _curvature_of(objective, natural, places, weight)
             self._blocks.append(np.linalg.inv(blocks))
         self._solved = self._apart(self._slope)
         self._stiff = (self._slope * self._solved).sum(axis=1)
@@ -250,7 +249,7 @@ def _curvature_of(
     found = np.empty((passes.n_classes, *places.shape, places.shape[1]))
     for a in range(places.shape[1]):
         direction = np.zeros(natural.shape)
-        direction[:, index[:, a]] = scale[:, a, None].T ** -1
+        direction[:, index[:, a]] = 1.0 / scale[:, a]
         column = objective.density.hessian_product(natural, direction)[:, index]
         found[..., a] = column * weight[:, places] * scale
     return found

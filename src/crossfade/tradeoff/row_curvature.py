@@ -97,7 +97,12 @@ class RowCurvature:
                 spread *= weights[:, None]
             sums, squares = own.sums_and_squares(rows, carrier, spread)
             gaps = np.zeros((passes.n_classes, n_gaps))
-            return squares, sums, spread.sum(axis=0), gaps if missing is None else spread.T @ missing
+            return (
+                squares,
+                sums,
+                spread.sum(axis=0),
+                gaps if missing is None else spread.T @ missing,
+            )
 
         squares, sums, mass, gaps = passes.sum(block, passes.block_rows)
         present = mass[:, None]
