@@ -35,7 +35,7 @@ def has_class_blocks(objective: TradeoffObjective) -> bool:
 
 def has_small_factors(objective: TradeoffObjective) -> bool:
     """Return whether each factor's own block of the Hessian is small, or that of indicators."""
-    if objective.density.reads_words:
+    if objective.density.reads_words or not objective.exact_labels:
         return False
     passes = objective.passes
     others = passes.free_factors[~objective.density.indicators[passes.free]]
@@ -65,7 +65,7 @@ def by_factors_pays(objective: TradeoffObjective) -> bool:
         return True
     if has_many_classes(objective) and has_class_blocks(objective):
         return passes.n_free > _CHEAPLY_INVERTED
-    if objective.n_parameters <= _SMALL or not objective.exact_labels:
+    if objective.n_parameters <= _SMALL:
         return False
     bends = objective.has_missing and objective.tradeoff > 0.0
     levels = int(np.count_nonzero(objective.density.indicators[passes.free]))
