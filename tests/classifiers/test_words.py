@@ -19,7 +19,9 @@ from crossfade.comparison.references import references
 from crossfade.densities import BinaryWords, Gaussian, Multinomial, Product
 from crossfade.errors import DataError, NotADensityError
 from crossfade.io import load_model, save_model
+from crossfade.rowwise import decide
 from crossfade.table.documents import MixedRows
+from crossfade.tradeoff import scoring
 from crossfade.tradeoff.binding import bind, compact
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
@@ -327,6 +329,37 @@ def test_batches_give_what_one_fit_gives():
         rows = slice(start, start + 30)
         model.partial_fit(S[rows], y[rows], classes=[0, 1, 2] if start == 0 else None)
     assert_allclose(model.predict_proba(S), MultinomialNB().fit(X, y).predict_proba(X), rtol=1e-11)
+
+
+def nearly_tied(scale: float, longest: float) -> tuple:
+    """Classes of the same documents, but for a millionth of a word; long and empty rows."""
+    rng = np.random.default_rng(3)
+    X = rng.poisson(0.3, (600, 50)).astype(float)
+    X[:5] = 0.0
+    y = np.repeat(np.arange(6), 100)
+    X[100:200] = X[:100]  # equal classes
+    X[200:300] = X[:100]
+    X[250, 7] += 1e-6  # all but equal
+    X[300:400] *= longest
+    return scipy.sparse.csr_array(scale * X), y
+
+
+@pytest.mark.parametrize(
+    ("density", "tradeoff", "scale"),
+    [(Multinomial(), 1, scale) for scale in (1.0, 1e-30, 1e30, 1e150)]
+    + [(Multinomial(), 0, 1.0), (Multinomial(complement=True), 1, 1.0), (BinaryWords(), 1, 1.0)],
+)
+def test_labels_are_those_of_double_precision(density, tradeoff, scale, monkeypatch):
+    S, y = nearly_tied(scale, 1e6 if tradeoff else 1.0)
+    model = NaiveBayes(density, tradeoff=tradeoff).fit(S, y)
+    expected = model.predict(S)
+    monkeypatch.setattr(scoring, "FEW_ENTRIES", 0)
+    with warnings.catch_warnings(action="error"):
+        assert (model.predict(S) == expected).all()
+    sure = np.zeros(len(y), dtype=np.int64)
+    if model._fitted.scorer._is_linear and scale == 1.0:
+        decide(S.data, S.indices, S.indptr, model._fitted.scorer._rounded, sure)
+        assert 0.1 < (sure >= 0).mean() < 0.9
 
 
 def test_empty_documents_get_the_class_shares():

@@ -317,6 +317,31 @@ def test_products_with_sparse_rows(sparse_rows: tuple, n_columns: int):
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 20])
+def test_decisions_in_single_precision_are_made_where_they_are_sure(
+    sparse_rows: tuple, n_classes: int
+):
+    dense, (data, indices, indptr) = sparse_rows
+    slopes = np.random.default_rng(2).normal(size=(38, n_classes)).astype(np.float32)
+    slopes[:, 1] = slopes[:, 0] + 0.001 * np.sign(slopes[:, 1])
+    slopes = np.column_stack([slopes, np.abs(slopes).max(axis=1)])
+    exact = np.column_stack([dense, np.ones(60)]).astype(np.longdouble) @ slopes
+    best = np.sort(exact[:, :-1], axis=1)
+    # What rounding cannot change is decided; what it could by far, is not.
+    size = np.diff(indptr)
+    clear = best[:, -1] - best[:, -2] > 3 * (size + 8) * 2.0**-24 * exact[:, -1]
+    assert clear.mean() > 0.5
+    for found in of_both(entries.decide, data, indices, indptr, slopes, np.zeros(60, int)):
+        assert_array_equal(found[clear], exact[clear, :-1].argmax(axis=1))
+    slopes[:, 1] = slopes[:, 0]
+    for found in of_both(entries.decide, data, indices, indptr, slopes, np.zeros(60, int)):
+        assert not np.isin(found, (0, 1)).any()
+    for found in of_both(
+        entries.decide, 1e38 * (data + 1.0), indices, indptr, slopes, np.zeros(60, int)
+    ):
+        assert (found[size > 1] == -1).all()  # beyond single precision
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 20])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_posteriors_of_sparse_rows_are_summed_as_they_are_found(
     sparse_rows: tuple, n_classes: int, weighted: bool

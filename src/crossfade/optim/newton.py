@@ -219,6 +219,7 @@ class ConjugateGradient:
                 if new is None or taken == _MOST_INNER or n_higher == 2:
                     single = precondition = None
             at = new
+            del step, new
             lowest = lowest if at is None else min(lowest, at.gradient_norm)
         return promise
 

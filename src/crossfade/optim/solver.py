@@ -110,6 +110,7 @@ def descend(
 ) -> Solution:
     """Minimise from a start until the gradient norm is within `tol`."""
     points = inner.points(problem, np.asarray(start, dtype=np.float64))
+    del start  # of many words it takes megabytes, which nobody needs after the first step
     at = next(points)
     history = [(at.value, at.gradient_norm)]
     words: str | None = None

@@ -11,6 +11,7 @@ from crossfade.rowwise.entries import (
     add_curvature,
     add_entry_sums,
     add_posteriors,
+    decide,
     entry_scores,
     many_entries,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "add_posteriors",
     "add_products",
     "add_rows",
+    "decide",
     "entry_scores",
     "group_rows",
     "log_sums",

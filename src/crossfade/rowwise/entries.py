@@ -30,6 +30,10 @@ _LINE = 8
 #: Rows ahead of which the same is done.
 _ROWS_AHEAD = 2
 
+#: Half a unit in the last place of single precision, what its smallest numbers may be off by, and
+#: terms whose rounding is known to add up as stated.
+_UNIT, _TINY, _MOST_ROUNDED = 2.0**-24, 1e-30, 100_000
+
 #: Indices without a sign: of others, each access would ask whether they count from the end.
 _U = np.uint64
 
@@ -161,6 +165,66 @@ def entry_scores(
             value, start = data[_U(e)], _U(indices[_U(e)]) * _U(n_classes)
             for k in range(n_classes):
                 to[row + _U(k)] += value * flat[start + _U(k)]
+
+
+def decide_numpy(
+    data: Floats, indices: Integers, indptr: Integers, slopes: NDArray[Any], out: Integers
+) -> None:
+    """Specification of :func:`decide`."""
+    shape = indptr.size - 1, slopes.shape[0] - 1
+    counts = scipy.sparse.csr_array((data.astype(np.float32), indices, indptr), shape=shape)
+    scores = counts @ slopes[:-1] + slopes[-1]
+    best = np.sort(scores[:, :-1], axis=1)
+    size = np.diff(indptr)
+    with np.errstate(invalid="ignore"):
+        apart = best[:, -1] - best[:, -2] > 2.04 * (size + 8.0) * _UNIT * scores[:, -1] + _TINY
+    out[:] = np.where(apart & (size < _MOST_ROUNDED), scores[:, :-1].argmax(axis=1), -1)
+
+
+@kernel("V I4 I4 M4 I!", "V I I M4 I!", twin=decide_numpy, fastmath=FUSED)
+def decide(
+    data: Floats, indices: Integers, indptr: Integers, slopes: NDArray[Any], out: Integers
+) -> None:
+    """Write each row's class of the largest score to `out`, -1 where rounding could change it.
+
+    Of m terms, rounded at most thrice each, a sum in single precision is off by (m + 3) 2^-24 times
+    the sum of their sizes, but for what 1.02 and 8 leave room for. Two such sums are compared.
+    Shapes: slopes (n_columns + 1, n_classes + 1), whose last row is the offsets', and whose last
+    column bounds the others of its row; out (n_rows,).
+    """
+    width, last = slopes.shape[1], indices.size - 1
+    offset = _U((slopes.shape[0] - 1) * width)
+    flat, own = slopes.reshape(-1), np.empty(width, np.float32)
+    for i in range(out.size):
+        for k in range(width):
+            own[k] = flat[offset + _U(k)]
+        # Four at a time: else each sum waits for the one before to be written.
+        end, fours = indptr[i + 1], indptr[i] + (indptr[i + 1] - indptr[i]) // 4 * 4
+        for e in range(indptr[i], fours, 4):
+            for a in range(e + _AHEAD, e + _AHEAD + 4):
+                ahead = np.int64(indices[_U(min(a, last))]) * width
+                for k in range(0, width, 2 * _LINE):
+                    prefetch(flat, ahead + k)
+            v0, s0 = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(width)
+            v1, s1 = np.float32(data[_U(e + 1)]), _U(indices[_U(e + 1)]) * _U(width)
+            v2, s2 = np.float32(data[_U(e + 2)]), _U(indices[_U(e + 2)]) * _U(width)
+            v3, s3 = np.float32(data[_U(e + 3)]), _U(indices[_U(e + 3)]) * _U(width)
+            for k in range(width):
+                own[k] += v0 * flat[s0 + _U(k)] + v1 * flat[s1 + _U(k)]
+                own[k] += v2 * flat[s2 + _U(k)] + v3 * flat[s3 + _U(k)]
+        for e in range(fours, end):
+            v0, s0 = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(width)
+            for k in range(width):
+                own[k] += v0 * flat[s0 + _U(k)]
+        label, best, second = 0, own[0], np.float32(-np.inf)
+        for k in range(1, width - 1):
+            if own[k] > best:
+                label, best, second = k, own[k], best
+            elif own[k] > second:
+                second = own[k]
+        size = indptr[i + 1] - indptr[i]
+        off = 2.04 * (size + 8.0) * _UNIT * own[width - 1] + _TINY
+        out[i] = label if best - second > off and size < _MOST_ROUNDED else -1
 
 
 def add_entry_sums_numpy(

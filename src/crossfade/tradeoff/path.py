@@ -195,7 +195,9 @@ def minimise(
             inner = ConjugateGradient(
                 invert, loosest, _ENOUGH * own_tol, renewed, WordSystems.of(objective)
             )
-            return descend(objective, start, inner, tol=own_tol, max_iter=max_iter)
+            given = [start]
+            del start  # of many words it takes megabytes, which nobody needs after the first step
+            return descend(objective, given.pop(), inner, tol=own_tol, max_iter=max_iter)
     eliminate: Invert | None = None if levels is None else partial(_by_levels, levels)
     rough = tol is not None and tol >= _ROUGH
     many = objective.rows.n_samples >= (_SOME_ROWS if rough else MANY_ROWS)

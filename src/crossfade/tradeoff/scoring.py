@@ -7,12 +7,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
+from crossfade.rowwise import FEW_ENTRIES, decide
 from crossfade.rowwise.posteriors import softmax
-from crossfade.table.documents import block_of
+from crossfade.table.documents import MixedRows, block_of, n_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
@@ -68,7 +71,8 @@ class Scorer:
         return np.asfortranarray(natural) if self.density.reads_words else natural
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_natural"}
+        turned = "_natural", "_rounded"
+        return {name: value for name, value in self.__dict__.items() if name not in turned}
 
     @property
     def class_prior(self) -> Floats:
@@ -135,7 +139,58 @@ class Scorer:
         return out
 
     def decided(self, X: Floats) -> Integers | None:
-        """Return the class of the largest score by row, None where a score is not finite."""
+        """Return the class of the largest score by row, None where a score is not finite.
+
+        Of many words in single precision, and again in double where its rounding could matter.
+        """
+        if not self._is_linear or n_cells(X) < FEW_ENTRIES:
+            return self._decided(X)
+        out = np.empty(X.shape[0], dtype=np.int64)
+
+        def block(rows: slice) -> None:
+            counts: Any = self.density.only_counts(block_of(X, rows))
+            decide(counts.data, counts.indices, counts.indptr, self._rounded, out[rows])
+
+        _ = self._rounded
+        for_each_block(block, X.shape[0], block_rows=self._block_rows)
+        unsure = np.flatnonzero(out < 0)
+        if unsure.size:
+            found = self._decided(block_of(X, unsure))
+            if found is None:
+                return None
+            out[unsure] = found
+        return out
+
+    @cached_property
+    def _is_linear(self) -> bool:
+        """Whether scores are sums over counts of words and nothing else."""
+        if not self.density.reads_words or self.n_components != 1 or self.scale != 1.0:
+            return False
+        words = scipy.sparse.csr_array((0, self.density.n_statistics))
+        nothing = MixedRows(np.empty((0, 1)), {0: words})
+        return not np.any(self.absent) and self.density.only_counts(nothing) is not None
+
+    @cached_property
+    def _rounded(self) -> NDArray[np.float32]:
+        """η by word and class, less their mean over classes, the offsets' row last.
+
+        The last column bounds what :func:`decide` asks for: its sums are of what is rounded to 24
+        bits there, and to 53 bits otherwise.
+        """
+        natural, offset = self.parameters.natural, self.parameters.offset
+        found = np.empty((natural.shape[1] + 1, offset.size + 1), np.float32)
+
+        def fill(values: Floats, out: NDArray[np.float32]) -> None:
+            size, centred = np.abs(values).max(axis=0), values - values.mean(axis=0)
+            out[:, :-1] = centred.astype(np.float32).T
+            out[:, -1] = np.abs(centred, out=centred).max(axis=0) + 2.0**-29 * size + 1e-37
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            for_each_block(lambda some: fill(natural[:, some], found[some]), natural.shape[1])
+            fill(offset[:, None], found[-1:])
+        return found
+
+    def _decided(self, X: Floats) -> Integers | None:
         out, odd = np.empty(X.shape[0], dtype=np.int64), []
 
         def block(rows: slice) -> None:
