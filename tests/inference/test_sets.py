@@ -190,6 +190,7 @@ def test_sets_at_a_given_tradeoff_hold_the_truth_as_often_as_they_say(tradeoff, 
     rng = np.random.default_rng(7)
     monkeypatch.setattr(influence, "_MOST_CELLS", 1_000)  # of larger tables a part is kept
     monkeypatch.setattr(unseen, "MOST_ROWS", 300)
+    monkeypatch.setattr(unseen, "_ROWS_OF_A_PARAMETER", 1)
 
     def drawn(n):
         y = (rng.random(n) < 0.3).astype(int)
@@ -205,6 +206,20 @@ def test_sets_at_a_given_tradeoff_hold_the_truth_as_often_as_they_say(tradeoff, 
         X, y = drawn(2_000)
         covered.append(model.predict_set(X, 0.9)[np.arange(len(y)), y].mean())
     assert abs(np.mean(covered) - 0.9) < 0.02
+
+
+def test_many_parameters_have_rows_enough_for_sets_that_cover_what_they_are_to(monkeypatch):
+    monkeypatch.setattr(influence, "_MOST_CELLS", 100)
+    monkeypatch.setattr(unseen, "MOST_ROWS", 500)
+    rng = np.random.default_rng(11)
+    y = rng.integers(2, size=26_000)
+    X = rng.normal(size=(26_000, 16)) + 0.15 * y[:, None]
+    model = GaussianDiscriminant("full", tradeoff=1).fit(X[:6_000], y[:6_000])
+    assert model._unseen.rows.n_samples == 6_000
+    covered = model.predict_set(X[6_000:], 0.9)[np.arange(20_000), y[6_000:]]
+    assert abs(covered.mean() - 0.9) < 0.015  # by fits to 500 rows it is .98
+    monkeypatch.setattr(unseen, "_MOST_CELLS", 2_000 * 16)
+    assert model.fit(X[:6_000], y[:6_000])._unseen.rows.n_samples <= 2_001
 
 
 @pytest.mark.parametrize("tradeoff", ["auto", 1.0])

@@ -16,7 +16,7 @@ from crossfade.blocks import single_threaded_blas
 from crossfade.densities.base import Density
 from crossfade.inference.held_out import HeldOut
 from crossfade.optim.newton import sample_rows
-from crossfade.table.documents import MixedRows
+from crossfade.table.documents import MixedRows, n_cells
 from crossfade.tradeoff.choosing import ByFold
 from crossfade.tradeoff.fitting import FitOptions, fit_tradeoff
 from crossfade.tradeoff.folds import folds
@@ -25,19 +25,27 @@ from crossfade.tradeoff.labelled_rows import MOST_ROWS, LabelledRows, drawn_by_c
 
 _N_FOLDS = 5
 
+#: Rows that are kept for each parameter, and cells of rows beyond 5,000: 16 MB.
+_ROWS_OF_A_PARAMETER, _MOST_CELLS = 20, 2_097_152
+
 
 def kept_rows(
     rows: LabelledRows, groups: Integers | None, evidence: StackedFits | None
 ) -> tuple[LabelledRows, Integers | None]:
-    """Return a copy of the rows, and their groups: those of standard errors, or of many some."""
+    """Return a copy of the rows, and their groups: those of standard errors, or of many some.
+
+    Fits to few rows for their parameters say less of others than the fit to all does.
+    """
     if evidence is not None and evidence.rows.n_samples and not isinstance(rows.X, MixedRows):
         return evidence.rows, evidence.groups
     others, n = rows.unlabelled, rows.n_samples
+    asked = _ROWS_OF_A_PARAMETER * (0 if evidence is None else evidence.n_influences)
+    most = max(MOST_ROWS, min(asked, _MOST_CELLS * n // max(n_cells(rows.X), 1)))
     if others is not None:
-        part = sample_rows(others.X.shape[0], min(1.0, MOST_ROWS / n))
+        part = sample_rows(others.X.shape[0], min(1.0, most / n))
         rows = replace(rows, unlabelled=others.take(part))
-    if n > MOST_ROWS:
-        return drawn_by_class(rows, groups, MOST_ROWS)
+    if n > most:
+        return drawn_by_class(rows, groups, most)
     return rows.take(np.arange(n)), groups
 
 
