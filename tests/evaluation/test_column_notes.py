@@ -120,6 +120,60 @@ def test_several_numbers_that_stand_for_missing_cells_are_all_named(marks, other
         assert f" --missing={mark}" in told
 
 
+def frame_of(rng, n=120):
+    return pl.DataFrame(
+        {
+            "x": rng.normal(size=n).round(1),
+            "k": rng.choice(["u", "v", "w"], n),
+            "n": rng.integers(0, 40, n),
+            "y": np.where(np.arange(n) % 2, "a", "b"),
+        }
+    )
+
+
+def copies(frame):
+    table = read_table(frame.drop("y"), frame["y"])
+    found = column_notes(table, np.asarray(table.schema.encode(table.columns)))
+    return [one for one in found if "copies of others" in one]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("names", [False, True])
+def test_rows_that_are_copies_of_others_are_counted(share, names):
+    rng = np.random.default_rng(3)
+    frame = frame_of(rng).with_columns(pl.col("x") + pl.Series(rng.uniform(size=120)))
+    frame = pl.concat([frame, frame.sample(int(share * len(frame)), seed=4)])
+    frame = frame.sample(fraction=1.0, shuffle=True, seed=5)
+    if names:  # copied rows got names of their own
+        frame = frame.with_columns(id=pl.Series([f"P{i}" for i in range(len(frame))]))
+    (told,) = copies(frame)
+    assert told.startswith(f"{int(share * 120)} of {len(frame)} rows are copies of others, in all")
+
+
+def test_copies_of_texts_are_counted():
+    texts = [f"word {i % 150} of a text that comes again" for i in range(200)]
+    (told,) = copies(pl.DataFrame({"t": texts, "y": ["ab"[i % 2] for i in range(200)]}))
+    assert told.startswith("50 of 200 rows are copies of others")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame, rng: frame,
+        lambda frame, rng: pl.concat([frame, frame[:4]]),  # a few
+        lambda frame, rng: frame.select("k", "y"),  # few values
+        lambda frame, rng: frame.select("k", pl.col("n") % 5, "y"),
+        lambda frame, rng: frame.select(pl.col("x").round(0), "n", "y")[:40],
+        lambda frame, rng: frame.select("n", "y"),  # one column: no wonder
+        # Draws of cells that tell the class in part.
+        lambda frame, rng: pl.concat([frame, frame.with_columns(pl.col("y").shuffle(1))]),
+    ],
+)
+def test_rows_that_are_equal_otherwise_are_not(change):
+    rng = np.random.default_rng(3)
+    assert not copies(change(frame_of(rng), rng))
+
+
 @pytest.mark.parametrize(
     ("end", "n", "others"),
     [

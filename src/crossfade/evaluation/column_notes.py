@@ -11,10 +11,17 @@ from scipy.special import gammaln
 from crossfade._checks import show
 from crossfade._typing import Floats
 from crossfade.evaluation.inputs import LabelledTable
+from crossfade.table.contents import distinct
 from crossfade.table.text import are_dates, numeral_among
 
 #: Of fewer, a column may rise by chance.
 _FEWEST_ROWS = 12
+
+#: Share of rows from which on copies of others are told.
+_SHARE_OF_COPIES = 0.05
+
+#: Of columns with no more different values each, rows may be equal however many columns there are.
+_FEW_VALUES = 20
 
 #: Log of the probability from which on a column that tells every class does so by chance.
 _BY_CHANCE = math.log(1e-6)
@@ -30,6 +37,7 @@ def column_notes(table: LabelledTable, encoded: Floats) -> list[str]:
         *_row_numbers(table, encoded),
         *_labels_again(table, encoded),
         *_marks(table, encoded),
+        *_copies(table, encoded),
     ]
 
 
@@ -143,6 +151,37 @@ def _marks(table: LabelledTable, encoded: Floats) -> list[str]:
     return [
         f"{', '.join(told for told, _ in found)}: far from all other numbers. If it stands for a "
         f"missing cell, say so, with {marks}; it may also be where a scale ends."
+    ]
+
+
+def _copies(table: LabelledTable, encoded: Floats) -> list[str]:
+    """Return a note on rows that are copies of others, as no chance makes them."""
+    kinds, cells = table.schema.kinds, np.array(encoded, dtype=np.float64)
+    for j, kind in enumerate(kinds):
+        if kind == "text":
+            cells[:, j] = table.columns.columns[j].factorised[1]
+    cells, labels = cells[:, [kind != "identifier" for kind in kinds]], table.evaluator.codes
+    n_rows = len(cells)
+    first, which = distinct(cells, labels)
+    n_copies = n_rows - len(first)
+    if n_copies < max(2, _SHARE_OF_COPIES * n_rows):
+        return []
+    # Equal cells of rows of several classes are draws of few values.
+    sizes, either = np.bincount(which), distinct(cells, np.zeros_like(labels))[1]
+    classes = np.bincount(either[first])[either]
+    repeated = np.maximum(sizes[which], classes) > 1
+    if 10 * (classes > 1).sum() >= repeated.sum():
+        return []
+    # Pairs of equal rows, and as many as there were if columns had nothing to do with each other.
+    counts = [np.unique(one, return_counts=True)[1] for one in (*cells.T, labels)]
+    alike = np.prod([np.square(one / n_rows).sum() for one in counts])
+    by_chance = 0.0 if "text" in kinds else n_rows * (n_rows - 1.0) * alike
+    if max(map(len, counts)) <= _FEW_VALUES or (sizes * (sizes - 1.0)).sum() < 10.0 * by_chance:
+        return []
+    return [
+        f"{n_copies:,} of {n_rows:,} rows are copies of others, in all cells and the class. Copies "
+        "that are trained on and tested on make models look better than they are; leave them out, "
+        "if they are no rows of their own."
     ]
 
 
