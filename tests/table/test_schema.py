@@ -208,19 +208,19 @@ def test_declared_kinds_win() -> None:
 def test_declared_kinds_that_cannot_be() -> None:
     frame = pl.DataFrame({"age": [1, 2, 3], "name": ["a", "b", "c"], "debt": [-1, 0, 4]})
     cases = {
-        "declared: expected a column of X, got 'agee'; did you mean 'age'?": {"agee": "count"},
-        "declared: expected a column of X, got 'zzz'; the columns are 'age', 'name', 'debt'": {
+        "density: expected a column of X, got 'agee'; did you mean 'age'?": {"agee": "count"},
+        "density: expected a column of X, got 'zzz'; the columns are 'age', 'name', 'debt'": {
             "zzz": "count"
         },
-        "declared: expected a column name or an index from 0 to 2, got 3; count columns from 0": {
+        "density: expected a column name or an index from 0 to 2, got 3; count columns from 0": {
             3: "count"
         },
-        "declared: expected one of continuous, count, boolean, categorical, text for column 'age', "
+        "density: expected one of continuous, count, boolean, categorical, text for column 'age', "
         "got 'gauss'; leave the column out to have its kind detected": {"age": "gauss"},
-        "X: column 'age': expected at most two values in a column declared 'boolean', got 3 (1, "
-        "2, 3, …); declare it 'categorical' or 'continuous'": {"age": "boolean"},
-        "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 row; use a 'continuous' "
-        "density for the column": {"debt": "count"},
+        "X: column 'age': expected at most two values for the density 'bernoulli', got 3 (1, "
+        "2, 3, …); give it the density 'categorical' or 'gaussian'": {"age": "boolean"},
+        "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 row; use the density "
+        "'gaussian' for the column": {"debt": "count"},
         "X: column 'name': expected numbers, got text ('a', 'b', 'c'; the first in 1 row)": {
             "name": "count"
         },

@@ -66,7 +66,7 @@ def declared_kinds(
         kind: Any = "text" if isinstance(given, Text) else given
         if kind not in (*_KINDS, "identifier"):
             raise DataError(
-                f"declared: expected one of {', '.join(_KINDS)} for column {show(key)}, "
+                f"density: expected one of {', '.join(_KINDS)} for column {show(key)}, "
                 f"got {kind!r}; leave the column out to have its kind detected"
             )
         kinds[column_index(columns.names, columns.has_names, key)] = kind
@@ -74,7 +74,7 @@ def declared_kinds(
 
 
 def column_index(
-    names: Sequence[str], has_names: bool, key: Any, parameter: str = "declared"
+    names: Sequence[str], has_names: bool, key: Any, parameter: str = "density"
 ) -> int:
     """Return the position of a column given by name or by index."""
     if isinstance(key, str):

@@ -75,7 +75,7 @@ def check_counts(values: NDArray[Any], place: str) -> None:
     if bad.any():
         raise DataError(
             f"{place}: expected counts (0, 1, 2, …), got {show(values[bad][0])} in "
-            f"{counted(int(bad.sum()), 'row')}; use a 'continuous' density for the column"
+            f"{counted(int(bad.sum()), 'row')}; use the density 'gaussian' for the column"
         )
 
 

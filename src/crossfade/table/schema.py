@@ -342,9 +342,9 @@ def _categories(
         values = _seen(column, kept)
         if len(values) > 2:
             raise DataError(
-                f"{column.where}: expected at most two values in a column declared 'boolean', "
-                f"got {len(values)} ({', '.join(show(v) for v in values[:3])}, …); declare it "
-                "'categorical' or 'continuous'"
+                f"{column.where}: expected at most two values for the density 'bernoulli', "
+                f"got {len(values)} ({', '.join(show(v) for v in values[:3])}, …); give it "
+                "the density 'categorical' or 'gaussian'"
             )
         return None if all(v in (0, 1) for v in values) else tuple(values)
     if kind == "count":

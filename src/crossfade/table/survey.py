@@ -181,8 +181,8 @@ def _common(one: Any, other: Any) -> Any:
 def _two(values: list[Any], called: str) -> tuple[Any, ...]:
     if len(values) > 2:
         raise DataError(
-            f"{called}: expected at most two values in a column declared 'boolean', got "
-            f"{len(values)}; declare it 'categorical' or 'continuous'"
+            f"{called}: expected at most two values for the density 'bernoulli', got "
+            f"{len(values)}; give it the density 'categorical' or 'gaussian'"
         )
     return tuple(values)
 
