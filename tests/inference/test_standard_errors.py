@@ -705,6 +705,32 @@ def test_neither_the_order_of_rows_nor_groups_of_one_row_matter(tradeoff):
     assert_allclose(alone.covariance, few * one.summary().covariance, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("power", [-100, -70, 70, 80, 100, 120])
+@pytest.mark.parametrize("name", ["own variances", "shared variance", "full", "shared"])
+def test_units_of_any_size_change_no_test(name, power):
+    X, y = drawn()
+    for tradeoff in (1,) if abs(power) > 75 else (0, 0.5, 1):  # λ < 1 refuses larger numbers
+        expected = MODELS[name](tradeoff).fit(X, y).summary()
+        found = MODELS[name](tradeoff).fit(X * 10.0**power, y).summary()
+        assert_allclose(found.statistics, expected.statistics, rtol=1e-6)
+        assert_allclose(found.p_values, expected.p_values, rtol=1e-5)
+        for mine, theirs in zip(found.tests, expected.tests, strict=True):
+            assert_allclose(mine.statistic, theirs.statistic, rtol=1e-6)
+
+
+@pytest.mark.parametrize("tradeoff", TRADEOFFS)
+def test_a_shift_of_columns_changes_no_test_of_a_column(tradeoff):
+    X, y = drawn()
+    X = np.round(X * 64.0) / 64.0  # which a shift by a power of two keeps
+    for name in ("own variances", "shared variance", "shared"):
+        expected = MODELS[name](tradeoff).fit(X, y)
+        found = MODELS[name](tradeoff).fit(X + 2.0**30, y)
+        for mine, theirs in zip(found.summary().tests, expected.summary().tests, strict=True):
+            assert_allclose(mine.statistic, theirs.statistic, rtol=1e-5)
+        limits = found.predict_proba(X + 2.0**30, interval=0.9)
+        assert_allclose(limits, expected.predict_proba(X, interval=0.9), atol=1e-6)
+
+
 @pytest.mark.parametrize("tradeoff", [*TRADEOFFS, "auto"])
 def test_units_change_coefficients_and_errors_alike(tradeoff):
     X, y = drawn(60)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._checks import check_choice, check_number
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.classifiers.interactions import DerivedColumns
 from crossfade.classifiers.labelled import labelled_rows
 from crossfade.densities.base import Density
@@ -262,11 +264,16 @@ class StandardErrors(ABC):
         if errors is None:
             unknown = np.ones(values.size, dtype=bool)
             covariance = np.broadcast_to(np.nan, (values.size, values.size))
+            sizes, tested = np.ones(values.size), None
         else:
             gradients = self._coefficient_gradients()
             of_classes = np.delete(gradients, against, axis=0) - gradients[against]
             flat = of_classes.reshape(-1, of_classes.shape[-1])
+            sizes = np.abs(flat).max(axis=1, initial=0.0)
+            sizes = np.where(sizes > 0.0, sizes, 1.0)  # columns may be of 1e100, or of 1e-100
+            flat = flat / sizes[:, None]
             covariance = flat @ errors.covariance @ flat.T
+            tested = self._tested(flat, errors.covariance)
         names = self._longer_schema.names
         # Of next to as many coefficients as rows there is no test of all at once.
         most = np.inf if errors is None else errors.n_rows / _ROWS_OF_A_COEFFICIENT
@@ -288,9 +295,29 @@ class StandardErrors(ABC):
             },
             values=values,
             covariance=covariance,
+            sizes=sizes,
+            tested=tested,
             level=level,
             unknown=unknown,
         )
+
+    def _tested(
+        self, flat: Floats, covariance: Floats
+    ) -> Callable[[Integers], tuple[Floats, Floats]]:
+        """Return what gives combinations of coefficients that are apart, and their covariance.
+
+        Far from zero the coefficients of a column and of its square are next to the same.
+        """
+        found = np.zeros(flat.shape[1])
+        found[: self._fitted.optimum.natural.size] = self._fitted.optimum.natural.ravel()
+
+        def tested(own: Integers) -> tuple[Floats, Floats]:
+            basis, R, _ = scipy.linalg.qr(flat[own].T, mode="economic", pivoting=True)
+            spread = np.abs(np.diagonal(R))
+            basis = basis[:, spread > 1e-12 * spread.max(initial=0.0)]
+            return basis.T @ found, basis.T @ covariance @ basis
+
+        return tested
 
     @property
     def _longer_schema(self) -> Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from crossfade._checks import listed, show
 from crossfade._optional import import_optional
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.errors import DataError
 from crossfade.inference.sandwich import wald_test
 
@@ -173,7 +173,7 @@ class CoefficientSummary(Summary):
     reference : label
         The class that all are compared with.
     covariance : ndarray of shape (n_names, n_names)
-        Of the estimates.
+        Of the estimates; of columns of 1e80 and the like as far as numbers reach.
     tests : tuple of ColumnTest
         The Wald test, for every column, that all of its coefficients are zero.
     """
@@ -262,24 +262,32 @@ def of_coefficients(
     covariance: Floats,
     level: float,
     unknown: NDArray[np.bool_] | None = None,
+    sizes: Floats | None = None,
+    tested: Callable[[Integers], tuple[Floats, Floats]] | None = None,
 ) -> CoefficientSummary:
     """Return the coefficients of log-odds of the other classes against one, with their tests.
 
     `columns`: Which terms belong to a column, by its name.
-    `values` (n_classes - 1, n_terms), `covariance` (n, n) and `unknown` (n,) of all of these.
+    `values` (n_classes - 1, n_terms), `covariance` (n, n) and `unknown` (n,) of all of these;
+    `sizes` (n,): What the covariance is in, ones if not given. `tested`: From coefficients to what
+    is zero exactly where they are, with its covariance; themselves if not given.
     """
     k, n_terms = len(labels), len(terms)
     others = np.delete(np.arange(k), against)
     classes = np.repeat(others, n_terms)
     values = values.ravel()
-    spread = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    sizes = np.ones(values.size) if sizes is None else sizes
+    spread = np.sqrt(np.maximum(np.diagonal(covariance), 0.0)) * sizes
     if unknown is not None:
         spread[unknown] = np.nan
     tests = []
     for column, used in columns.items():
         own = np.add.outer(np.arange(k - 1) * n_terms, np.array(used, dtype=np.int64)).ravel()
         own = own if unknown is None else own[~unknown[own]]
-        tests.append(ColumnTest(column, *wald_test(values[own], covariance[np.ix_(own, own)])))
+        asked = values[own] / sizes[own], covariance[np.ix_(own, own)]
+        tests.append(ColumnTest(column, *wald_test(*(asked if tested is None else tested(own)))))
+    with np.errstate(over="ignore", under="ignore"):
+        whole = covariance * sizes[:, None] * sizes
     title = f"{name}: log-odds against {labels[against]}"
     if k == 2:
         title = f"{name}: log-odds of {labels[others[0]]} against {labels[against]}"
@@ -298,7 +306,7 @@ def of_coefficients(
         classes=tuple(labels[c] for c in classes),
         terms=tuple(terms) * others.size,
         reference=labels[against],
-        covariance=covariance,
+        covariance=whole,
         tests=tuple(tests),
     )
 
