@@ -230,8 +230,9 @@ def _faults(counts: Any) -> list[int]:
     """Return what :func:`entry_faults` finds."""
 
     def block(rows: slice) -> Integers:
-        some, found = _rows_of(counts, rows), np.zeros(3, dtype=np.int64)
-        entry_faults(some.data, some.indices, some.indptr, some.shape[1], found)
+        found, ends = np.zeros(3, dtype=np.int64), counts.indptr[rows.start : rows.stop + 1]
+        own = slice(ends[0], ends[-1])
+        entry_faults(counts.data[own], counts.indices[own], ends - ends[0], counts.shape[1], found)
         return found
 
     size = -(-_BLOCK_ENTRIES * counts.shape[0] // max(counts.nnz, 1))

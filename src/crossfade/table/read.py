@@ -126,7 +126,10 @@ def check_cells(X: NDArray[Any], names: Sequence[str] | None = None) -> None:
 
 def has_missing_cells(X: Any) -> bool:
     """Return whether any number is NaN; cells of words are never missing."""
-    X = X.numbers if isinstance(X, MixedRows) else X
+    if isinstance(X, MixedRows):
+        if X.numbers.shape[1] == len(X.words):
+            return False
+        X = X.numbers
 
     def block(rows: slice) -> float:
         flat = np.ascontiguousarray(X[rows], dtype=np.float64).ravel()
