@@ -290,6 +290,39 @@ def test_names_that_begin_as_compressed_files_do(write: Any, name: str) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("header", "names", "told"),
+    [
+        (",a,b", ["Unnamed: 0", "a", "b"], "A column without a name is called 'Unnamed: 0'."),
+        ('"","a","b"', ["Unnamed: 0", "a", "b"], "A column without a name is called 'Unnamed: 0'."),
+        ("a,b, ", ["a", "b", "Unnamed: 2"], "A column without a name is called 'Unnamed: 2'."),
+        (
+            ",a,b,c,",
+            ["Unnamed: 0", "a", "b", "c", "Unnamed: 4"],
+            "Columns without a name are called 'Unnamed: 0', 'Unnamed: 4'.",
+        ),
+    ],
+)
+def test_columns_at_the_ends_may_lack_a_name(
+    write: Any, header: str, names: Any, told: str
+) -> None:
+    cells = [*map(str, range(len(names)))]
+    path = write(f"{header}\n{','.join(cells)}\n{','.join(cells)}\n")
+    read = read_file(path)
+    assert (read.frame.columns, read.notes) == (names, (told,))
+    assert read.frame.row(0) == tuple(range(len(names)))
+    batches = list(read_batches(path))
+    assert batches[0].frame.columns == names
+
+
+@pytest.mark.parametrize("header", ["a,,b", ",,a,b", "Title,,,", ",a", "a,"])
+def test_other_columns_must_have_one(write: Any, header: str) -> None:
+    n = header.count(",") + 1
+    remedy = "delete what stands above" if "Title" in header else "name it, or leave it out"
+    with pytest.raises(DataError, match=rf"a name for every column, got none.*of {n} .*; {remedy}"):
+        read_table(write(f"{header}\n{','.join('1' * n)}\n"))
+
+
 @pytest.mark.parametrize(("sign", "told"), [(" ", "spaces"), ("^", "'^' signs"), ("\t", "tabs")])
 def test_every_separator_has_a_name(write: Any, sign: str, told: str) -> None:
     name = write(f"a{sign}b\n1{sign}2{sign}3\n")

@@ -14,7 +14,7 @@ from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
 from crossfade.io.cells import TableFile, typed_table
-from crossfade.io.text import Delimited, blank_lines, check_text
+from crossfade.io.text import Delimited, blank_lines, check_text, unnamed_columns
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,7 +46,7 @@ def read_file(
         raise DataError(f"separator: expected one character, got {separator!r}; for instance ';'")
     if isinstance(missing_values, str):
         missing_values = (missing_values,)
-    parquet, skipped = is_parquet(place), 0
+    parquet, notes = is_parquet(place), []
     with opened(place) as file:
         raw = file.read()
     if parquet:
@@ -56,11 +56,12 @@ def read_file(
         text = frame.columns
     else:
         table = check_text(raw, str(place), separator)
-        frame, skipped = parse_text(table, str(place)), len(table.blank)
+        frame = parse_text(table, str(place))
+        notes = [*unnamed_columns(table.unnamed), *blank_lines(len(table.blank))]
         check_columns(text, frame.columns, "text")
     unjudged = {*drop, *(set() if only is None else set(frame.columns).difference(only))}
     read = typed_table(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)
-    return read._replace(notes=(*blank_lines(skipped), *read.notes))
+    return read._replace(notes=(*notes, *read.notes))
 
 
 def is_parquet(place: Path) -> bool:

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-from crossfade._checks import counted, show
+from crossfade._checks import counted, listed, show
 from crossfade.errors import DataError
 
 _CHUNK = 1 << 22
@@ -44,7 +44,7 @@ class Delimited:
     """Text that is a proper table.
 
     `data`: UTF-8, lines ended by a newline, no blank lines at the end.
-    `names`: The header's names, spaces around them removed.
+    `names`: The header's names, spaces around them removed; `unnamed` are those it did not give.
     `n_rows`: Records after the header, blank lines among them.
     `blank`: Which of these are blank lines; of a single column they are missing cells, and none is.
     `skipped`: Lines of the file between its header and the first record here (see
@@ -57,16 +57,18 @@ class Delimited:
     n_rows: int
     skipped: int = 0
     blank: tuple[int, ...] = ()
+    unnamed: tuple[str, ...] = ()
 
 
 def check_text(raw: bytes, path: str, separator: str | None) -> Delimited:
     """Return the text as a proper table."""
     data = _decoded(_decompressed(raw, path), path)
-    _, separator, names = _header(data, path, separator)
+    _, separator, names, unnamed = _header(data, path, separator)
     n_records, blank = _check_records(data, separator, len(names), path)
     if n_records - len(blank) == 1:
         raise _no_rows(names, path)
-    return Delimited(data, separator, names, n_records - 1, blank=tuple(i - 1 for i in blank))
+    skipped = tuple(i - 1 for i in blank)
+    return Delimited(data, separator, names, n_records - 1, blank=skipped, unnamed=unnamed)
 
 
 def text_batches(
@@ -80,7 +82,7 @@ def text_batches(
         file = cast(BinaryIO, gzip.GzipFile(fileobj=file))
     parts = _whole_records(_blocks(file, path, size), path, size)
     first = _decoded(next(parts, b""), path)
-    end, separator, names = _header(first, path, separator)
+    end, separator, names, _ = _header(first, path, separator)
     header, body = first[: end + 1], first[end + 1 :] or next(parts, b"")
     if not body:
         if not empty:
@@ -139,8 +141,10 @@ def _last_record_end(data: bytes) -> int:
     return end
 
 
-def _header(data: bytes, path: str, separator: str | None) -> tuple[int, str, tuple[str, ...]]:
-    """Return where the header ends, the separator, and the names."""
+def _header(
+    data: bytes, path: str, separator: str | None
+) -> tuple[int, str, tuple[str, ...], tuple[str, ...]]:
+    """Return where the header ends, the separator, the names, and those that are made up."""
     end = _header_end(data, path)
     header = data[:end].decode()
     first = header.strip()
@@ -152,8 +156,9 @@ def _header(data: bytes, path: str, separator: str | None) -> tuple[int, str, tu
         )
     separator = separator or _sniffed(header, path)
     names = _names(header, separator, path)
-    check_names(names, path)
-    return end, separator, names
+    given = _with_ends_named(names)
+    check_names(given, path)
+    return end, separator, given, tuple(name for name in given if name not in names)
 
 
 def _no_rows(names: tuple[str, ...], path: str) -> DataError:
@@ -246,12 +251,27 @@ def _names(header: str, separator: str, path: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in fields)
 
 
+def _with_ends_named(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names also for a first column of row names, and for columns beyond the last name.
+
+    R and pandas write the one, spreadsheets the others; they are called as pandas calls them.
+    """
+    last = max((i for i, name in enumerate(names) if name), default=0)
+    unnamed = [i for i, name in enumerate(names) if not name and (i == 0 or i > last)]
+    if 2 * len(unnamed) >= len(names):
+        return names  # hardly the line of the names
+    return tuple(f"Unnamed: {i}" if i in unnamed else name for i, name in enumerate(names))
+
+
 def check_names(names: Sequence[str], path: str) -> None:
+    remedy = "name it, or leave it out if it numbers the rows"
+    if 2 * sum(map(bool, names)) < len(names):
+        remedy = "delete what stands above the names of the columns"
     for position, name in enumerate(names):
         if not name:
             raise DataError(
                 f"{path}: expected a name for every column, got none for column {position + 1} of "
-                f"{len(names)} in the header; name it, or leave it out if it numbers the rows"
+                f"{len(names)} in the header; {remedy}"
             )
     for name, times in Counter(names).most_common(1):
         if times == 1:
@@ -319,6 +339,14 @@ def _check_records(
             f"in line {line}{more}; {remedy}"
         )
     return int(fields.size), tuple(blank)
+
+
+def unnamed_columns(names: Sequence[str]) -> list[str]:
+    """Return a note on columns that the header does not name, if there are any."""
+    if not names:
+        return []
+    called = "A column without a name is" if len(names) == 1 else "Columns without a name are"
+    return [f"{called} called {listed(names)}."]
 
 
 def blank_lines(number: int) -> list[str]:
