@@ -153,7 +153,7 @@ def _humps(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
 
 def _posterior_of_humps(new: Any) -> tuple[Any, Any]:
     both = (_MEANS + _HUMPS, _MEANS - _HUMPS)
-    halves = [-0.5 * ((new[:, None] - one) ** 2).sum(axis=2) for one in both]
+    halves = [-0.5 * np.nansum((new[:, None] - one) ** 2, axis=2) for one in both]
     return np.zeros(0), softmax(np.logaddexp(*halves) + np.log(_SHARES), axis=1)
 
 
@@ -175,6 +175,11 @@ def _truth_of_words(new: Any) -> tuple[Any, Any]:
 
 def _of_words(model: Any) -> Any:
     return NaiveBayes(Multinomial(alpha=0.01), tradeoff=model, l2=0.01)
+
+
+def _humps_with_gaps(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    X, y = _humps(n, rng)
+    return np.where(rng.random(X.shape) < 0.2, np.nan, X), y
 
 
 def _some_missing(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -266,6 +271,7 @@ _CASES = {
     "wrong, a fifth of cells missing": Case(_some_missing, _joint, (0.5, 1), by_mean=True),
     "true, words": Case(_documents, _of_words, (0.5, 1), _truth_of_words),
     "two humps a class": Case(_humps, _mixture, (0.5, 1, "auto"), _posterior_of_humps),
+    "two humps, gaps": Case(_humps_with_gaps, _mixture, (1,), _posterior_of_humps),
 }
 
 

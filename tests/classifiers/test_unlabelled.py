@@ -619,10 +619,6 @@ def test_groups_files_copies(tmp_path, fits):
             NaiveBayes(unlabelled="missing", interactions=2),
             "interactions: expected None with unlabelled='missing', got 2; give one of the two",
         ),
-        (
-            GaussianDiscriminant(unlabelled="missing", components=2),
-            "components: expected 1 with unlabelled='missing', got 2; give one of the two",
-        ),
         *(
             (
                 NaiveBayes(unlabelled=marker),

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 from scipy.stats import norm
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PooledClassifier
@@ -486,23 +486,33 @@ def humps(n, seed=0):
     return centres[y, z] + 0.8 * rng.normal(size=(n, 2)), y
 
 
-def test_errors_of_a_mixture_are_those_of_what_each_row_does_to_it(monkeypatch):
-    monkeypatch.setattr(
-        "crossfade.tradeoff.expectation._PSEUDO_ROWS", 0.0
-    )  # they move with the rows
-    X, y = humps(60)
-    new = X[:4] + 0.3
-
-    def make():
-        return GaussianDiscriminant("diagonal", components=2, tradeoff=0.5, l2=0, n_init=1)
+@pytest.mark.parametrize(
+    ("tradeoff", "missing", "unlabelled"), [(0.5, 0, 0), (0.5, 0, 12), (1, 8, 12)]
+)
+def test_errors_of_a_mixture_are_those_of_what_each_row_does_to_it(
+    tradeoff, missing, unlabelled, monkeypatch
+):
+    monkeypatch.setattr("crossfade.tradeoff.expectation._PSEUDO_ROWS", 0.0)  # they move with rows
+    monkeypatch.setattr("crossfade.tradeoff.path._AT_REST", 0.0)  # nor is EM ever quite at rest
+    X, y = humps(44)
+    new, labels = X[:4] + 0.3, y.astype(object) if unlabelled else y
+    X[np.arange(missing), np.arange(missing) % 2] = np.nan
+    labels[44 - unlabelled :] = None if unlabelled else y[44:]
+    given = {"unlabelled": "missing", "unlabelled_weight": 0.6} if unlabelled else {}
+    make = partial(
+        GaussianDiscriminant, "diagonal", components=2, tradeoff=tradeoff, l2=0, n_init=1, **given
+    )
 
     def of_fit(model):
-        return logit(model.predict_proba(new)[:, 1])
+        return np.concatenate([linear(model), logit(model.predict_proba(new)[:, 1])])
 
-    model = without_leverage(make().fit(X, y))
-    expected = covariance(moved_by_rows(make, X, y, of_fit))
+    model = without_leverage(make().fit(X, labels))
+    expected = covariance(moved_by_rows(make, X, labels, of_fit))
+    said = model.summary(covariance="HC0")
+    scale = np.sqrt(np.diagonal(expected))
+    assert_allclose(said.standard_errors, scale[: said.estimates.size], rtol=2e-3)
     posterior, low, high = model.predict_proba(new, interval=0.9)
-    width = norm.ppf(0.95) * np.sqrt(np.diagonal(expected))
+    width = norm.ppf(0.95) * scale[said.estimates.size :]
     assert_allclose(logit(high[:, 1]) - logit(posterior[:, 1]), width, rtol=2e-3)
     assert_allclose(logit(posterior[:, 1]) - logit(low[:, 1]), width, rtol=2e-3)
 
@@ -523,15 +533,58 @@ def test_curvature_of_a_mixture_is_that_of_its_objective(tradeoff):
         assert_allclose(H @ v, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
-def test_mixtures_have_intervals_and_no_coefficients():
+def test_mixtures_have_intervals_and_coefficients_of_components():
     X, y = humps(200)
-    model = GaussianDiscriminant(components=2, tradeoff="auto").fit(X, y)
+    names = np.array(["a", "b"])[y]
+    model = GaussianDiscriminant(components=2, tradeoff="auto").fit(X, names)
     posterior, low, high = model.predict_proba(X, interval=0.9)
     assert ((low < posterior) & (posterior < high)).all()
     again = pickle.loads(pickle.dumps(model))
     assert_allclose(again.predict_proba(X, interval=0.9), (posterior, low, high), rtol=1e-9)
-    with pytest.raises(DataError, match=r"classes of mixtures have none, their probabilities have"):
+    said = model.summary(reference="b")
+    assert said.reference == "b (1)"
+    assert set(said.classes) == {"a (1)", "a (2)", "b (2)"}
+    assert "Components have no names: errors are of these as the fit found them." in str(said)
+    # The components' own posterior is linear in the columns, with these coefficients.
+    linear_in = np.column_stack([np.ones(len(X)), X]) @ said.estimates.reshape(3, 3).T
+    scores = np.insert(linear_in, 2, 0.0, axis=1)
+    assert_allclose(softmax(scores, axis=1).reshape(-1, 2, 2).sum(axis=2), posterior, rtol=1e-8)
+
+
+def test_components_that_change_places_change_no_interval():
+    X, y = humps(150)
+    model = GaussianDiscriminant("full", components=2, tradeoff=1).fit(X, y)
+    (own,) = model._fitted.evidence.members
+    order = np.array([1, 0, 3, 2])
+    found = own.objective.parameters(own.theta)
+    swapped = replace(found, natural=found.natural[order], offset=found.offset[order])
+    member = replace(own, found=own.objective.theta(swapped))
+    evidence = replace(model._fitted.evidence, members=(member,))
+    expected = model.predict_proba(X, interval=0.9)
+    model._fitted = replace(model._fitted, optimum=swapped, evidence=evidence)
+    assert_allclose(model.predict_proba(X, interval=0.9), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("what", ["equal", "closed in on one row"])
+def test_components_that_are_equal_or_closed_in_on_a_row_have_no_errors(what):
+    X, y = humps(150)
+    if what == "equal":
+        model = GaussianDiscriminant("full", components=2, tradeoff=1).fit(X, y)
+        (own,) = model._fitted.evidence.members
+        found = own.objective.parameters(own.theta)
+        order = np.array([0, 0, 2, 3])
+        alike = replace(found, natural=found.natural[order], offset=found.offset[order])
+        member = replace(own, found=own.objective.theta(alike))
+        evidence = replace(model._fitted.evidence, members=(member,))
+        model._fitted = replace(model._fitted, evidence=evidence)
+    else:
+        X[0] = 1e3
+        model = GaussianDiscriminant("spherical", components=3, tradeoff=1).fit(X, y)
+    message = "components: expected ones that differ and have rows each, .*; fit fewer components"
+    with pytest.raises(DataError, match=message):
         model.summary()
+    with pytest.raises(DataError, match=message):
+        model.predict_proba(X, interval=0.9)
 
 
 # -- words -----------------------------------------------------------------------------------------

@@ -39,11 +39,11 @@ def check_unlabelled(model: Any) -> None:
     check_marker(model.unlabelled)
     if model.unlabelled is None:
         return
-    for name, plain in (("interactions", None), ("thresholds", None), ("components", 1)):
-        got = getattr(model, name, plain)
-        if got != plain:
+    for name in ("interactions", "thresholds"):
+        got = getattr(model, name, None)
+        if got is not None:
             raise DataError(
-                f"{name}: expected {plain} with unlabelled={model.unlabelled!r}, got {got!r}; give "
+                f"{name}: expected None with unlabelled={model.unlabelled!r}, got {got!r}; give "
                 "one of the two"
             )
 

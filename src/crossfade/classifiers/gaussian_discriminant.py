@@ -65,7 +65,7 @@ class GaussianDiscriminant(BatchClassifier):
         If False, spherical means equal variances of the columns as they are: for columns of one
         unit, where those that vary most should count most. Nothing else depends on it.
     unlabelled : None, "missing" or a label, default=None
-        Which rows of fit have no label, as in :class:`NaiveBayes`; with one Gaussian per class.
+        Which rows of fit have no label, as in :class:`NaiveBayes`.
     unlabelled_weight : "auto" or float, default="auto"
         What such a row counts in the joint likelihood, as in :class:`NaiveBayes`.
 

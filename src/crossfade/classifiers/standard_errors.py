@@ -42,6 +42,12 @@ _BY_REFITS = (
     "crossfade fit --model pool:nb --intervals"
 )
 
+#: What the numbers of a mixture are of.
+_OF_COMPONENTS = (
+    "A number in brackets is a component of its class. Components have no names: errors are of "
+    "these as the fit found them. A column's test is that no two components differ in it.",
+)
+
 #: Rows for each coefficient of a text column, so many at least, that a test of it needs.
 _ROWS_OF_A_COEFFICIENT = 5
 
@@ -117,8 +123,8 @@ class StandardErrors(ABC):
         Raises
         ------
         DataError
-            If there are no standard errors, for more words than 3,000 parameters have; no
-            coefficients, for mixtures; or if the rows are needed.
+            If there are no standard errors, for more words than 3,000 parameters have, or for
+            components of a mixture that are empty or equal; or if the rows are needed.
 
         Notes
         -----
@@ -126,6 +132,12 @@ class StandardErrors(ABC):
         taken as given, and so is the penalty, which draws the estimates towards zero: an interval
         is for what the penalised fit tends to. Errors of fits without any penalty and λ = 0 are
         those of a logistic regression with robust errors of the same name.
+
+        A mixture's log-odds are not linear, those of its components are: there is one row for each
+        component and term, against the first component of the class of `reference`. Components of
+        a class can change places, and the likelihood has a maximum for each order: errors are
+        local to the one that the fit found, and say nothing of whether there are so many
+        components. Intervals of probabilities do not depend on the order.
 
         Examples
         --------
@@ -148,12 +160,6 @@ class StandardErrors(ABC):
             raise DataError(
                 "X: expected the rows of fit with y, sample_weight or groups, got None; give all "
                 "of them, or none where the model has its rows"
-            )
-        if self._fitted.n_components > 1:
-            raise DataError(
-                f"components: expected 1 for coefficients, got {self._fitted.n_components}; the "
-                "classes of mixtures have none, their probabilities have intervals: "
-                "predict_proba(X, interval=0.95)"
             )
         if not errors:
             return self._summarised(None, against, level)
@@ -190,6 +196,12 @@ class StandardErrors(ABC):
                 "count and numbers are missing, got 1; give 0.99, or fill in the cells before"
             )
         if fitted.n_components > 1:
+            if fitted.evidence is not None and fitted.evidence.rows.n_samples:
+                return (
+                    "components: expected ones that differ and have rows each, got one that is "
+                    "empty, has closed in on a row or equals another, so that there are no "
+                    "standard errors; fit fewer components, or to more rows"
+                )
             return (
                 "components: expected a mixture with its rows of fit for intervals (of at most 2 "
                 f"million cells), or a file that was asked for one before, got none; {_BY_REFITS}"
@@ -257,6 +269,7 @@ class StandardErrors(ABC):
     def _summarised(
         self, errors: PosteriorCovariance | None, against: int, level: float
     ) -> CoefficientSummary:
+        against *= self._fitted.n_components
         coefficients, intercepts = self._log_odds_linear(against)
         values = np.column_stack([intercepts, coefficients])
         terms, columns = self._terms()
@@ -285,7 +298,7 @@ class StandardErrors(ABC):
             name=type(self).__name__,
             facts=self._facts(errors),
             notes=self._notes(errors),
-            labels=self.classes_.tolist(),
+            labels=self._state_labels(),
             against=against,
             terms=terms,
             columns={
@@ -318,6 +331,13 @@ class StandardErrors(ABC):
             return basis.T @ found, basis.T @ covariance @ basis
 
         return tested
+
+    def _state_labels(self) -> list[Any]:
+        """Return what is compared: the classes, or the components of each."""
+        labels, c = self.classes_.tolist(), self._fitted.n_components
+        if c == 1:
+            return labels
+        return [f"{label} ({number})" for label in labels for number in range(1, c + 1)]
 
     @property
     def _longer_schema(self) -> Schema:
@@ -374,7 +394,7 @@ class StandardErrors(ABC):
             kind += " and weights" if errors.weighed else "; their weights taken as given"
         if errors.n_groups is not None:
             kind += ", cluster-robust"
-        return (f"{kind}.",)
+        return (f"{kind}.", *(_OF_COMPONENTS if self._fitted.n_components > 1 else ()))
 
     # -- probabilities ---------------------------------------------------------------------------
 

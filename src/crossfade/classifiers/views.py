@@ -406,11 +406,15 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
         return self._log_odds_linear(None)
 
     def _log_odds_linear(self, reference: int | None) -> tuple[Floats, Floats]:
-        """Return coefficients and intercepts of the other classes, or of all, centred."""
+        """Return coefficients and intercepts of the other classes, or of all, centred.
+
+        Of mixtures those of components.
+        """
         free = ~self.density_.tied
         scorer = self._fitted.scorer
         eta = scorer.scale * scorer.parameters.natural[:, free]
-        offset = scorer.scale * scorer.parameters.offset + scorer.base
+        base = scorer.base.repeat(scorer.n_components)
+        offset = scorer.scale * scorer.parameters.offset + base
         if reference is None:
             eta, offset = eta - eta.mean(axis=0), offset - offset.mean()
         else:

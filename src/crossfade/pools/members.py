@@ -158,8 +158,7 @@ def chooses_on_folds(estimator: Any) -> bool:
 
 def takes_unlabelled(estimator: Any) -> bool:
     """Return whether a member learns from rows without a label, too."""
-    plain = getattr(estimator, "components", 1) == 1 and derives_columns(estimator) is None
-    return is_own(estimator) and plain
+    return is_own(estimator) and derives_columns(estimator) is None
 
 
 def fit_argument(estimator: Any, argument: str, value: Any, name: str | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from crossfade.blocks import block_sum
 from crossfade.densities.filling import STEP
 from crossfade.table.documents import block_of
 from crossfade.tradeoff.labelled_rows import OtherRows, log_normalise
+from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import TradeoffObjective
 
 #: Leverage beyond which one step no longer tells what a fit without the row would be.
@@ -35,7 +36,9 @@ def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
     it is that of their own likelihood (Louis 1982).
     """
     others = objective.unlabelled
-    if others is None or not objective.exact_labels:
+    if isinstance(objective, MixtureObjective):
+        return objective.exact_curvature(theta)
+    if others is None:
         return _of_known_labels(objective, theta)
     gradients, n_rows = _class_gradients(objective, theta), others.weights.size
 
@@ -57,7 +60,7 @@ def curvature(objective: TradeoffObjective, theta: Floats) -> Floats:
 
 def _of_known_labels(objective: TradeoffObjective, theta: Floats) -> Floats:
     if not objective.density.reads_words:
-        return objective.exact_curvature(theta)
+        return objective.curvature(theta)
     product = objective.curvature_product(theta)  # which knows what is penalised of words
     H = np.stack([product(one) for one in np.eye(theta.size)])
     if objective.tradeoff == 0.0:
@@ -93,9 +96,21 @@ def unlabelled_gradients(objective: TradeoffObjective, theta: Floats) -> Callabl
 def _class_gradients(
     objective: TradeoffObjective, theta: Floats
 ) -> Callable[[slice], tuple[Floats, list[tuple[Integers, Floats]]]]:
-    """Return what gives a block's posteriors without a label, and ∇ log f_k in some parameters."""
+    """Return what gives a block's posteriors without a label, and ∇ log f_k in some parameters.
+
+    Of mixtures these are by component, and of log f times the component's share of its class.
+    """
     passes, density, others = objective.passes, objective.density, objective.unlabelled
     assert others is not None
+    if isinstance(objective, MixtureObjective):
+        of_states, at, maps = objective.others_at(theta)
+        places = np.arange(theta.size)
+
+        def by_component(span: slice) -> tuple[Floats, list[tuple[Integers, Floats]]]:
+            Z, shares, _ = of_states.design(span, *at)
+            return shares, [(places, own @ to) for own, to in zip(Z, maps, strict=True)]
+
+        return by_component
     natural = objective.parameters(theta).natural
     partition, mean = density.log_partition(natural), density.mean(natural)
     k, p = passes.n_classes, passes.n_free
@@ -122,22 +137,24 @@ def _of_shares(objective: TradeoffObjective, theta: Floats) -> Floats | None:
     others = objective.unlabelled
     if others is None or not others.shares_of_rows:
         return None
-    gradients, k = _class_gradients(objective, theta), objective.passes.n_classes
+    gradients, rows = _class_gradients(objective, theta), objective.rows
+    k, n_components = rows.n_classes, objective.passes.n_classes // rows.n_classes
 
     def block(span: slice) -> Floats:
-        shares, by_class = gradients(span)
+        shares, by_state = gradients(span)
         weights = others.weights[span][:, None]
         mean = np.zeros((len(shares), theta.size))
         found = np.zeros((k, theta.size))
-        for c, (columns, each) in enumerate(by_class):
-            weighed = shares[:, c, None] * each
+        for r, (columns, each) in enumerate(by_state):
+            weighed = shares[:, r, None] * each
             mean[:, columns] += weighed
-            found[c, columns] = (weights * weighed).sum(axis=0)
-        return found - (shares * weights).T @ mean
+            found[r // n_components, columns] += (weights * weighed).sum(axis=0)
+        of_classes = shares.reshape(len(shares), k, n_components).sum(axis=2)
+        return found - (of_classes * weights).T @ mean
 
     block_rows = max(1, _BLOCK_DOUBLES // theta.size)
     pulls: Floats = block_sum(block, others.weights.size, block_rows=block_rows)
-    return -objective.tradeoff * pulls / objective.passes.class_weights[:, None]
+    return -objective.tradeoff * pulls / rows.class_weights[:, None]
 
 
 def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:

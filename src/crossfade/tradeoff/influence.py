@@ -36,6 +36,7 @@ from crossfade.tradeoff.labelled_rows import (
     OtherRows,
     drawn_by_class,
 )
+from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
 from crossfade.tradeoff.separation import is_separated
@@ -79,6 +80,13 @@ class FittedMember:
         """The parameter vector."""
         found = self.found
         return self.objective.theta(found) if isinstance(found, Parameters) else found
+
+    def curvature(self) -> Floats:
+        """Return the Hessian; LinAlgError where a mixture's components are empty or equal."""
+        H = curvature(self.objective, self.theta)
+        if isinstance(self.objective, MixtureObjective):
+            self.objective.check_identified(self.theta, H)
+        return H
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +204,7 @@ class StackedFits:
 
     def _covariance(self, kind: str) -> PosteriorCovariance:
         rows, others, groups = self.rows, self.others, self.groups
-        factored = [factorise(curvature(one.objective, one.theta)) for one in self.members]
+        factored = [factorise(one.curvature()) for one in self.members]
         towards = self._towards(factored)
         over = self._influences(towards)
         gradients = [row_gradients(one.objective, one.theta) for one in self.members]

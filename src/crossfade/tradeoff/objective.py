@@ -402,10 +402,6 @@ class TradeoffObjective:
 
     # -- curvature -------------------------------------------------------------------------------
 
-    def exact_curvature(self, theta: Floats) -> Floats:
-        """Return the Hessian of all rows at an optimum."""
-        return self.curvature(theta)
-
     def curvature(self, theta: Floats, share: float = 1.0) -> Floats:
         """Return the Hessian; where missing cells make it indefinite, shifted to be definite.
 
