@@ -565,26 +565,34 @@ def test_components_that_change_places_change_no_interval():
     assert_allclose(model.predict_proba(X, interval=0.9), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("what", ["equal", "closed in on one row"])
-def test_components_that_are_equal_or_closed_in_on_a_row_have_no_errors(what):
+def test_components_that_are_equal_have_no_errors():
     X, y = humps(150)
-    if what == "equal":
-        model = GaussianDiscriminant("full", components=2, tradeoff=1).fit(X, y)
-        (own,) = model._fitted.evidence.members
-        found = own.objective.parameters(own.theta)
-        order = np.array([0, 0, 2, 3])
-        alike = replace(found, natural=found.natural[order], offset=found.offset[order])
-        member = replace(own, found=own.objective.theta(alike))
-        evidence = replace(model._fitted.evidence, members=(member,))
-        model._fitted = replace(model._fitted, evidence=evidence)
-    else:
-        X[0] = 1e3
-        model = GaussianDiscriminant("spherical", components=3, tradeoff=1).fit(X, y)
-    message = "components: expected ones that differ and have rows each, .*; fit fewer components"
-    with pytest.raises(DataError, match=message):
+    model = GaussianDiscriminant("full", components=2, tradeoff=1).fit(X, y)
+    (own,) = model._fitted.evidence.members
+    found = own.objective.parameters(own.theta)
+    order = np.array([0, 0, 2, 3])
+    alike = replace(found, natural=found.natural[order], offset=found.offset[order])
+    member = replace(own, found=own.objective.theta(alike))
+    evidence = replace(model._fitted.evidence, members=(member,))
+    model._fitted = replace(model._fitted, evidence=evidence)
+    for ask in (model.summary, lambda: model.predict_proba(X, interval=0.9)):
+        with pytest.raises(DataError, match=r"components: expected ones that differ, .* fit fewer"):
+            ask()
+
+
+def test_components_without_rows_have_no_coefficients_and_disturb_no_interval():
+    X, y = humps(150)
+    X[0] = 1e3
+    model = GaussianDiscriminant("spherical", components=3, tradeoff=1).fit(X, y)
+    said = r"components: expected more than a row in each .*, got 1 rows in \d \(\d\); fit fewer"
+    with pytest.raises(DataError, match=said):
         model.summary()
-    with pytest.raises(DataError, match=message):
-        model.predict_proba(X, interval=0.9)
+    # With few components needed, the conditional likelihood leaves one without a row.
+    model = GaussianDiscriminant("diagonal", components=2, tradeoff=0).fit(X[1:], y[1:])
+    with pytest.raises(DataError, match=r"got .*e-\d\d rows in"):
+        model.summary()
+    posterior, low, high = model.predict_proba(X[1:], interval=0.9)
+    assert ((low <= posterior) & (posterior <= high)).all()
 
 
 # -- words -----------------------------------------------------------------------------------------

@@ -48,6 +48,9 @@ _OF_COMPONENTS = (
     "these as the fit found them. A column's test is that no two components differ in it.",
 )
 
+#: Rows of a component, so many at least, that its coefficients need: more than one.
+_ROWS_OF_A_COMPONENT = 1.5
+
 #: Rows for each coefficient of a text column, so many at least, that a test of it needs.
 _ROWS_OF_A_COEFFICIENT = 5
 
@@ -124,7 +127,8 @@ class StandardErrors(ABC):
         ------
         DataError
             If there are no standard errors, for more words than 3,000 parameters have, or for
-            components of a mixture that are empty or equal; or if the rows are needed.
+            components of a mixture that are equal or have no more than a row; or if the rows are
+            needed.
 
         Notes
         -----
@@ -161,6 +165,7 @@ class StandardErrors(ABC):
                 "X: expected the rows of fit with y, sample_weight or groups, got None; give all "
                 "of them, or none where the model has its rows"
             )
+        self._refuse_empty_components()
         if not errors:
             return self._summarised(None, against, level)
         return self._summarised(found or self._errors(covariance), against, level)
@@ -198,9 +203,8 @@ class StandardErrors(ABC):
         if fitted.n_components > 1:
             if fitted.evidence is not None and fitted.evidence.rows.n_samples:
                 return (
-                    "components: expected ones that differ and have rows each, got one that is "
-                    "empty, has closed in on a row or equals another, so that there are no "
-                    "standard errors; fit fewer components, or to more rows"
+                    "components: expected ones that differ, got one that equals another, or no "
+                    "maximum, so that there are no standard errors; fit fewer components"
                 )
             return (
                 "components: expected a mixture with its rows of fit for intervals (of at most 2 "
@@ -331,6 +335,19 @@ class StandardErrors(ABC):
             return basis.T @ found, basis.T @ covariance @ basis
 
         return tested
+
+    def _refuse_empty_components(self) -> None:
+        """Refuse components that have closed in on a row, or are left without any."""
+        scorer = self._fitted.whole.scorer
+        if self._fitted.n_components == 1 or not scorer.is_density:
+            return
+        rows = np.exp(scorer.log_prior) * self._fitted.class_weights.sum()
+        if rows.min() < _ROWS_OF_A_COMPONENT:
+            raise DataError(
+                f"components: expected more than a row in each for coefficients, got "
+                f"{rows.min():.2g} rows in {self._state_labels()[rows.argmin()]}; fit fewer "
+                "components; probabilities have intervals: predict_proba(X, interval=0.95)"
+            )
 
     def _state_labels(self) -> list[Any]:
         """Return what is compared: the classes, or the components of each."""

@@ -82,10 +82,10 @@ class FittedMember:
         return self.objective.theta(found) if isinstance(found, Parameters) else found
 
     def curvature(self) -> Floats:
-        """Return the Hessian; LinAlgError where a mixture's components are empty or equal."""
+        """Return the Hessian; LinAlgError where two components of a mixture are equal."""
         H = curvature(self.objective, self.theta)
         if isinstance(self.objective, MixtureObjective):
-            self.objective.check_identified(self.theta, H)
+            self.objective.check_identified(H)
         return H
 
 

@@ -37,9 +37,6 @@ from crossfade.tradeoff.unlabelled import Unlabelled
 #: Least eigenvalue of a Hessian of unit diagonal by which its parameters can be told apart.
 _SINGULAR = 1e-12
 
-#: Rows that a component has at least where it has errors: it has not closed in on one.
-_FEWEST_ROWS = 1.5
-
 #: From a block's scores to log Σ over the states that a row may be of, and their shares.
 Shares = Callable[[slice, Floats], tuple[Floats, Floats]]
 
@@ -213,12 +210,12 @@ class MixtureObjective(TradeoffObjective):
         each = self.tradeoff * within * self._by_class(mass)
         return H + columns.T @ (columns * each[:, None])
 
-    def check_identified(self, theta: Floats, H: Floats) -> None:
-        """Raise LinAlgError where the Hessian tells no errors: a component is empty, or equal."""
+    def check_identified(self, H: Floats) -> None:
+        """Raise LinAlgError where the Hessian tells no errors: two components are equal."""
         scale = np.sqrt(np.maximum(np.diagonal(H), 1e-300))
         lowest = scipy.linalg.eigvalsh(H / np.outer(scale, scale), subset_by_index=[0, 0])[0]
-        if lowest < _SINGULAR or self._own_terms(theta).mass.min() < _FEWEST_ROWS:
-            raise scipy.linalg.LinAlgError("components are empty or equal")
+        if lowest < _SINGULAR:
+            raise scipy.linalg.LinAlgError("components are equal")
 
     def _spread(
         self,
