@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from crossfade import NaiveBayes
 from crossfade.densities import Bernoulli, Categorical, Gaussian, Poisson, Product
-from crossfade.tradeoff import class_blocks, path
+from crossfade.tradeoff import class_blocks, grid, path
 from crossfade.tradeoff.binding import bind
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
@@ -126,3 +126,17 @@ def test_nothing_as_large_as_the_columns_squared_is_inverted(missing, monkeypatc
     monkeypatch.delattr(TradeoffObjective, "curvature")
     NaiveBayes().fit(X, y)
     assert 0 < max(sizes) <= 41
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "expected"), [(24, {1.0, 0.5, 0.0}), (26, {1.0, 0.9, 0.5, 0.1, 0.0})]
+)
+def test_neighbouring_tradeoffs_are_not_tried_of_few_rows(n_rows, expected, monkeypatch):
+    monkeypatch.setattr(grid, "TRADEOFFS", (1.0, 0.9, 0.5, 0.1, 0.0))
+    X = np.random.default_rng(0).normal(size=(n_rows, 62))
+    y = np.arange(n_rows) % 2
+    model = NaiveBayes(density="gaussian").fit(X, y)  # 250 parameters
+    tried = model.tradeoff_path_
+    assert set(tried["tradeoff"][tried["variant"] == 0].tolist()) == expected
+    words = f"tradeoffs 0.1, 0.9 are left out, with 250 parameters of {n_rows} rows"
+    assert (words in model.selection_) == (n_rows == 24)

@@ -23,6 +23,11 @@ _DENSE = 1_500
 #: A tradeoff below 1 joins up to so many times the parameters of a logistic regression.
 _PAYING = 10
 
+#: Parameters per row beyond which neighbouring tradeoffs are not told apart, and those below 1 that
+#: are then tried.
+_PARAMETERS_PER_ROW = 10
+_OF_FEW_ROWS = (0.5, 0.0)
+
 #: Columns of one covariance up to which it is chosen unasked: the time grows with their cube.
 MOST_JOINT_COLUMNS = 300
 
@@ -63,7 +68,8 @@ def grids(
 
     λ = 1 is a closed form. A smaller λ joins where the parameters to be searched for are no more
     than those of a logistic regression on the same columns, or `_PAYING` times as many if their
-    Hessian can be formed. Of variants that differ in their prior alone it joins for the first only:
+    Hessian can be formed; of rows so few that there are over ten parameters to each, half of them
+    are tried. Of variants that differ in their prior alone it joins for the first only:
     below λ = 1 the penalty regularises. Beside fits without unlabelled rows, fewer are tried of
     those with them. At λ = 1 the penalty has no part. Where fits are slow (mixtures, a Hessian too
     large to be formed) it is not varied. Takes given: each variant's own grid instead.
@@ -84,6 +90,16 @@ def grids(
         kind = objective.passes.tied.tobytes(), alone
         below = below if alone else [t for t in below if t in _WITH_UNLABELLED]
         kept = [] if kind in kinds else [t for t in below if n_searched(objective, t) <= most]
+        if has_few_rows(objective) and alone:
+            fewer = [t for t in kept if t in _OF_FEW_ROWS]
+            if fewer != kept:
+                left = ", ".join(f"{each:g}" for each in kept if each not in fewer)
+                remarks.append(
+                    f"tradeoffs {left} are left out, with {objective.n_parameters} parameters of "
+                    f"{objective.n_rows:g} rows"
+                )
+            below = [t for t in below if t not in kept or t in fewer]
+            kept = fewer
         if kind not in kinds and kept != below and alone:
             left = ", ".join(f"{each:g}" for each in below if each not in kept)
             remarks.append(
@@ -102,6 +118,12 @@ def grids(
 def most_searched(regression: int) -> int:
     """Return the most parameters worth their time where a logistic regression has so many."""
     return max(regression, min(_PAYING * regression, _DENSE))
+
+
+def has_few_rows(objective: TradeoffObjective) -> bool:
+    """Return whether rows are so few that they hardly tell a tradeoff from the next."""
+    few = objective.n_parameters > _PARAMETERS_PER_ROW * objective.n_rows
+    return few and not objective.density.reads_words
 
 
 def n_searched(objective: TradeoffObjective, tradeoff: float) -> int:
