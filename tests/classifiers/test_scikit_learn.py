@@ -164,7 +164,7 @@ def test_tags():
     assert tags.estimator_type == "classifier"
     assert tags.input_tags.allow_nan
     assert GaussianDiscriminant().__sklearn_tags__().input_tags.allow_nan
-    assert not GaussianDiscriminant(components=2).__sklearn_tags__().input_tags.allow_nan
+    assert GaussianDiscriminant(components=2).__sklearn_tags__().input_tags.allow_nan
 
 
 @pytest.mark.parametrize("make", [NaiveBayes, GaussianDiscriminant])
