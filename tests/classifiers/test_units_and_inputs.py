@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.special import expit, logit
+from scipy.special import logit
 from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer
 
@@ -263,13 +263,30 @@ NOTHING = {
 def test_tables_whose_rows_do_not_differ_give_the_class_shares(make, tradeoff):
     for name, X in NOTHING.items():
         model = make(tradeoff=tradeoff).fit(X, np.repeat([0, 1, 2], [10, 20, 30]))
-        found = model.predict_proba(X, interval=0.95)
-        # A share's logit has the variance 1 / (n p (1 - p)).
-        shares = np.array([1 / 6, 1 / 3, 1 / 2])
-        half = norm.ppf(0.975) / np.sqrt(60 * shares * (1 - shares))
-        expected = shares, expit(logit(shares) - half), expit(logit(shares) + half)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, np.tile(other, (60, 1)), atol=1e-9, err_msg=name)
+        posterior, lower, upper = model.predict_proba(X, interval=0.95)
+        shares = np.tile([1 / 6, 1 / 3, 1 / 2], (60, 1))
+        np.testing.assert_allclose(posterior, shares, atol=1e-9, err_msg=name)
+        half = (logit(upper) - logit(lower)) / 2 / norm.ppf(0.975)
+        np.testing.assert_allclose((logit(upper) + logit(lower)) / 2, logit(shares), atol=1e-8)
+        if tradeoff == "auto":
+            assert (half > half_of_a_share(0.0) - 1e-9).all(), name
+            assert (half < half_of_a_share(1.0) + 1e-9).all(), name
+        else:
+            expected = np.tile(half_of_a_share(tradeoff), (60, 1))
+            np.testing.assert_allclose(half, expected, rtol=1e-7, err_msg=name)
+
+
+def half_of_a_share(tradeoff):
+    """Return the error of each share's logit, 60 rows in classes of 10, 20 and 30.
+
+    A row's leverage is (1 - λ)/n of the conditional likelihood, λ/n_k of its class; without it the
+    variance is 1 / (n p (1 - p)).
+    """
+    counts = np.array([10.0, 20.0, 30.0])
+    more = 1.0 / ((1.0 - (1.0 - tradeoff) / 60.0) * (1.0 - tradeoff / counts))
+    # A row of class k moves its own logit by 1 / n_k, the others' down by 1 / (n - n_j).
+    moves = np.where(np.eye(3, dtype=bool), 1.0 / counts, -1.0 / (60.0 - counts))
+    return np.sqrt((counts * more**2) @ moves**2)
 
 
 @pytest.mark.filterwarnings("ignore::crossfade.errors.ConvergenceWarning")
