@@ -98,6 +98,22 @@ def test_fits_are_those_of_whole_systems(monkeypatch, model, tradeoff, share):
     assert_allclose(found, expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_where_one_column_has_nearly_all_levels_newton_takes_few_steps(share):
+    """As with titanic's cabins: from blocks of single factors twice as many are needed, and more."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=900)
+    table = pl.DataFrame(
+        {
+            "cabin": [f"c{one}" for one in (rng.integers(190, size=900) + 9 * y) % 190],
+            "age": [None if rng.random() < share else one for one in rng.normal(size=900) + y],
+        }
+    )
+    model = NaiveBayes(tradeoff=0.3).fit(table, y)
+    assert model.solution_.converged
+    assert model.solution_.n_iter <= 12
+
+
 @pytest.mark.filterwarnings("ignore::crossfade.errors.SeparationWarning")
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_classes_apart_by_levels_are_fitted_without_a_penalty(monkeypatch, share):

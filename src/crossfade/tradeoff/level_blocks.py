@@ -27,21 +27,33 @@ from crossfade.tradeoff.objective import TradeoffObjective
 #: The part of the parameters that may be others than the levels', for the elimination to pay.
 _MOST_REST = 0.6
 
+#: Parameters besides them of which a step costs next to nothing.
+_FEW_LEFT = 100
+
 #: Doubles that a pass may make of the rows: of each row, for each pair of classes, its statistics.
 _MOST_DOUBLES = 50_000_000
 
 
 def has_levels(objective: TradeoffObjective) -> bool:
     """Return whether a column has so many levels that to eliminate them is worth it."""
+    left = _besides_levels(objective)
+    passes = objective.passes
+    few = passes.n_classes * left * passes.rows.n_samples <= _MOST_DOUBLES
+    return few and left <= _MOST_REST * passes.n_parameters
+
+
+def leaves_few(objective: TradeoffObjective) -> bool:
+    """Return whether without a column's levels hardly any parameter is left."""
+    return _besides_levels(objective) <= _FEW_LEFT and has_levels(objective)
+
+
+def _besides_levels(objective: TradeoffObjective) -> float:
+    """Return the number of parameters that are not the eliminated levels', ∞ where none are."""
     passes = objective.passes
     if not objective.exact_labels or not objective.density.indicators.any():
-        return False
+        return np.inf
     placed = passes.kept.placed
-    if placed is None:
-        return False
-    rest = passes.n_parameters - passes.n_classes * placed.levels.size
-    few = passes.n_classes * rest * passes.rows.n_samples <= _MOST_DOUBLES
-    return few and rest <= _MOST_REST * passes.n_parameters
+    return np.inf if placed is None else passes.n_parameters - passes.n_classes * placed.levels.size
 
 
 class _Rest(NamedTuple):

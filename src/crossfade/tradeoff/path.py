@@ -22,7 +22,7 @@ from crossfade.tradeoff.class_blocks import (
     is_short,
 )
 from crossfade.tradeoff.grid import is_dense
-from crossfade.tradeoff.level_blocks import ByLevels, has_levels
+from crossfade.tradeoff.level_blocks import ByLevels, has_levels, leaves_few
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.preconditioner import preconditioner
 from crossfade.tradeoff.single_precision import WordSystems
@@ -169,7 +169,7 @@ def minimise(
     # Far from the optimum, missing cells bend the function down.
     bends = objective.has_missing and objective.tradeoff > 0.0
     dense = is_dense(objective)
-    by_factors = by_factors_pays(objective)
+    by_factors = not (dense and leaves_few(objective)) and by_factors_pays(objective)
     levels = None
     if dense and not by_factors and has_levels(objective):
         levels = ByLevels(objective)
