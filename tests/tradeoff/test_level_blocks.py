@@ -100,7 +100,7 @@ def test_fits_are_those_of_whole_systems(monkeypatch, model, tradeoff, share):
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_where_one_column_has_nearly_all_levels_newton_takes_few_steps(share):
-    """As with titanic's cabins: from blocks of single factors twice as many are needed, and more."""
+    """As with titanic's cabins: from blocks of single factors twice as many are needed."""
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=900)
     table = pl.DataFrame(
