@@ -140,3 +140,13 @@ def test_neighbouring_tradeoffs_are_not_tried_of_few_rows(n_rows, expected, monk
     assert set(tried["tradeoff"][tried["variant"] == 0].tolist()) == expected
     words = f"tradeoffs 0.1, 0.9 are left out, with 250 parameters of {n_rows} rows"
     assert (words in model.selection_) == (n_rows == 24)
+
+
+def test_what_few_rows_leave_out_is_said_once_for_all_variants(monkeypatch):
+    monkeypatch.setattr(grid, "TRADEOFFS", (1.0, 0.9, 0.0))
+    X = np.random.default_rng(0).normal(size=(12, 62))
+    y = np.arange(12) % 2
+    model = NaiveBayes(density="gaussian").fit(X, y)
+    # Two classes of 62 means, variances (their own, or shared) and shares.
+    expected = "tradeoffs 0.9 are left out, with 250 or 188 parameters of 12 rows"
+    assert model.selection_.endswith(expected)

@@ -82,6 +82,7 @@ def grids(
     kinds: set[tuple[bytes, bool]] = set()
     none_alone = all(objective.unlabelled is not None for objective in objectives)
     remarks = []
+    sizes: dict[tuple[str, str], list[str]] = {}  # parameters, by what few rows leave out
     for objective in objectives:
         below = sorted(each for each in TRADEOFFS if each < 1.0)
         regression = objective.passes.n_classes * (objective.density.n_linear + 1)
@@ -94,10 +95,8 @@ def grids(
             fewer = [t for t in kept if t in _OF_FEW_ROWS]
             if fewer != kept:
                 left = ", ".join(f"{each:g}" for each in kept if each not in fewer)
-                remarks.append(
-                    f"tradeoffs {left} are left out, with {objective.n_parameters} parameters of "
-                    f"{objective.n_rows:g} rows"
-                )
+                size = str(objective.n_parameters)
+                sizes.setdefault((left, f"{objective.n_rows:g}"), []).append(size)
             below = [t for t in below if t not in kept or t in fewer]
             kept = fewer
         if kind not in kinds and kept != below and alone:
@@ -112,7 +111,11 @@ def grids(
         )
         tried = points(objective.l2, several=several)
         found.append([point for point in tried if point[0] in (1.0, *kept)])
-    return found, "; ".join(remarks)
+    few = [
+        f"tradeoffs {left} are left out, with {' or '.join(size)} parameters of {rows} rows"
+        for (left, rows), size in sizes.items()
+    ]
+    return found, "; ".join([*few, *remarks])
 
 
 def most_searched(regression: int) -> int:
