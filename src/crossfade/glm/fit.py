@@ -13,17 +13,8 @@ from crossfade.glm.data import Data
 from crossfade.glm.design import Design, measure, refuse_missing, stacked_triangle
 from crossfade.glm.families import Family
 from crossfade.glm.firth import FirthProblem
-from crossfade.glm.irls import (
-    GlmProblem,
-    Iteration,
-    Likelihood,
-    Solved,
-    invert,
-    relative_change,
-    root_of_inverse,
-    root_of_inverse_information,
-    solve,
-)
+from crossfade.glm.inverses import invert, root_of_inverse, root_of_inverse_information
+from crossfade.glm.irls import GlmProblem, Iteration, Likelihood, Solved, relative_change, solve
 from crossfade.glm.multinomial import MultinomialProblem
 from crossfade.glm.restricted import Restricted
 from crossfade.glm.separation import (
