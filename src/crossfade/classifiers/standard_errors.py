@@ -112,7 +112,7 @@ class StandardErrors(ABC):
         reference : label, optional
             The class that the others are compared with; the first by default.
         covariance : {"HC3", "HC0"}, default="HC3"
-            "HC0" leaves gradients as they are: closer than true with few rows. Intervals of
+            "HC0" leaves gradients as they are: errors of few rows are then too small. Intervals of
             probabilities, and files, have "HC3".
         errors : bool, default=True
             False: the coefficients alone, which models of many words have, too.
