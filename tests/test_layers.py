@@ -117,6 +117,24 @@ def test_imports_point_down():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_table_for_contributors_has_every_room_in_this_order():
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("| under src/crossfade |")[1].split("\n\n")[0].splitlines()[2:]
+    cells = [line.split("|")[1] for line in table]
+    place = {
+        name.strip(" `").removesuffix(".py").removesuffix("/"): row
+        for row, cell in enumerate(cells)
+        for name in cell.split(",")
+    }
+    assert place.keys() == RANK.keys() - {"__main__"}
+    for module, tree in modules().items():
+        for line, name in imports(module, tree):
+            package, _, there = name.partition(".")
+            there = there.partition(".")[0]
+            if package == "crossfade" and room(module) in place and there in place:
+                assert place[there] <= place[room(module)], f"{module}:{line} imports {name}"
+
+
 def test_public_names_are_taken_from_the_package_only_outside_it():
     # `from crossfade import NaiveBayes` inside the package would hide which layer is used.
     wrong = [

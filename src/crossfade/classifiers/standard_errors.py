@@ -345,7 +345,7 @@ class StandardErrors(ABC):
         if rows.min() < _ROWS_OF_A_COMPONENT:
             raise DataError(
                 f"components: expected more than a row in each for coefficients, got "
-                f"{rows.min():.2g} rows in {self._state_labels()[rows.argmin()]}; fit fewer "
+                f"{rows.min():.2g} in {self._state_labels()[rows.argmin()]}; fit fewer "
                 "components; probabilities have intervals: predict_proba(X, interval=0.95)"
             )
 

@@ -399,7 +399,7 @@ class FittedViews(StandardErrors, InUse, TableClassifier, BaseEstimator):
         if components > 1:
             raise AttributeError(
                 f"coef_: expected components=1, got {components}; the log-odds of mixtures are "
-                "not linear in any statistics"
+                "not linear in any statistics; summary() shows those of the components"
             )
         if self.classes_.size == 2:
             return self._log_odds_linear(0)
