@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
-from crossfade.densities.filling import class_free_moments, conditional_means, left_over
+from crossfade.densities.filling import (
+    class_free_moments,
+    conditional_means,
+    left_over,
+    marginal_log_densities,
+)
 from crossfade.table.contents import drawn_by_contents
 
 
@@ -84,3 +90,22 @@ def test_variants_share_one_em_and_other_rows_or_weights_do_not():
     moved = X.copy()
     moved[~np.isnan(moved)] += 1.0
     assert not np.allclose(class_free_moments(moved, None)[0], first[0])
+
+
+@pytest.mark.parametrize(("n", "d"), [(400, 3), (40, 9), (20, 1)])
+def test_densities_of_the_present_cells_are_scipys_whether_rows_share_a_pattern_or_not(n, d):
+    rng = np.random.default_rng(d)
+    roots, means = rng.normal(size=(2, d, d + 1)), rng.normal(size=(2, d))
+    C, X = roots @ roots.swapaxes(1, 2), rng.normal(size=(n, d))
+    X[rng.random(X.shape) < 0.4] = np.nan
+    X[:2] = np.nan
+    rows, found = marginal_log_densities(X, means, C)
+    assert sorted(rows) == np.flatnonzero(np.isnan(X).any(axis=1)).tolist()
+    for i, values in zip(rows, found, strict=True):
+        own = np.flatnonzero(~np.isnan(X[i]))
+        expected = [
+            multivariate_normal(m[own], c[np.ix_(own, own)]).logpdf(X[i, own]) if own.size else 0.0
+            for m, c in zip(means, C, strict=True)
+        ]
+        units = 0.5 * own.size * np.log(2.0 * np.pi)
+        np.testing.assert_allclose(values - units, expected, rtol=1e-9, atol=1e-9)

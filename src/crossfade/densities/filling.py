@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtrs
 
 from crossfade._typing import Floats, Integers
 from crossfade.table.contents import distinct, drawn_by_contents
@@ -180,16 +181,17 @@ def marginal_log_densities(X: Floats, means: Floats, C: Floats) -> tuple[Integer
     every, values = [np.zeros(0, dtype=np.int64)], [np.zeros((0, len(means)))]
     for group in _groups(X):
         present, own = _present(group.absent, X.shape[1]), np.empty((group.rows.size, len(means)))
-        size = max(1, _MOST_DOUBLES // max(present.shape[1], 1) ** 2)
+        ends = np.searchsorted(group.which, np.arange(len(present)), side="right").tolist()
+        here = present[group.which]
         for k, (mean, covariance) in enumerate(zip(means, C, strict=True)):
             roots = np.linalg.cholesky(covariance[present[:, :, None], present[:, None, :]])
             logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-            inverse: Any = np.linalg.inv(roots)
-            for at in (slice(first, first + size) for first in range(0, group.rows.size, size)):
-                which, here = group.which[at], present[group.which[at]]
-                moved = X[group.rows[at, None], here] - mean[here]
-                squares = (inverse[which] @ moved[:, :, None]) ** 2
-                own[at, k] = -0.5 * squares.sum(axis=(1, 2)) - logs[which]
+            away = X[group.rows[:, None], here] - mean[here]
+            # A root has few rows, often one: each solved costs less than the root's inverse.
+            for root, first, end in zip(roots, [0, *ends], ends, strict=False):
+                if away.size:
+                    away[first:end] = dtrtrs(root.T, away[first:end].T, trans=1)[0].T
+            own[:, k] = -0.5 * (away**2).sum(axis=1) - logs[group.which]
         every.append(group.rows)
         values.append(own)
     return np.concatenate(every), np.concatenate(values)
