@@ -21,6 +21,7 @@ from crossfade import GaussianDiscriminant, NaiveBayes
 from crossfade.comparison.models import (
     affordable,
     all_models,
+    choose_model,
     choose_models,
     default_models,
     families,
@@ -325,3 +326,18 @@ def test_logistic_regression_of_rotated_rows_is_the_same(sparse):
 @pytest.mark.parametrize("name", ["nb:0", "nb:1", "nb:auto", "nb:0.5", "nb:0,nb:0.5", "nb"])
 def test_a_family_is_not_called_by_the_tradeoff_of_its_members(name):
     assert [family.label for family in families(choose_models(name.split(",")))] == ["naive Bayes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tradeoff", "label", "expected"),
+    [
+        ("nb:0.5", None, "naive Bayes", 0.5),
+        ("full:0.25", None, "full Gaussian", 0.25),
+        ("nb:0", None, "naive Bayes discriminative", 0.0),
+        ("nb:0.5", 0.75, "naive Bayes", 0.75),
+        ("nb", None, "naive Bayes auto", "auto"),
+    ],
+)
+def test_one_model_to_fit_may_be_named_with_its_tradeoff(name, tradeoff, label, expected):
+    found, model = choose_model(name, tradeoff)
+    assert (found, model.tradeoff) == (label, expected)

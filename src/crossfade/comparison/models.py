@@ -297,7 +297,7 @@ def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, A
     if kind.strip().lower() == "pool" and tradeoff is None:
         return "pool", PooledClassifier(_member_names(members) if colon else "default")
     found = choose_models([name])
-    if not found.keys() & models.keys():
+    if not families(found):
         raise DataError(
             f"model: expected one of Crossfade's own models, got {name!r}, which is scikit-learn's "
             "and only a reference; choose from naive-bayes, gaussian-shared, gaussian-full, pool"
@@ -311,9 +311,9 @@ def choose_model(name: str, tradeoff: float | str | None = None) -> tuple[str, A
         )
     ((label, model),) = found.items()
     if tradeoff is not None:
-        family = next(family for family in families(models) if label in family.members)
+        family = next(family for family in families(models | found) if label in family.members)
         label, model = family.label, family.at(tradeoff)
-    return label, model
+    return label.partition(" λ=")[0], model
 
 
 def _member_names(text: str) -> list[str]:
