@@ -33,6 +33,8 @@ SURE = {
     "Devanagari digits": (["१२", "३"], [12, 3]),
     "decimal commas": (["1,5", "2", "-0,25"], [1.5, 2.0, -0.25]),
     "a decimal comma beside three digits": (["1,500", "2,5"], [1.5, 2.5]),
+    "decimal commas of powers": (["1,5e-05", "2", "-0,25E+3", "1e4"], [1.5e-5, 2.0, -250.0, 1e4]),
+    "a decimal comma, three digits and a power": (["1,500e3", "2,125"], [1500.0, 2.125]),
     "decimal commas, dots between groups": (["1.234,5", "7,25"], [1234.5, 7.25]),
     "decimal commas, spaces between groups": (["1 234,5", "7,125"], [1234.5, 7.125]),
     "commas between groups": (["1,234,567", "1,234"], [1234567, 1234]),
@@ -162,6 +164,8 @@ OTHERS = {
         ["0.5", "1", "2"],
         [987, 12345, None],
     ),
+    "commas beside groups": (["987", "12,345"], ["1,234,567", "1"], [987, 12345]),
+    "points beside powers": (["987", "12.345"], ["1,5e-05", "2"], [987, 12345]),
     "commas of dollars": (["$1,234", "$56"], ["0.5 %", "1.25 %"], [1234, 56]),
     "points beside decimal points": (["1.234", "9.875"], ["0.5", "1"], [1.234, 9.875]),
     "points alone": (["1.234", "9.875"], ["a", "b"], [1.234, 9.875]),
@@ -265,6 +269,7 @@ def test_batches_of_new_rows_have_one_reading(case: str, swapped: bool):
 CELLS = [
     *("1", "2", "30", "0", "007", "1.5", "1.234", "0.25", "1,5", "1,500", "1.234,5", "1,234,567"),
     *("true", "FALSE", "", "NA", "x", "3+", "5%", "$3", "1 234", "1e5", "−2", "٣٫٥", "1.234.567"),
+    "1,5e-3",
 ]
 
 

@@ -144,7 +144,7 @@ def typed_table(
         dots = pl.col(words).str.contains(".", literal=True).any()
         dotted = frame.select(dots).row(0, named=True)
         known = notation_of_file(
-            written.known(name).decimal
+            written.known(name).point
             or ("." if dotted[name] and columns[name].dtype == pl.Float64 else None)
             for name in words
         )

@@ -228,7 +228,7 @@ def readings_of(
             known = notation_of_file(decimals)
         with refused():
             reading, notes = gathered[name].reading(path, remedy, known)
-            decimals.add(None if reading is None else reading.notation.decimal)
+            decimals.add(None if reading is None else reading.notation.point)
             yield name, reading, notes
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them: $1, 5 %, 1 234, 1'234, 1_000, −1.5, 1,5, digits of any script.
+"""Numbers as people write them: $1, 5 %, 1 234, 1'234, 1_000, −1.5, 1,5e-3, digits of any script.
 
 A column is read as numbers where all its cells can mean only one thing together: one sign of
 currency or percent in every cell or in none, one separator of groups of three digits, and commas
@@ -30,7 +30,7 @@ _SIGN: Final = r"[+\-−]?"
 #: What may be a number, before it is known which comma means what.
 NUMERAL: Final = (
     rf"^{_SIGN}[{_SPACES}]?{_SYMBOLS}?[{_SPACES}]?{_SIGN}"
-    rf"[\d.,٫]*\d[\d.,٫'’_٬{_SPACES}]*{_SYMBOLS}?$"
+    rf"[\d.,٫]*\d[\d.,٫'’_٬{_SPACES}]*(?:[eE]{_SIGN}\d{{1,3}})?{_SYMBOLS}?$"
 )
 
 #: A number whose dots separate groups of three digits.
@@ -83,6 +83,11 @@ class Notation(NamedTuple):
         found = Notation(*(b if a is None else a for a, b in pairs))
         differ = any(None not in (a, b) and a != b for a, b in pairs)
         return None if differ or (found.group and found.group == found.decimal) else found
+
+    @property
+    def point(self) -> str | None:
+        """What stands before decimals, by itself or as groups are separated by the other mark."""
+        return self.decimal or {",": ".", ".": ","}.get(self.group or "")
 
     @property
     def settled(self) -> bool:
@@ -201,6 +206,8 @@ def plain_numerals(
     text = _ascii_digits(cells).str.replace_all("−", "-", literal=True)
     text = text.str.replace(_SYMBOLS, "").str.strip_chars()
     text = text.str.replace(rf"^([+-])[{_SPACES}]", "${1}").str.replace_all("٫", ".", literal=True)
+    power = text.str.extract(r"([eE][+-]?\d+)$", 1).fill_null("")
+    text = text.str.replace(r"[eE][+-]?\d+$", "")
     separators = text.str.extract(f"({_GROUPING})").drop_nulls().unique().to_list()
     if len(separators) > 1:
         return None
@@ -209,7 +216,9 @@ def plain_numerals(
     group, decimal = separators[0] if separators else None, None
     dots = bool(text.str.contains(".", literal=True).any())
     if text.str.contains(",", literal=True).any():
-        found = _without_commas(text, bool(separators), known)
+        # 1,500e3 has a decimal comma: no groups stand before a power.
+        powers = text.str.contains(",", literal=True) & (power != "")
+        found = _without_commas(text, bool(separators) or bool(powers.any()), known)
         if found is None:
             return None
         text, comma_is_decimal = found
@@ -222,7 +231,7 @@ def plain_numerals(
     elif dots:
         decimal = "."
     symbol = (symbols[0] or "") if symbols else None
-    return text, Notation(symbol, decimal, group)
+    return text + power, Notation(symbol, decimal, group)
 
 
 def _ungrouped(text: Any, separator: str) -> Any:
