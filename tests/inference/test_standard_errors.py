@@ -14,6 +14,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit, softmax
 from scipy.stats import norm
+from sklearn.base import clone
 
 from crossfade import DataError, GaussianDiscriminant, NaiveBayes, PooledClassifier
 from crossfade.densities import BinaryWords, Multinomial
@@ -578,6 +579,18 @@ def test_components_that_are_equal_have_no_errors():
     for ask in (model.summary, lambda: model.predict_proba(X, interval=0.9)):
         with pytest.raises(DataError, match=r"components: expected ones that differ, .* fit fewer"):
             ask()
+
+
+@pytest.mark.parametrize("covariance", ["shared", "full", "diagonal", "spherical"])
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0])
+def test_columns_that_never_vary_leave_mixtures_their_errors(covariance, tradeoff):
+    X, y = humps(150)
+    more = np.insert(X, 1, 3.0, axis=1)
+    model = GaussianDiscriminant(covariance, components=2, tradeoff=tradeoff)
+    expected = clone(model).fit(X, y).predict_proba(X, interval=0.9)
+    found = model.fit(more, y).predict_proba(more, interval=0.9)
+    for one, other in zip(found, expected, strict=True):
+        assert_allclose(one, other, atol=1e-6)
 
 
 def test_components_without_rows_have_no_coefficients_and_disturb_no_interval():

@@ -47,6 +47,11 @@ class ExponentialFamily(ABC):
         """Statistics that are 0 or 1, of which a factor has at most one that is 1."""
         return np.zeros(self.n_statistics, dtype=bool)
 
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Statistics that vary at all, once bound."""
+        return np.ones(self.n_statistics, dtype=bool)
+
     def indicated(self, X: Floats) -> Integers:
         """Return which of the indicators are 1, n_statistics for none, (n_rows, n_some_columns)."""
         return np.empty((X.shape[0], 0), dtype=np.int64)

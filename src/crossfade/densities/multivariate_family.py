@@ -44,6 +44,10 @@ class StandardisedGaussian(Density):
     _varies: NDArray[np.bool_] | None
     _total: tuple[Floats, Floats]
 
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        return super().varies if self._varies is None else self._varies
+
     def _varying(self, flat: Floats) -> Floats:
         """Return the same with zeros for statistics that do not vary."""
         return flat if self._varies is None else np.where(self._varies, flat, 0.0)

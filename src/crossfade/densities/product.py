@@ -397,6 +397,10 @@ class Product(Density):
     def indicators(self) -> NDArray[np.bool_]:
         return np.concatenate([part.indicators for part, _ in self.parts])
 
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        return np.concatenate([part.varies for part, _ in self.parts])
+
     def indicated(self, X: Any) -> Integers:
         found = []
         for part, own, s, _ in self._seen(X):

@@ -212,6 +212,11 @@ class MixtureObjective(TradeoffObjective):
 
     def check_identified(self, H: Floats) -> None:
         """Raise LinAlgError where the Hessian tells no errors: two components are equal."""
+        passes, k = self.passes, self.passes.n_classes
+        free, tied = (passes.density.varies[own] for own in (passes.free, passes.tied))
+        # What never varies tells of no component.
+        told = np.flatnonzero(np.concatenate([np.tile(free, k), np.ones(k, dtype=bool), tied]))
+        H = H[np.ix_(told, told)]
         scale = np.sqrt(np.maximum(np.diagonal(H), 1e-300))
         lowest = scipy.linalg.eigvalsh(H / np.outer(scale, scale), subset_by_index=[0, 0])[0]
         if lowest < _SINGULAR:
