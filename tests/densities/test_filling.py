@@ -109,3 +109,11 @@ def test_densities_of_the_present_cells_are_scipys_whether_rows_share_a_pattern_
         ]
         units = 0.5 * own.size * np.log(2.0 * np.pi)
         np.testing.assert_allclose(values - units, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_columns_that_never_vary_leave_missing_cells_no_variance():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    X[:, 1], X[::7, 1] = 3.0, np.nan
+    mean, C = class_free_moments(X, None)
+    assert mean[1] == 3.0
+    assert not C[1].any()

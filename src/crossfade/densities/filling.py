@@ -318,8 +318,8 @@ def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
     present = ~np.isnan(X)
     seen = np.maximum(w @ present, 1e-300)
     centre = w @ np.where(present, X, 0.0) / seen
-    spread = np.sqrt(w @ np.where(present, X - centre, 0.0) ** 2 / seen)
-    spread = np.where(spread > 0.0, spread, 1.0)
+    deviation = np.sqrt(w @ np.where(present, X - centre, 0.0) ** 2 / seen)
+    spread = np.where(deviation > 0.0, deviation, 1.0)
     Z = (X - centre) / spread
     mean, C = np.zeros(X.shape[1]), np.eye(X.shape[1])
     share = w / max(w.sum(), 1e-300)
@@ -336,4 +336,5 @@ def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
         change = max(np.abs(mean - before[0]).max(), np.abs(C - before[1]).max())
         if change < _CHANGE:
             break
-    return centre + spread * mean, C * np.outer(spread, spread)
+    # Where EM stops, cells that are missing of a column that never varies still have a variance.
+    return centre + spread * mean, C * np.outer(deviation, deviation)
