@@ -284,7 +284,7 @@ def moment_influence(
     Z, weights, at = Z[index], weights[index], packed(*moments)
     away = conditional_means(Z, *moments) - moments[0]
     seconds = away[:, :, None] * away[:, None, :] + left_by_row(Z, moments[1]) - moments[1]
-    seen = weights @ ~np.isnan(Z)
+    seen = np.where(np.diagonal(moments[1]) > 0.0, weights @ ~np.isnan(Z), 0.0)
     # Moments of a column without cells stay as they are.
     told = packed(seen, np.outer(seen, seen)) > 0.0
     whole = ~np.isnan(Z).any(axis=1)
