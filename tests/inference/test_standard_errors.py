@@ -999,6 +999,23 @@ def test_missing_cells_have_no_interval_where_a_pool_leaves_densities_open():
     assert np.isfinite(np.delete(low, 3, axis=0)).all()
 
 
+@pytest.mark.parametrize("components", [1, 2])
+@pytest.mark.parametrize("covariance", ["full", "shared"])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0])
+def test_a_constant_column_changes_no_interval_of_rows_with_gaps(tradeoff, covariance, components):
+    """Its variance of 0 ended in a singular matrix, and in no errors at all."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=160)
+    X = rng.normal(size=(160, 2)) + y[:, None] + 5.0 * rng.integers(2, size=(160, 1))
+    X[rng.random(160) < 0.1, 1] = np.nan
+    padded = np.insert(X, 1, 3.0, axis=1)
+    padded[rng.random(160) < 0.1, 1] = np.nan
+    make = GaussianDiscriminant(covariance, tradeoff=tradeoff, components=components)
+    expected = clone(make).fit(X, y).predict_proba(X, interval=0.95)
+    found = clone(make).fit(padded, y).predict_proba(padded, interval=0.95)
+    assert_allclose(found, expected, atol=1e-3 if components > 1 else 1e-7)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_at_zero_missing_cells_have_the_intervals_of_cells_filled_by_means(missing):
     X, y = drawn(90)

@@ -88,6 +88,9 @@ class _Regressions:
     """
 
     def __init__(self, C: Floats) -> None:
+        still = np.diagonal(C) <= 0.0
+        if still.any():  # what never varies tells of no other column, whatever is beside it
+            C = np.where(still | still[:, None], 0.0, C)
         self.C = C
         self.ridge = RIDGE * np.maximum(np.diagonal(C), 1e-300)
         self.ridged = C + np.diag(self.ridge)
