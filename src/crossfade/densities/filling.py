@@ -288,8 +288,10 @@ def moment_influence(
     away = conditional_means(Z, *moments) - moments[0]
     seconds = away[:, :, None] * away[:, None, :] + left_by_row(Z, moments[1]) - moments[1]
     seen = np.where(np.diagonal(moments[1]) > 0.0, weights @ ~np.isnan(Z), 0.0)
-    # Moments of a column without cells stay as they are.
+    # Moments of a column without cells, or that never varies, stay as they are.
     told = packed(seen, np.outer(seen, seen)) > 0.0
+    if not told.any():
+        return found
     whole = ~np.isnan(Z).any(axis=1)
     complete, of_complete = Z[whole], weights[whole]
     Z, of_others, groups = Z[~whole], weights[~whole], list(_groups(Z[~whole]))
