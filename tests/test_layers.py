@@ -159,6 +159,51 @@ def test_only_one_module_knows_of_the_compiler():
     assert wrong == ["_compiled.py"], "use the decorator of crossfade._compiled"
 
 
+#: Other packages' own, for which there is no public name.
+FOREIGN = {"_replace", "_exit", "_bin_mapper", "_predictors", "_preprocess_X"}
+
+
+def own_names(tree: ast.Module) -> set[str]:
+    """Return what a module defines: functions, classes, fields, attributes that it sets."""
+    nodes = list(ast.walk(tree))
+    return {
+        *(n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef))),
+        *(n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)),
+        *(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)),
+    }
+
+
+def reaches(module: str, tree: ast.Module, known: set[str]) -> list[str]:
+    """Return where a module reads another object's private attribute that is not among these."""
+    return [
+        f"{module}:{node.lineno} reads {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in known
+        and ast.unparse(node.value) not in ("self", "cls", "super()")
+    ]
+
+
+def test_no_room_reads_what_is_private_to_another():
+    known: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        known.setdefault(room(module), set(FOREIGN)).update(own_names(tree))
+    wrong = [
+        line
+        for module, tree in modules().items()
+        for line in reaches(module, tree, known[room(module)])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_reach_into_another_room_is_seen():
+    line = "self._own = model._theirs + self._inherited + model.__dict__['_own'] + model._own"
+    tree = ast.parse(line)
+    assert reaches("io/onnx.py", tree, own_names(tree)) == ["io/onnx.py:1 reads model._theirs"]
+
+
 @pytest.mark.parametrize(
     ("module", "line"),
     [

@@ -65,6 +65,15 @@ def derives_columns(model: Any) -> str | None:
     return next((name for name in names if getattr(model, name, None) is not None), None)
 
 
+def refuse_derived(model: Any) -> None:
+    """Refuse to write a fitted model with derived columns as anything but itself."""
+    if model._derived is not None:
+        raise DataError(
+            "estimator: expected a naive Bayes without interactions and thresholds, got one with "
+            "derived columns, which have no conversion; write it with save_model"
+        )
+
+
 def refuse_unlabelled(
     parameter: str, name: str, model: Any, remedy: str = "fit such a model by itself"
 ) -> None:

@@ -50,6 +50,8 @@ class EntropicNaiveBayes(PriorInUse, TableClassifier, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
     class_prior_ : ndarray of shape (n_classes,)
         π; other shares after ``with_class_prior``.
+    log_prior_ : ndarray of shape (n_classes,)
+        log π of fit.
     column_classifiers_ : list of (classifier, list of int)
         The fitted classifiers with the positions of their columns.
     n_features_in_ : int
@@ -114,7 +116,7 @@ class EntropicNaiveBayes(PriorInUse, TableClassifier, BaseEstimator):
         shares = class_shares(self.class_prior, self.classes_)
         self._row_shares = counts / counts.sum()
         self.class_prior_ = self._row_shares if shares is None else shares
-        self._log_prior = np.log(self.class_prior_)
+        self.log_prior_ = np.log(self.class_prior_)
         self.column_classifiers_ = [
             (self._fitted(given, matrix[:, columns], codes, weights), columns)
             for given, columns in self._pairs()
@@ -228,7 +230,7 @@ class EntropicNaiveBayes(PriorInUse, TableClassifier, BaseEstimator):
             present = np.flatnonzero(~np.isnan(part).any(axis=1))
             if present.size:
                 posterior = model.predict_proba(part[present])[:, position]
-                factor[present] = np.log(np.maximum(posterior, LEAST_POSTERIOR)) - self._log_prior
+                factor[present] = np.log(np.maximum(posterior, LEAST_POSTERIOR)) - self.log_prior_
             yield factor
 
     def _scores(self, X: Any) -> Floats:

@@ -222,7 +222,7 @@ def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     model.predict_proba(X)  # refuses what cannot be predicted
     matrix, schema = model._encoded(X), model.schema_
     baseline, contributions = column_scores(model, matrix)
-    words = word_scores(model, matrix)
+    words = _word_scores(model, matrix)
     if not schema.sparse:
         return Explanation(model.classes_, schema.names, baseline, contributions, words)
     # Of a sparse table the words are the columns.
@@ -231,11 +231,12 @@ def _of_tradeoff(model: TradeoffClassifier, X: Any) -> Explanation:
     return Explanation(model.classes_, schema.names, baseline, contributions)
 
 
-def word_scores(model: TradeoffClassifier, matrix: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Return what words add in rows as the model's schema encodes them, by column of words.
+def word_scores(model: TradeoffClassifier, X: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Return what words add in rows, by column of words; of a sparse table that is named ""."""
+    return _word_scores(model, model._encoded(X))
 
-    Of a sparse table the columns are the words, under the name "".
-    """
+
+def _word_scores(model: TradeoffClassifier, matrix: Any) -> dict[str, tuple[tuple[str, ...], Any]]:
     density, schema = model.density_, model.schema_
     if not isinstance(matrix, MixedRows) or not isinstance(density, Product):
         return {}

@@ -95,7 +95,7 @@ def word_weights(model: Any, X: Any, labels: Sequence[str]) -> tuple[WordWeight,
     if not isinstance(model, TradeoffClassifier):
         return ()
     found: list[list[tuple[float, WordWeight]]] = [[] for _ in labels]
-    for column, (words, by_class) in word_scores(model, model._encoded(X)).items():
+    for column, (words, by_class) in word_scores(model, X).items():
         place, n_rows = by_class[0].indices, np.bincount(by_class[0].indices, minlength=len(words))
         added = np.stack([one.data for one in by_class])
         added -= added.mean(axis=0)

@@ -13,17 +13,13 @@ from crossfade._typing import Floats, Integers
 from crossfade.densities.base import Bound, Term
 from crossfade.densities.covariance import PowerSums, fourth_moments
 from crossfade.densities.kernels import moments, quadratic_scores
-from crossfade.densities.univariate import (
-    Univariate,
-    finite_medians,
-    safe_mean,
-    statistic_scales,
-)
+from crossfade.densities.standardised import Standardised
+from crossfade.densities.univariate import Univariate, finite_medians, safe_mean, statistic_scales
 from crossfade.errors import DomainError
 from crossfade.table.read import check_large
 
 
-class Gaussian(Univariate):
+class Gaussian(Standardised, Univariate):
     """Independent Gaussians, one per column, with a variance per class or one shared by all.
 
     The statistics are z and z² with z = (x - location) / scale, location and scale being the mean
@@ -62,9 +58,6 @@ class Gaussian(Univariate):
     default_mean: ClassVar[tuple[float, ...]] = (0.0, 1.0)
 
     _shift: Floats
-    _location: Floats
-    _scale: Floats
-    _inverse_scale: Floats
 
     def __init__(
         self,
@@ -170,6 +163,12 @@ class Gaussian(Univariate):
         found[..., 1] = variance + mean**2
         return found
 
+    def moments(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return means and variances by class, in the columns' own units, (n_classes, d) each."""
+        d = self.n_features
+        first, second = self.mean(eta)[:, :d], self.mean(eta)[:, d:]
+        return self._in_own_units(first), self._spread**2 * (second - first**2)
+
     def column_covariance(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
         mean = eta[..., 0] * variance
@@ -203,12 +202,7 @@ class Gaussian(Univariate):
         linear = np.where(self._still, 0.0, eta[:, 0])
         variance = -0.5 / np.where(self._still, -0.5, eta[:, 1])
         z = linear * variance + np.sqrt(variance) * rng.standard_normal((size, len(eta)))
-        return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
-
-    @property
-    def standardisation(self) -> tuple[Floats, Floats]:
-        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
-        return self._location, self._inverse_scale
+        return self._in_own_units(z)
 
     # -- the linear view, in the columns' own units ----------------------------------------------
 

@@ -165,15 +165,13 @@ class MultivariateGaussian(StandardisedGaussian):
         if not filling.size:
             return X
         mean, C = unpacked(filling, self.n_features)
-        spread = np.where(self._inverse_scale > 0, self._scale, 0.0)
-        C = C * np.outer(spread, spread)
-        return conditional_means(X, self._location + spread * mean, C)
+        C = C * np.outer(self._spread, self._spread)
+        return conditional_means(X, self._in_own_units(mean), C)
 
     def filling_influence(self, X: Floats, weights: Floats) -> Floats:
         if not self.filled:
             return super().filling_influence(X, weights)
-        z = np.where(self._inverse_scale > 0, (X - self._location) * self._inverse_scale, 0.0)
-        return moment_influence(X, z, weights, self._total)
+        return moment_influence(X, self._standard(X), weights, self._total)
 
     def informed(self, X: Floats, weights: Floats | None) -> Self:
         if not self.fills_missing or not has_missing_cells(X):

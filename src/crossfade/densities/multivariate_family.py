@@ -23,6 +23,7 @@ from crossfade.densities.filling import (
     missing_patterns,
     unpacked,
 )
+from crossfade.densities.standardised import Standardised
 from crossfade.densities.univariate import safe_mean
 
 #: Most second statistics that are formed block by block.
@@ -32,14 +33,11 @@ _DENSE_STATISTICS = 500
 _SPREAD_DOUBLES = 1_000_000
 
 
-class StandardisedGaussian(Density):
+class StandardisedGaussian(Standardised, Density):
     """η·T(z) - A(η) of bound densities, T being z and its second moments."""
 
     shared: bool
     missing: str
-    _location: Floats
-    _scale: Floats
-    _inverse_scale: Floats
     _structure: Structure
     _varies: NDArray[np.bool_] | None
     _total: tuple[Floats, Floats]
@@ -110,10 +108,10 @@ class StandardisedGaussian(Density):
             NaN outside the domain. Columns without variation have mean their value, variance 0.
         """
         m, C = self._moments_of(eta)
-        scale = np.where(self._inverse_scale > 0, self._scale, 0.0)
+        scale = self._spread
         if C.ndim == 2:
             C = C[:, :, None] * np.eye(self.n_features)
-        return self._location + scale * m, C * scale[:, None] * scale
+        return self._in_own_units(m), C * scale[:, None] * scale
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         z = self.standardised(X)
@@ -137,8 +135,8 @@ class StandardisedGaussian(Density):
         if self.missing != "marginal" or not np.isnan(X).any():
             return self.weighted_sums(X, weights)
         found = np.empty((len(eta), self.n_statistics))
-        means, C, active = self.standard_moments(eta)
-        there = np.where(active, (X - self._location) * self._inverse_scale, 0.0)
+        means, C, _ = self.standard_moments(eta)
+        there = self._standard(X)
         for k, (filled, rest) in enumerate(conditional_moments(there, weights, means, C)):
             own, left = weights[:, k : k + 1], self._structure.flat(self._own_moments(rest[None]))
             seconds = self._structure.weighted_sums(filled, own) + left
@@ -162,15 +160,15 @@ class StandardisedGaussian(Density):
 
     def _filled_by_class(self, X: Floats, eta: Floats) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Yield of each class z, the same filled with what it expects, and its covariance."""
-        means, C, active = self.standard_moments(eta)
-        there = np.where(active, (X - self._location) * self._inverse_scale, 0.0)
+        means, C, _ = self.standard_moments(eta)
+        there = self._standard(X)
         for mean, own in zip(means, C, strict=True):
             yield there, conditional_means(there, mean, own), own
 
     def left_over(self, X: Floats, filling: Floats) -> Floats | None:
         if self.missing != "marginal" or not filling.size or not np.isnan(X).any():
             return None
-        z = np.where(self._inverse_scale > 0, (X - self._location) * self._inverse_scale, 0.0)
+        z = self._standard(X)
         seconds = self._left_over(z, unpacked(filling, self.n_features)[1])
         return np.hstack([np.zeros_like(z), seconds])
 
@@ -310,12 +308,7 @@ class StandardisedGaussian(Density):
         root = self._structure.root(C[0])
         noise = rng.standard_normal((size, self.n_features))
         z = m[0] + (noise @ root.T if root.ndim == 2 else noise * root)
-        return self._location + np.where(self._inverse_scale > 0, self._scale, 0.0) * z
-
-    @property
-    def standardisation(self) -> tuple[Floats, Floats]:
-        """Location and inverse scale: z = (x - location) · inverse scale, 0 where x is constant."""
-        return self._location, self._inverse_scale
+        return self._in_own_units(z)
 
     # -- the linear view, in the columns' own units ----------------------------------------------
 

@@ -18,6 +18,11 @@ from crossfade.table.columnwise import ColumnArrays
 from crossfade.table.documents import MixedRows
 
 
+def _joined(name: str, join: Callable[[Any], Any] = np.concatenate) -> Any:
+    """Return a property: what the parts have under this name, joined."""
+    return property(lambda product: join([getattr(part, name) for part, _ in product.parts]))
+
+
 class Product(Density):
     """A product of densities, each over its own columns: f(x) = ∏ f_part(x[columns of part]).
 
@@ -47,6 +52,14 @@ class Product(Density):
 
     _statistics: list[slice]
     _factors: list[slice]
+
+    filled, marginalises = _joined("filled", any), _joined("marginalises", any)
+    sums_columns, reads_words = _joined("sums_columns", any), _joined("reads_words", any)
+    forms_statistics = _joined("forms_statistics", all)
+    n_spread, n_linear = _joined("n_spread", sum), _joined("n_linear", sum)
+    filling, idle, varies = _joined("filling"), _joined("idle"), _joined("varies")
+    indicators, word_factors = _joined("indicators"), _joined("word_factors")
+    penalty_profile = _joined("penalty_profile")
 
     def __init__(self, parts: Sequence[tuple[Density, Sequence[int]]]):
         self.parts = tuple((density, np.asarray(columns, np.int64)) for density, columns in parts)
@@ -94,14 +107,6 @@ class Product(Density):
     # -- from data to a bound density ------------------------------------------------------------
 
     @property
-    def filled(self) -> bool:
-        return any(part.filled for part, _ in self.parts)
-
-    @property
-    def marginalises(self) -> bool:
-        return any(part.marginalises for part, _ in self.parts)
-
-    @property
     def unfilled(self) -> Self:
         return self._composed([part.unfilled for part, _ in self.parts])
 
@@ -111,10 +116,6 @@ class Product(Density):
         for part, columns in self.parts:
             found[columns] = part.fills_statistics
         return found
-
-    @property
-    def filling(self) -> Floats:
-        return np.concatenate([part.filling for part, _ in self.parts])
 
     def _by_part(self, filling: Floats) -> list[Floats]:
         """Return each part's share of what cells are filled by."""
@@ -192,10 +193,6 @@ class Product(Density):
     def spread_factors(self, values: Floats) -> Floats:
         factors = zip(self.parts, self._factors, strict=True)
         return np.hstack([part.spread_factors(values[:, f]) for (part, _), f in factors])
-
-    @property
-    def n_spread(self) -> int:
-        return sum(part.n_spread for part, _ in self.parts)
 
     def sums_alike(self, other: Density) -> bool:
         return (
@@ -375,31 +372,7 @@ class Product(Density):
             drawn[:, columns] = part.sample(own, size, rng)
         return drawn
 
-    @property
-    def idle(self) -> NDArray[np.bool_]:
-        return np.concatenate([part.idle for part, _ in self.parts])
-
     # -- the linear view, in the columns' own units ----------------------------------------------
-
-    @property
-    def n_linear(self) -> int:
-        return sum(part.n_linear for part, _ in self.parts)
-
-    @property
-    def sums_columns(self) -> bool:
-        return any(part.sums_columns for part, _ in self.parts)
-
-    @property
-    def reads_words(self) -> bool:
-        return any(part.reads_words for part, _ in self.parts)
-
-    @property
-    def indicators(self) -> NDArray[np.bool_]:
-        return np.concatenate([part.indicators for part, _ in self.parts])
-
-    @property
-    def varies(self) -> NDArray[np.bool_]:
-        return np.concatenate([part.varies for part, _ in self.parts])
 
     def indicated(self, X: Any) -> Integers:
         found = []
@@ -407,14 +380,6 @@ class Product(Density):
             places = part.indicated(own)
             found.append(np.where(places < part.n_statistics, places + s.start, self.n_statistics))
         return np.hstack(found)
-
-    @property
-    def word_factors(self) -> NDArray[np.bool_]:
-        return np.concatenate([part.word_factors for part, _ in self.parts])
-
-    @property
-    def penalty_profile(self) -> Floats:
-        return np.concatenate([part.penalty_profile for part, _ in self.parts])
 
     def some_statistics(self, X: Any, index: Integers) -> Floats:
         found = np.empty((X.shape[0], index.size))
@@ -436,10 +401,6 @@ class Product(Density):
             return super().normalised(eta)
         found = [part.normalised(own) for part, _, own in self.shared_out(eta)]
         return np.hstack([one for one, _ in found]), np.sum([shift for _, shift in found], axis=0)
-
-    @property
-    def forms_statistics(self) -> bool:
-        return all(part.forms_statistics for part, _ in self.parts)
 
     @property
     def linear_in_columns(self) -> bool:

@@ -245,15 +245,10 @@ class DensityEmission(Emission):
         density = self._ready.density
         if not np.isfinite(density.log_partition(theta)).all():
             return {}
-        if isinstance(density, MultivariateGaussian):
+        normal = not isinstance(density, JohnsonSU)
+        if normal and isinstance(density, (MultivariateGaussian, Gaussian)):
             means, covariances = density.moments(theta)
             return {"means_": means, "covars_": covariances}
-        if isinstance(density, Gaussian) and not isinstance(density, JohnsonSU):
-            d = density.n_features
-            first, second = density.mean(theta)[:, :d], density.mean(theta)[:, d:]
-            scale = np.where(density._inverse_scale > 0, density._scale, 0.0)
-            variances = scale**2 * (second - first**2)
-            return {"means_": density._location + scale * first, "covars_": variances}
         if isinstance(density, Univariate) and density.linear_in_columns:
             return {"means_": density.column_mean(theta[..., None])[..., 0]}
         return {}

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.checks import refuse_derived
 from crossfade.classifiers.explanation import column_scores, posterior_power
 from crossfade.densities import Density, Gaussian, JohnsonSU, MultivariateGaussian, Product
 from crossfade.densities.words import Words
@@ -77,11 +78,8 @@ def coefficients(estimator: Any) -> dict[str, Any]:
             "estimator: expected a naive Bayes alone where there are words, got one in a pipeline; "
             "fit it without the Preparation"
         )
-    if isinstance(model, TradeoffClassifier) and model._derived is not None:
-        raise DataError(
-            "estimator: expected a naive Bayes without interactions and thresholds, got one with "
-            "derived columns; use save_model"
-        )
+    if isinstance(model, TradeoffClassifier):
+        refuse_derived(model)
     if not isinstance(model, TradeoffClassifier) or not _is_sum(model):
         raise DataError(
             "estimator: expected a model whose log-odds are a sum over columns (naive Bayes, or a "

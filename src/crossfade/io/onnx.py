@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from crossfade._optional import import_optional
 from crossfade.classifiers.base import TradeoffClassifier
+from crossfade.classifiers.checks import refuse_derived
 from crossfade.classifiers.entropic_naive_bayes import LEAST_POSTERIOR, EntropicNaiveBayes
 from crossfade.classifiers.explanation import posterior_power
 from crossfade.classifiers.gaussian_discriminant import GaussianDiscriminant
@@ -242,11 +243,7 @@ def _preparation_shape(operator: Any) -> None:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     graph = Graph(scope, container)
     model: TradeoffClassifier = operator.raw_operator
-    if model._derived is not None:
-        raise DataError(
-            "estimator: expected a naive Bayes without interactions and thresholds, got one with "
-            "derived columns, which have no conversion to ONNX; write it with save_model"
-        )
+    refuse_derived(model)
     X = _encoded(graph, operator, model.schema_)
     natural, offset = model.parameters_.natural, model.parameters_.offset
     density = model.density_
@@ -293,7 +290,7 @@ def _convert_entropic(scope: Any, operator: Any, container: Any) -> None:
     graph = Graph(scope, container)
     model: EntropicNaiveBayes = operator.raw_operator
     matrix = _encoded(graph, operator, model.schema_)
-    log_prior = graph.constant(model._log_prior)
+    log_prior = graph.constant(model.log_prior_)
     label_type = StringTensorType if isinstance(model.classes_[0], str) else Int64TensorType
     scores = graph.constant(np.log(model.class_prior_))
     for classifier, columns in model.column_classifiers_:

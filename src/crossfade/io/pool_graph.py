@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from crossfade.errors import DataError
 from crossfade.io.graph import Graph
 from crossfade.pools import PooledClassifier
+from crossfade.pools.pooled import combination
 
 
 def check_members(pool: PooledClassifier) -> None:
@@ -37,7 +38,7 @@ def pool_posterior(graph: Graph, scope: Any, operator: Any) -> str:
 
     pool: PooledClassifier = operator.raw_operator
     check_members(pool)
-    labels, shares, weighing = pool.classes_.tolist(), pool._row_shares, pool._weighing
+    labels, (weighing, shares, n) = pool.classes_.tolist(), combination(pool)
     label_type = StringTensorType if isinstance(labels[0], str) else Int64TensorType
     linear = weighing.pooling == "linear"
     scores = graph.constant(np.zeros(len(labels)) if linear else np.log(shares))
@@ -55,7 +56,7 @@ def pool_posterior(graph: Graph, scope: Any, operator: Any) -> str:
         padded = graph.node("Concat", posterior, padded, axis=1)
         places = [known.index(one) if one in known else len(known) for one in labels]
         posterior = graph.node("Gather", padded, graph.integers(places), axis=1)
-        n, more = pool._n_rows, pool.pseudo_count
+        more = pool.pseudo_count
         drawn = graph.node("Mul", posterior, graph.constant(np.array(n / (n + more))))
         drawn = graph.add(drawn, graph.constant(more * shares / (n + more)))
         if not linear:

@@ -38,7 +38,7 @@ from crossfade.pools.members import (
 from crossfade.pools.parameters import PoolParameters
 from crossfade.pools.shown import pool_table, weights_summary
 from crossfade.pools.training import MemberFits, Weighed
-from crossfade.pools.weights import drawn_in, pooled
+from crossfade.pools.weights import Weighing, drawn_in, pooled
 from crossfade.pools.worth import worth
 from crossfade.table import (
     check_finite,
@@ -492,3 +492,8 @@ class PooledClassifier(InUse, TableClassifier, PoolParameters):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def combination(pool: PooledClassifier) -> tuple[Weighing, Floats, float]:
+    """Return a pool's weighing, and the class shares and the number of the rows of fit."""
+    return pool._weighing, pool._row_shares, pool._n_rows
