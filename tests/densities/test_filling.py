@@ -117,3 +117,18 @@ def test_columns_that_never_vary_leave_missing_cells_no_variance():
     mean, C = class_free_moments(X, None)
     assert mean[1] == 3.0
     assert not C[1].any()
+
+
+@pytest.mark.parametrize("value", [3.7, 0.1, -1e5 / 3, 1e-20, 1.7e9 + 0.1])
+def test_what_never_varies_changes_no_moment_of_others_whatever_sums_round_to(value):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 3))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    still = np.where(rng.random(80) < 0.1, np.nan, value)
+    weights = rng.random(80)
+    mean, C = class_free_moments(np.column_stack([X, still]), weights)
+    alone = class_free_moments(X, weights)
+    assert mean[3] == value
+    assert not C[3].any()
+    np.testing.assert_allclose(mean[:3], alone[0], rtol=1e-12)
+    np.testing.assert_allclose(C[:3, :3], alone[1], rtol=1e-12)

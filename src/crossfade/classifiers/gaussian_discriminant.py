@@ -96,9 +96,10 @@ feature_names_in_
     A missing category is left out of the product; at tradeoff 0 it counts as the mean. A missing
     number has, at tradeoff 1, no part either: the row's density is that of its other numbers,
     exactly. At any other tradeoff it is its mean given the row's other numbers, by the mean and
-    covariance of all classes together (found by EM). Rows to learn from are filled in that way,
-    too, and at tradeoff 1 the variance that such a mean leaves is added; but mixtures (components >
-    1) at tradeoff 1 learn from the cells that are there alone, by EM: no row is filled in.
+    covariance of all classes together (found by EM, which ends where a step moves none of them by
+    1e-4 standard deviations, or after 50). Rows to learn from are filled in that way, too, and at
+    tradeoff 1 the variance that such a mean leaves is added; but mixtures (components > 1) at
+    tradeoff 1 learn from the cells that are there alone, by EM: no row is filled in.
 
     References
     ----------

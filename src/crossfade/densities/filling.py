@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtrs
 
 from crossfade._typing import Floats, Integers
+from crossfade.densities.univariate import finite_medians
 from crossfade.table.contents import distinct, drawn_by_contents
 
 #: Steps of EM, how many different rows it looks at, and the change of moments (in deviations) that
@@ -320,6 +321,8 @@ def moment_influence(
 
 
 def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
+    origin = finite_medians(X)
+    X = X - origin  # about its median a column that never varies is zero, whatever sums round to
     present = ~np.isnan(X)
     seen = np.maximum(w @ present, 1e-300)
     centre = w @ np.where(present, X, 0.0) / seen
@@ -342,4 +345,4 @@ def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
         if change < _CHANGE:
             break
     # Where EM stops, cells that are missing of a column that never varies still have a variance.
-    return centre + spread * mean, C * np.outer(deviation, deviation)
+    return origin + centre + spread * mean, C * np.outer(deviation, deviation)
