@@ -136,6 +136,7 @@ class Case:
     `truth`: From rows to coefficients and probabilities; None where a fit to many rows tells.
     `by_mean`: Whether instead the mean of the estimates does: cells are filled by what 2,000 rows
         tell, however many there are.
+    `gaps`: Whether rows that it is used on lack a cell each, which those of fit do not.
     """
 
     rows: Callable[[int, np.random.Generator], tuple[Any, Any]]
@@ -143,6 +144,7 @@ class Case:
     models: tuple[Any, ...]
     truth: Callable[[Any], tuple[Any, Any]] | None = None
     by_mean: bool = False
+    gaps: bool = False
 
 
 def _humps(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -200,7 +202,10 @@ def _third_labelled(rows: Any) -> Any:
 
 
 def _new(kind: str) -> Any:
-    return _CASES[kind].rows(_N_NEW, np.random.default_rng(1))[0]
+    new = _CASES[kind].rows(_N_NEW, np.random.default_rng(1))[0]
+    if _CASES[kind].gaps:
+        new[np.arange(_N_NEW), np.arange(_N_NEW) % new.shape[1]] = np.nan
+    return new
 
 
 def _draw(kind: str, model: Any, n_rows: int, errors: str, draw: int) -> Any:
@@ -250,8 +255,8 @@ def _has_coefficients(fitted: Any) -> bool:
 
 def _truth(new: Any) -> tuple[Any, Any]:
     offsets = np.log(_SHARES) - 0.5 * (_MEANS**2).sum(axis=1)
-    scores = new @ _MEANS.T + offsets
-    posterior = np.exp(scores - np.logaddexp.reduce(scores, axis=1)[:, None])
+    scores = np.log(_SHARES) - 0.5 * np.nansum((new[:, None] - _MEANS) ** 2, axis=2)
+    posterior = softmax(scores, axis=1)
     coefficients = np.column_stack([offsets, _MEANS])
     return (coefficients[1:] - coefficients[0]).ravel(), posterior
 
@@ -264,6 +269,7 @@ def _estimates(model: Any) -> Any:
 _CASES = {
     "true": Case(_true, _any_model, (0, 0.5, 1, "auto", _POOL), _truth),
     "wrong": Case(_wrong, _any_model, (0, 0.5, 1, "auto", _POOL)),
+    "true, new rows with gaps": Case(_true, _any_model, ("auto",), _truth, gaps=True),
     "true, a third labelled": Case(
         _third_labelled(_true), _with_unlabelled, (0, 0.5, 1, "auto"), _truth
     ),

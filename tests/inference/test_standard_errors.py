@@ -29,9 +29,10 @@ from crossfade.tradeoff.estimating import (
     unlabelled_gradients,
     without_itself,
 )
-from crossfade.tradeoff.influence import to_natural
+from crossfade.tradeoff.limit import moves_of_limit, settled
 from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.pooling import least_loss
+from crossfade.tradeoff.score_slopes import to_natural
 from tests.classifiers.models import DENSITIES, mixed
 from tests.classifiers.test_unlabelled import DENSITIES as UNLABELLED
 from tests.classifiers.test_unlabelled import case
@@ -727,12 +728,16 @@ def test_errors_of_a_pool_are_those_of_its_stacked_equations():
             ends.append(pooled(least_loss(moved, weights), thetas, members))
         influence.append((ends[0] - ends[1]) / (2 * step))
     expected = covariance(np.array(influence))
+    # What both classes have in common is the limit's, which no posterior of whole rows tells.
+    p = members[0].objective.density.n_statistics
+    contrasts = np.zeros((p + 2, 2 * p + 3))
+    contrasts[:p, :p], contrasts[:p, p : 2 * p] = -np.eye(p), np.eye(p)
+    contrasts[p:, 2 * p :] = [[-1, 1, 0], [0, 0, 1]]
     size = len(expected)
-    # Offsets have no meaning but in their differences.
     found = evidence.covariance("HC0").covariance[:size, :size]
-    for which in range(size):
-        if which not in (size - 3, size - 2):
-            assert_allclose(found[which, which], expected[which, which], rtol=2e-3)
+    wanted, said = (contrasts @ one @ contrasts.T for one in (expected, found))
+    scale = np.sqrt(np.diagonal(wanted))
+    assert_allclose(said / np.outer(scale, scale), wanted / np.outer(scale, scale), atol=2e-3)
 
 
 def test_a_pool_says_how_its_errors_were_found_and_has_intervals():
@@ -747,6 +752,83 @@ def test_a_pool_says_how_its_errors_were_found_and_has_intervals():
     assert "their weights taken as given" in str(later)
     # The weights vary, too.
     assert not np.allclose(later.standard_errors, model.fit(X, y).summary().standard_errors)
+
+
+def gappy(X):
+    """Return five rows, of which one is whole and one has nothing."""
+    new = X[:5].copy()
+    new[1:4, :2] = np.array([[np.nan, 0.3], [0.3, np.nan], [np.nan, np.nan]])
+    new[4] = np.nan
+    return new
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shared variance",
+        pytest.param("columns of every kind", marks=pytest.mark.slow),
+        pytest.param("own variances", marks=pytest.mark.slow),
+        pytest.param("beside cells that are filled in", marks=pytest.mark.slow),
+    ],
+)
+def test_densities_that_the_discriminative_end_leaves_open_vary_as_their_limit(name, monkeypatch):
+    monkeypatch.setattr("crossfade.tradeoff.grid.TRADEOFFS", (0.0,))
+    X, y = drawn(24, 2)
+    table, new = X, gappy(X)
+    make = partial(gaussian, "best", shared_variance=name == "shared variance")
+    if name == "columns of every kind":
+        table, y = mixed(50)
+        new = gappy(table)
+        make = partial(NaiveBayes, DENSITIES, tradeoff="best", l2=0, var_smoothing=0, alpha=0)
+    if name == "beside cells that are filled in":
+        make = partial(GaussianDiscriminant, "full", tradeoff="best", l2=0)
+        table = pd.DataFrame(X).assign(c=np.random.default_rng(3).choice(["u", "v"], 24))
+        new = table[:4].assign(c=["u", None, None, "v"])
+    assert make().fit(table, y)._fitted.open is not None
+    check(make, table, y, new)
+
+
+def test_the_limit_of_a_pool_moves_with_the_pool_and_its_scale():
+    X, y = drawn(60, 3)
+    evidence = NaiveBayes("gaussian").fit(X, y)._fitted.evidence
+    objective, pool = evidence.open
+    scale = sum(one.weight for one in evidence.members)
+    size = pool.natural.size
+
+    def limit(at):
+        eta, offset = at[:size] / at[-1], at[size:-1] / at[-1]
+        own = replace(pool, natural=eta.reshape(pool.natural.shape), offset=offset)
+        return settled(objective, own), own
+
+    at = scale * np.concatenate([pool.natural.ravel(), pool.offset, [1.0]])
+    theta, _ = limit(at)
+    to = to_natural(objective, theta)
+    found, _ = moves_of_limit(objective, pool, theta, curvature(objective, theta), to)
+    for j, step in enumerate(1e-5 * np.eye(at.size)):
+        ends = [(at + step, 1.0), (at - step, -1.0)]
+        change = sum(
+            sign * end[-1] * objective.parameters(limit(end)[0]).natural for end, sign in ends
+        )
+        assert_allclose(found[j, :size], change.ravel() / 2e-5, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_with_gaps_have_the_intervals_of_the_limit_of_a_pool():
+    X, y = drawn(60)
+    model = NaiveBayes("gaussian", shared_variance=True).fit(X, y)
+    assert (model.tradeoff_path_["weight"][model.tradeoff_path_["tradeoff"] == 0] > 0).any()
+    new = gappy(X)
+    found = model.predict_proba(new, interval=0.9)
+    posterior, low, high = found
+    assert ((low < posterior) & (posterior < high)).all()
+    assert_allclose(model.predict_proba(new[:1], interval=0.9), np.array(found)[:, :1], rtol=1e-9)
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict_proba(new, interval=0.9), found, rtol=1e-9)
+    # Files of before tell of complete rows alone.
+    of_before = replace(model._fitted.errors, settled=False)
+    model._fitted = model._fitted.with_errors(of_before)
+    _, low, high = model.predict_proba(new, interval=0.9)
+    assert np.isnan([low[1:], high[1:]]).all()
+    assert_allclose(low[0], found[1][0], rtol=1e-12)
 
 
 # -- equalities ------------------------------------------------------------------------------------
@@ -987,16 +1069,6 @@ def test_many_rows_in_parts_have_the_errors_of_an_even_sample(class_weight, tmp_
     grouped = gaussian(0.5).fit(scan(tmp_path / "t.parquet"), "y", groups="g")
     expected = gaussian(0.5).fit(table, y, groups=groups).summary()
     assert_allclose(grouped.summary().covariance, expected.covariance, rtol=1e-6, atol=1e-9)
-
-
-def test_missing_cells_have_no_interval_where_a_pool_leaves_densities_open():
-    X, y = drawn(60)
-    model = NaiveBayes("gaussian", shared_variance=True).fit(X, y)
-    assert (model.tradeoff_path_["weight"][model.tradeoff_path_["tradeoff"] == 0] > 0).any()
-    X[3, 0] = np.nan
-    _, low, high = model.predict_proba(X, interval=0.9)
-    assert np.isnan([low[3], high[3]]).all()
-    assert np.isfinite(np.delete(low, 3, axis=0)).all()
 
 
 @pytest.mark.parametrize("components", [1, 2])

@@ -472,7 +472,8 @@ class StandardErrors(ABC):
             fills = np.zeros_like(fills)
         path = fitted.path
         open_densities = ((path["tradeoff"] == 0.0) & (path["weight"] > 0.0)).any()
-        if fitted.optimum.absent is not None or not (open_densities and density.allows_missing):
+        is_open = open_densities and density.allows_missing and not errors.settled
+        if fitted.optimum.absent is not None or not is_open:
             return fills
         gradients, (_, columns) = self._coefficient_gradients(), self._terms()
         spread = quadratic_forms(gradients - gradients[:1], errors.covariance)

@@ -31,6 +31,8 @@ class PosteriorCovariance:
     `weighed`: Whether the weights of a pool count as estimated; None without a pool.
     `n_unlabelled`: What of `n_rows` is of rows without a label.
     `kind`: "HC3", or "HC0" as of files before there was another.
+    `settled`: Whether what a pool's classes have in common, which λ = 0 leaves open, is the limit's
+        and varies as that does.
     """
 
     covariance: Floats
@@ -39,6 +41,7 @@ class PosteriorCovariance:
     weighed: bool | None = None
     n_unlabelled: float = 0.0
     kind: str = "HC0"
+    settled: bool = False
 
 
 def covariance_of_total(

@@ -13,7 +13,7 @@ from crossfade.densities.base import Density
 from crossfade.tradeoff.binding import RowSums, bind, compact
 from crossfade.tradeoff.fitting import FitOptions, Fitted, bound_rows, left_open, worries
 from crossfade.tradeoff.grid import Points
-from crossfade.tradeoff.influence import FittedMember, stacked_fits
+from crossfade.tradeoff.influence import FittedMember, OpenDensities, stacked_fits
 from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.objective import TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Refit
@@ -102,6 +102,8 @@ def choose_tradeoff(
     pool = polish(chosen)
     # What all classes have in common, the points at λ = 0 leave open.
     undetermined = any(member.objective.tradeoff == 0.0 for member in pool.members)
+    joint = left_open(pool.objective) if undetermined else None
+    stays_open = joint is None or pool.parameters.absent is not None
     number = np.array([member.variant for member in chosen.members])
     each = np.array(unlabelled_weights)[number // n_densities]
     path = chosen.path() | {"variant": (number % n_densities).astype(np.float64)}
@@ -117,7 +119,7 @@ def choose_tradeoff(
         scale=pool.scale,
         n_components=options.n_components,
         warnings=worries([(m.objective, m.point.solution) for m in pool.members]),
-        open=left_open(pool.objective) if undetermined else None,
+        open=joint,
         held_out=chosen.held_out,
         left_out=chosen.left_out,
         evidence=stacked_fits(
@@ -128,6 +130,7 @@ def choose_tradeoff(
             groups,
             chosen.weighing,
             has_absent=pool.parameters.absent is not None,
+            open=None if stays_open else OpenDensities.of(pool.objective, pool.parameters),
         ),
         unlabelled_weight=float(chosen.shares @ each),
     )

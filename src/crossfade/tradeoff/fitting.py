@@ -31,7 +31,7 @@ from crossfade.tradeoff.criteria import LOSSES
 from crossfade.tradeoff.grid import is_dense
 from crossfade.tradeoff.influence import FittedMember, StackedFits, stacked_fits
 from crossfade.tradeoff.labelled_rows import LabelledRows
-from crossfade.tradeoff.limit import density_limit
+from crossfade.tradeoff.limit import settled
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective, generative
 from crossfade.tradeoff.path import cold_start, minimise
@@ -165,10 +165,9 @@ class Fitted:
     @cached_property
     def _limit(self) -> Fitted:
         assert self.open is not None
-        theta = self.open.theta(self.optimum)
         with single_threaded_blas():
-            limit = density_limit(self.open, theta)
-        if limit is None or not _same_posterior(self.open, theta, limit):
+            limit = settled(self.open, self.optimum)
+        if limit is None:
             return replace(self, open=None)
         optimum = replace(self.open.parameters(limit), absent=self.optimum.absent)
         return replace(self, optimum=optimum, open=None)
@@ -239,8 +238,7 @@ class Fitted:
         return self._scorer_of(X).posterior(X, log)
 
     def _scorer_of(self, X: Floats) -> Scorer:
-        by_limit = self.open is not None or self.settled is not None
-        if by_limit and self.optimum.absent is None and has_missing_cells(X):
+        if self._by_limit and has_missing_cells(X):
             return self.whole.scorer
         return self.scorer
 
@@ -272,9 +270,21 @@ class Fitted:
 
     def score_gradients(self) -> Callable[[Floats], Floats]:
         """Return what gives gradients of class scores in what :attr:`errors` are of, by row."""
-        n_classes = self.class_weights.size
-        to_offsets = self.offset_gradients
-        return score_gradients(self.density, self.optimum, to_offsets, n_classes, self.scale)
+
+        def at(optimum: Parameters) -> Callable[[Floats], Floats]:
+            n_classes, to_offsets = self.class_weights.size, self.offset_gradients
+            return score_gradients(self.density, optimum, to_offsets, n_classes, self.scale)
+
+        own = at(self.optimum)
+        if not self._by_limit:
+            return own
+        return lambda X: at(self.whole.optimum)(X) if has_missing_cells(X) else own(X)
+
+    @property
+    def _by_limit(self) -> bool:
+        """Whether rows with missing cells have the densities of :attr:`whole`."""
+        has_limit = self.open is not None or self.settled is not None
+        return has_limit and self.optimum.absent is None
 
     @property
     def offset_gradients(self) -> Floats:
@@ -472,15 +482,6 @@ def left_open(objective: TradeoffObjective) -> TradeoffObjective | None:
     if not is_dense(objective):
         return None
     return objective.with_unlabelled(None).with_tradeoff(1.0).without_rows()
-
-
-def _same_posterior(objective: TradeoffObjective, one: Floats, other: Floats) -> bool:
-    """Return whether the differences of the scores survive what densities add to all of them."""
-    (weights, offsets, _), (others, other_offsets, _) = objective.split(one), objective.split(other)
-    gap = np.abs((weights - weights[0]) - (others - others[0])).sum(axis=1)
-    gap += np.abs((offsets - offsets[0]) - (other_offsets - other_offsets[0]))
-    rounding = np.finfo(np.float64).eps * np.abs(others).sum(axis=1)
-    return bool((gap + rounding).max() < 1e-6)
 
 
 def worries(fits: Sequence[tuple[TradeoffObjective, Solution]]) -> tuple[Warning, ...]:

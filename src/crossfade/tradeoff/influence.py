@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -22,7 +22,6 @@ from crossfade.densities.base import Density
 from crossfade.inference.sandwich import PosteriorCovariance, covariance_of_total
 from crossfade.optim.newton import factorise
 from crossfade.table.documents import n_cells
-from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.estimating import (
     curvature,
     filling_slopes,
@@ -36,9 +35,11 @@ from crossfade.tradeoff.labelled_rows import (
     OtherRows,
     drawn_by_class,
 )
+from crossfade.tradeoff.limit import moves_of_limit, settled
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.pooling import LogarithmicLoss
+from crossfade.tradeoff.score_slopes import to_natural
 from crossfade.tradeoff.separation import is_separated
 from crossfade.tradeoff.source_rows import SourceRows
 
@@ -101,6 +102,20 @@ class WeightEquations:
     loss: LogarithmicLoss
 
 
+class OpenDensities(NamedTuple):
+    """The joint likelihood that settles what λ = 0 leaves open of a pool, and the pool."""
+
+    objective: TradeoffObjective
+    parameters: Parameters
+
+    @classmethod
+    def of(cls, objective: TradeoffObjective, parameters: Parameters) -> OpenDensities | None:
+        """Return them; None of mixtures, of which the joint likelihood is at no maximum."""
+        if isinstance(objective, MixtureObjective):
+            return None
+        return cls(objective.with_unlabelled(None).with_tradeoff(1.0), parameters)
+
+
 @dataclass(frozen=True, eq=False)
 class StackedFits:
     """Fits, the rows that they were fitted to, and what weighs them.
@@ -108,12 +123,14 @@ class StackedFits:
     `groups` (n_samples,): Rows that belong together.
     `weighing`: None where weights were given.
     `has_absent`: Whether what missing factors add are parameters of their own.
+    `open`: Where rows with missing cells have the densities of a limit.
     """
 
     members: tuple[FittedMember, ...]
     groups: Integers | None = None
     weighing: WeightEquations | None = None
     has_absent: bool = False
+    open: OpenDensities | None = None
 
     @property
     def rows(self) -> LabelledRows:
@@ -165,7 +182,11 @@ class StackedFits:
                 others = others.over(rows.unlabelled)
             objective = replace(objective, passes=objective.passes.over(own), unlabelled=others)
             members.append(replace(one, objective=objective))
-        return StackedFits(tuple(members), groups, has_absent=self.has_absent)
+        left = self.open
+        if left is not None:
+            passes = left.objective.passes.over(members[0].objective.rows)
+            left = left._replace(objective=replace(left.objective, passes=passes))
+        return StackedFits(tuple(members), groups, has_absent=self.has_absent, open=left)
 
     def of_some(
         self, some: LabelledRows, groups: Integers | None, every: SourceRows
@@ -204,10 +225,23 @@ class StackedFits:
 
     def _covariance(self, kind: str) -> PosteriorCovariance:
         rows, others, groups = self.rows, self.others, self.groups
-        factored = [factorise(one.curvature()) for one in self.members]
-        towards = self._towards(factored)
-        over = self._influences(towards)
-        gradients = [row_gradients(one.objective, one.theta) for one in self.members]
+        limit = None if self.open is None else settled(*self.open)
+        fits = list(self.members)
+        if self.open is not None and limit is not None:
+            fits.append(FittedMember(self.open.objective, limit))
+        curvatures = [one.curvature() for one in fits]
+        factored = [factorise(H) for H in curvatures]
+        weights = self._weight_slopes()
+        towards = self._towards(factored, weights)
+        of_weights = self._of_weights(weights)
+        if self.open is not None and limit is not None:
+            natural = to_natural(self.open.objective, limit)
+            by_pool, own = moves_of_limit(*self.open, limit, curvatures[-1], natural)
+            towards = [to @ by_pool for to in towards]
+            towards.append(sum(one.weight for one in self.members) * own)
+            of_weights = of_weights @ by_pool
+        over = self._influences(fits, towards, of_weights)
+        gradients = [row_gradients(one.objective, one.theta) for one in fits]
         influences, around = over(gradients), None
         n = rows.n_samples + (0 if others is None else others.X.shape[0])
         width = max(self.n_influences, *(len(to) for to in towards))
@@ -222,7 +256,7 @@ class StackedFits:
             # Gradients sum to what penalty and prior pull, of which each row has its part.
             pulled, weight = block_sum(total, n, block_rows=block_rows)
             around = pulled / weight
-            each = zip(self.members, factored, gradients, strict=True)
+            each = zip(fits, factored, gradients, strict=True)
             gradients = [
                 without_itself(one.objective, one.theta, _inverse(factor), gradient)
                 for one, factor, gradient in each
@@ -242,19 +276,21 @@ class StackedFits:
             self.weighing is not None if pooled else None,
             0.0 if others is None else float(others.often.sum()),
             kind,
+            limit is not None,
         )
 
-    def _influences(self, towards: Sequence[Floats]) -> Callable[[Sequence[_Blocks]], _Influences]:
-        """Return what makes influences, and how often they count, of members' row gradients."""
+    def _influences(
+        self, fits: Sequence[FittedMember], towards: Sequence[Floats], of_weights: Floats
+    ) -> Callable[[Sequence[_Blocks]], _Influences]:
+        """Return what makes influences, and how often they count, of fits' row gradients."""
         rows, passes, n_pool = self.rows, self.members[0].objective.passes, self._n_of_pool
         of_others = [
             (unlabelled_gradients(one.objective, one.theta), to)
-            for one, to in zip(self.members, towards, strict=True)
+            for one, to in zip(fits, towards, strict=True)
             if one.objective.unlabelled is not None
         ]
-        of_weights = None if self.weighing is None else self._of_weights(self.weighing)
         size, factors, others = self.n_influences, rows.class_factors, self.others
-        of_filling = self._of_filling(towards)
+        of_filling = self._of_filling(fits, towards)
         of_shares = np.diag(1.0 / np.maximum(rows.class_weights, 1e-300)) - 1.0 / passes.total
 
         def of_labelled(gradients: Sequence[_Blocks], span: slice) -> tuple[Floats, Floats]:
@@ -262,8 +298,7 @@ class StackedFits:
             u = np.zeros((codes.size, size))
             for gradient, to in zip(gradients, towards, strict=True):
                 u[:, :n_pool] += gradient(span) @ to
-            if of_weights is not None:
-                u[:, :n_pool] += of_weights[span]
+            u[:, :n_pool] += of_weights[span]
             u[:, n_pool : n_pool + rows.n_classes] = of_shares[codes]
             u += of_filling(span)
             weights = rows.block_weights(span)
@@ -292,21 +327,24 @@ class StackedFits:
 
         return lambda gradients: partial(influences, gradients)
 
-    def _towards(self, factored: Sequence[Any]) -> list[Floats]:
+    def _towards(
+        self, factored: Sequence[Any], weights: tuple[list[Floats], Floats] | None
+    ) -> list[Floats]:
         """Return what a row's gradient of each member is multiplied with for its influence."""
         found = []
-        weights = self._weight_slopes()
-        for number, (one, factor) in enumerate(zip(self.members, factored, strict=True)):
+        for number, (one, factor) in enumerate(zip(self.members, factored, strict=False)):
             to_pool = one.weight * to_natural(one.objective, one.theta, self.has_absent)
             if weights is not None:
                 to_pool = to_pool + weights[0][number].T @ weights[1]
             found.append(-_solved(factor, to_pool))
         return found
 
-    def _of_filling(self, towards: Sequence[Floats]) -> Callable[[slice], Floats | float]:
+    def _of_filling(
+        self, fits: Sequence[FittedMember], towards: Sequence[Floats]
+    ) -> Callable[[slice], Floats | float]:
         """Return what rows add to influences by way of what missing cells are filled by.
 
-        `towards`: Of each member, as of its rows' gradients.
+        `towards`: Of each fit, as of its rows' gradients.
         """
         number = self._filling.size
         if not number:
@@ -317,7 +355,7 @@ class StackedFits:
         weights = np.ones(len(X)) if weights is None else weights
         moved = self.members[0].objective.density.filling_influence(X, weights)
         to_all = np.zeros((number, self.n_influences))
-        slopes = filling_slopes([(one.objective, one.theta) for one in self.members])
+        slopes = filling_slopes([(one.objective, one.theta) for one in fits])
         for slope, to in zip(slopes, towards, strict=True):
             to_all[:, : self._n_of_pool] += slope @ to
         to_all[:, -number:] = np.eye(number)
@@ -370,10 +408,11 @@ class StackedFits:
             found.append(slopes)
         return found
 
-    def _of_weights(self, weighing: WeightEquations) -> Floats:
+    def _of_weights(self, slopes: tuple[list[Floats], Floats] | None) -> Floats:
         """Return what each row's own loss adds to its influence, by way of the weights."""
-        slopes = self._weight_slopes()
-        assert slopes is not None
+        weighing = self.weighing
+        if weighing is None or slopes is None:
+            return np.zeros((self.rows.n_samples, self._n_of_pool))
         loss, w = weighing.loss, np.array([one.weight for one in self.members])
         gap = loss.evaluate(w)[1] - loss.labels
         own = np.einsum("gnk,nk->ng", loss.scores, gap)
@@ -392,6 +431,7 @@ def stacked_fits(
     *,
     copied: bool = True,
     has_absent: bool = False,
+    open: OpenDensities | None = None,
 ) -> StackedFits | None:
     """Return what standard errors need: a copy of the rows, none where those are many.
 
@@ -404,7 +444,7 @@ def stacked_fits(
     counted = any(one.objective.unlabelled is not None for one in members)
     if counted and density.filled and not density.fills_statistics.any():
         return None
-    found = StackedFits(tuple(members), groups, weighing, has_absent)
+    found = StackedFits(tuple(members), groups, weighing, has_absent, open)
     others = found.others
     cells = n_cells(rows.X) + (0 if others is None else n_cells(others.X))
     if weighing is not None:
@@ -439,40 +479,3 @@ def _solved(factor: Any, columns: Floats) -> Floats:
 
 def _n_spread_factors(density: Density) -> int:
     return density.spread_factors(np.zeros((1, density.n_factors))).shape[1]
-
-
-def to_natural(objective: TradeoffObjective, theta: Floats, has_absent: bool = False) -> Floats:
-    """Return d(natural parameters by class, offsets, a scale, absent terms)/dθ.
-
-    Of words that is once A is zero where it is counted by words, and of all words there are. What a
-    missing factor adds is A_f(η_k), or η_kf·mean_f, the mean being given.
-
-    Shapes: → (n_parameters, K (p + 1) + 1), and K n_factors more where there are absent terms.
-    """
-    passes, density = objective.passes, objective.density
-    k, n_free = passes.n_classes, passes.n_free
-    free, tied = np.flatnonzero(passes.free), np.flatnonzero(passes.tied)
-    by_word = np.flatnonzero(density.word_factors & (objective.tradeoff > 0.0))
-    mean = density.mean(passes.natural(theta)) if by_word.size else np.zeros((k, passes.tied.size))
-    blocks, offsets = [], np.zeros((passes.n_parameters, k))
-    absent: list[Floats] = []
-    slopes = np.tile(passes.mean, (k, 1))
-    if has_absent and objective.tradeoff > 0.0:
-        slopes = density.mean(passes.natural(theta)) * ~density.word_factors[passes.factors]
-    for c in range(k):
-        block = np.zeros((passes.n_parameters, passes.tied.size))
-        block[c * n_free + np.arange(n_free), free] = 1.0 / passes.free_scale
-        if passes.n_tied:
-            block[k * n_free + k + np.arange(tied.size), tied] = 1.0 / passes.scale[tied]
-        offsets[:, c] -= block @ passes.mean
-        offsets[k * n_free + c, c] += 1.0
-        if has_absent:
-            added = by_factor(block * slopes[c], passes.factors, density.n_factors)
-            absent.append(density.spread_factors(added))
-        for factor in by_word:
-            own = np.flatnonzero(passes.factors == factor)
-            moved = block[:, own] @ mean[c, own]
-            block[:, own] -= moved[:, None]
-            offsets[:, c] += moved
-        blocks.append(density.spread(block)[1])
-    return np.hstack([*blocks, offsets, np.zeros((len(offsets), 1)), *absent])

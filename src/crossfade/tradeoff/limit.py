@@ -13,7 +13,7 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.optim.newton import Dense
 from crossfade.optim.solver import descend
-from crossfade.tradeoff.objective import TradeoffObjective
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
 
 class _Common:
@@ -90,3 +90,60 @@ def density_limit(objective: TradeoffObjective, theta: Floats) -> Floats | None:
         common, reached = solution.theta, trial
         step *= 2.0
     return problem(1.0).theta(common)
+
+
+def settled(objective: TradeoffObjective, parameters: Parameters) -> Floats | None:
+    """Return the limit that has the posterior of these parameters, None where there is none.
+
+    None also where that posterior's differences do not survive what densities add to all classes.
+    """
+    theta = objective.theta(parameters)
+    limit = density_limit(objective, theta)
+    return limit if limit is not None and _same_posterior(objective, theta, limit) else None
+
+
+def _same_posterior(objective: TradeoffObjective, one: Floats, other: Floats) -> bool:
+    (weights, offsets, _), (others, other_offsets, _) = objective.split(one), objective.split(other)
+    gap = np.abs((weights - weights[0]) - (others - others[0])).sum(axis=1)
+    gap += np.abs((offsets - offsets[0]) - (other_offsets - other_offsets[0]))
+    rounding = np.finfo(np.float64).eps * np.abs(others).sum(axis=1)
+    return bool((gap + rounding).max() < 1e-6)
+
+
+def moves_of_limit(
+    objective: TradeoffObjective,
+    parameters: Parameters,
+    limit: Floats,
+    H: Floats,
+    to_natural: Floats,
+) -> tuple[Floats, Floats]:
+    """Return how the limit moves with a pool of this posterior, and with its own equation.
+
+    With P the common directions it solves P'∇Φ_1(θ + P u) = 0: u moves by -(P'HP)⁻¹ P'(H dθ + ψ)
+    where the posterior's θ moves by dθ, and a row's gradient ψ is added.
+
+    Takes H: The Hessian of Φ_1 at the limit. to_natural: Of natural parameters, offsets and a
+    scale, (n_parameters, q).
+
+    Shapes: → (q, q), from a pool's parameters, each times its scale, and that to the limit's;
+    (n_parameters, q), from gradients to parameters.
+    """
+    joint = objective
+    k, p, n_tied = joint.passes.n_classes, joint.passes.n_free, joint.passes.n_tied
+    common = np.zeros((limit.size, p + n_tied))
+    common[: k * p, :p] = np.tile(np.eye(p), (k, 1))
+    common[k * p + k :, p:] = np.eye(n_tied)
+    by_gradient = -common @ np.linalg.solve(common.T @ H @ common, common.T @ to_natural)
+    natural, offset = parameters.natural, parameters.offset
+    steps = np.eye(natural.size + k)
+    thetas = [
+        joint.gather(Parameters(one[: natural.size].reshape(natural.shape), one[natural.size :]))
+        for one in steps
+    ]
+    by_pool = np.array(thetas) @ H @ by_gradient
+    found = np.eye(len(steps) + 1)
+    found[:-1] += by_pool
+    # The pool's are times its scale, and so is the limit's distance from them.
+    found[-1] -= np.concatenate([natural.ravel(), offset]) @ by_pool
+    found[-1] += (limit - joint.gather(parameters)) @ to_natural
+    return found, by_gradient

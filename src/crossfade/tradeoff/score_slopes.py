@@ -9,8 +9,9 @@ import numpy as np
 from crossfade._typing import Floats
 from crossfade.densities.base import Density
 from crossfade.densities.filling import STEP
+from crossfade.tradeoff.bound_rows import by_factor
 from crossfade.tradeoff.labelled_rows import log_normalise
-from crossfade.tradeoff.objective import Parameters
+from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 
 
 def score_gradients(
@@ -65,3 +66,40 @@ def score_gradients(
         return np.asarray(np.einsum("nkr,nkrq->nkq", shares, found))
 
     return block
+
+
+def to_natural(objective: TradeoffObjective, theta: Floats, has_absent: bool = False) -> Floats:
+    """Return d(natural parameters by class, offsets, a scale, absent terms)/dθ.
+
+    Of words that is once A is zero where it is counted by words, and of all words there are. What a
+    missing factor adds is A_f(η_k), or η_kf·mean_f, the mean being given.
+
+    Shapes: → (n_parameters, K (p + 1) + 1), and K n_factors more where there are absent terms.
+    """
+    passes, density = objective.passes, objective.density
+    k, n_free = passes.n_classes, passes.n_free
+    free, tied = np.flatnonzero(passes.free), np.flatnonzero(passes.tied)
+    by_word = np.flatnonzero(density.word_factors & (objective.tradeoff > 0.0))
+    mean = density.mean(passes.natural(theta)) if by_word.size else np.zeros((k, passes.tied.size))
+    blocks, offsets = [], np.zeros((passes.n_parameters, k))
+    absent: list[Floats] = []
+    slopes = np.tile(passes.mean, (k, 1))
+    if has_absent and objective.tradeoff > 0.0:
+        slopes = density.mean(passes.natural(theta)) * ~density.word_factors[passes.factors]
+    for c in range(k):
+        block = np.zeros((passes.n_parameters, passes.tied.size))
+        block[c * n_free + np.arange(n_free), free] = 1.0 / passes.free_scale
+        if passes.n_tied:
+            block[k * n_free + k + np.arange(tied.size), tied] = 1.0 / passes.scale[tied]
+        offsets[:, c] -= block @ passes.mean
+        offsets[k * n_free + c, c] += 1.0
+        if has_absent:
+            added = by_factor(block * slopes[c], passes.factors, density.n_factors)
+            absent.append(density.spread_factors(added))
+        for factor in by_word:
+            own = np.flatnonzero(passes.factors == factor)
+            moved = block[:, own] @ mean[c, own]
+            block[:, own] -= moved[:, None]
+            offsets[:, c] += moved
+        blocks.append(density.spread(block)[1])
+    return np.hstack([*blocks, offsets, np.zeros((len(offsets), 1)), *absent])
