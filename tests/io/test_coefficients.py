@@ -64,12 +64,12 @@ def predicted(numbers, row) -> list[float]:
     return [w / sum(weights) for w in weights]
 
 
-def check(model, rows):
+def check(model, rows, atol=1e-9):
     content = json.loads(json.dumps(coefficients(model), allow_nan=False))
     assert content["classes"] == model.classes_.tolist()
     cells = rows.rows() if isinstance(rows, pl.DataFrame) else rows.tolist()
     found = [predicted(content, row) for row in cells]
-    np.testing.assert_allclose(found, model.predict_proba(rows), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found, model.predict_proba(rows), rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
@@ -103,6 +103,14 @@ def test_naive_bayes(tradeoff, shared):
     model = NaiveBayes(tradeoff=tradeoff, shared_variance=shared).fit(table, y)
     for rows in (table, new_rows(100)):
         check(model, rows)
+
+
+@pytest.mark.parametrize("tradeoff", [1, 0.5, 0, "auto"])
+def test_counts_of_any_size(tradeoff):
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], 100)
+    means = np.array([0.1, 300.0, 1e6])
+    X = rng.poisson(means + np.outer(y, np.sqrt(means)))
+    check(NaiveBayes("poisson", tradeoff=tradeoff).fit(X, y), X, atol=1e-8)
 
 
 @pytest.mark.parametrize("covariance", ["shared", "diagonal", "shared_diagonal", "spherical"])

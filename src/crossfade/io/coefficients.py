@@ -14,7 +14,14 @@ from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.checks import refuse_derived
 from crossfade.classifiers.explanation import column_scores, posterior_power
-from crossfade.densities import Density, Gaussian, JohnsonSU, MultivariateGaussian, Product
+from crossfade.densities import (
+    Density,
+    Gaussian,
+    JohnsonSU,
+    MultivariateGaussian,
+    Product,
+    Univariate,
+)
 from crossfade.densities.words import Words
 from crossfade.errors import DataError
 from crossfade.io.saved import table_schema
@@ -228,7 +235,7 @@ def _units(
     model: TradeoffClassifier, preparation: Preparation | None
 ) -> tuple[list[float], list[float], list[bool]]:
     """Return for each column of the table a centre and a factor that suit it, and if asinh does."""
-    location, factor, drawn_in = _standardisation(model.density_)
+    location, factor, drawn_in = _standardisation(model.density_, model.parameters_.natural)
     if preparation is not None:
         location = preparation.means_ + location * preparation.scales_
         factor = factor / preparation.scales_
@@ -237,16 +244,21 @@ def _units(
     return location.tolist(), factor.tolist(), drawn_in.tolist()
 
 
-def _standardisation(density: Density) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+def _standardisation(density: Density, natural: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     d = density.n_features
     if isinstance(density, JohnsonSU):
         return density.centre, 1.0 / density.width, np.ones(d, dtype=bool)
     location, factor, drawn_in = np.zeros(d), np.ones(d), np.zeros(d, dtype=bool)
     if isinstance(density, (Gaussian, MultivariateGaussian)):
         location, factor = density.standardisation
+    if isinstance(density, Univariate) and density.n_column_statistics == 1:
+        # Points one apart would not tell the slope of counts in the millions to all digits.
+        size = np.abs(density.mean(natural)).mean(axis=0)
+        factor = 1.0 / np.fmin(np.fmax(size, 1.0), 1e12)
     if isinstance(density, Product):
-        for part, columns in density.parts:
-            location[columns], factor[columns], drawn_in[columns] = _standardisation(part)
+        for part, columns, own in density.shared_out(natural):
+            found = _standardisation(part, own)
+            location[columns], factor[columns], drawn_in[columns] = found
     return location, factor, drawn_in
 
 
