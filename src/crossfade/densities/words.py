@@ -492,11 +492,13 @@ class Multinomial(Words):
             counts = np.where(empty[:, None], sums.sum(axis=1, keepdims=True), counts)
         counts = np.maximum(counts, EDGE)
         eta = np.empty_like(sums)
-        sizes, log_counts = np.broadcast_to(self._sizes, sums.shape[1:]), np.log(counts)
+        sizes, log_counts = self._sizes, np.log(counts)
 
         def of_words(some: slice) -> None:
-            own = sums[:, some] / sizes[some]
-            np.maximum(own, EDGE * counts, out=own)
+            own = sums[:, some]
+            if isinstance(sizes, np.ndarray):
+                own = own / sizes[some]
+            own = np.maximum(own, EDGE * counts)
             np.log(own, out=own)
             np.subtract(own, log_counts, out=eta[:, some])
 

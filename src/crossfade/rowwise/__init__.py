@@ -7,6 +7,7 @@ beside its NumPy twin.
 
 from crossfade.rowwise.entries import (
     FEW_ENTRIES,
+    SMALLEST_BOUND,
     add_by_class,
     add_curvature,
     add_entry_sums,
@@ -27,6 +28,7 @@ from crossfade.rowwise.rows import add_products, add_rows, group_rows, scale_row
 
 __all__ = [
     "FEW_ENTRIES",
+    "SMALLEST_BOUND",
     "Pass",
     "add_by_class",
     "add_curvature",

@@ -24,15 +24,19 @@ FEW_ENTRIES = 1 << 18
 FEW_COLUMNS = 6
 
 #: Entries ahead of which memory is asked for, and doubles of a line of the cache.
-_AHEAD = 12
+_AHEAD, _FAR_AHEAD = 12, 32
 _LINE = 8
 
 #: Rows ahead of which the same is done.
 _ROWS_AHEAD = 2
 
-#: Half a unit in the last place of single precision, what its smallest numbers may be off by, and
-#: terms whose rounding is known to add up as stated.
-_UNIT, _TINY, _MOST_ROUNDED = 2.0**-24, 1e-30, 100_000
+#: Half a unit in the last place of single precision, and terms whose rounding is known to add up as
+#: stated; and a bound beside which what the smallest numbers may be off by is nothing.
+_UNIT, _MOST_ROUNDED = 2.0**-24, 100_000
+SMALLEST_BOUND = 1e-23
+
+#: The bits of infinity, as an integer.
+_INFINITY = 0x7FF0000000000000
 
 #: Indices without a sign: of others, each access would ask whether they count from the end.
 _U = np.uint64
@@ -67,14 +71,23 @@ def entry_faults(
 
     Shapes: found (3,): not above 0 and finite; not right of the one before; no column at all.
     """
-    odd, falls, outside = 0, 0, 0
-    for e in range(data.size):
-        odd += not (data[_U(e)] > 0.0 and data[_U(e)] < np.inf)
-    for e in range(indices.size - 1):
-        falls += indices[e + 1] <= indices[e]
-        outside += (indices[e] < 0) | (indices[e] >= n_columns)
+    # Of doubles above 0 the bits rise as they do; other than finite ones lie outside these ends.
+    bits, odd, low, high = data.view(np.int64), 0, np.int64(1), np.int64(1)
+    for e in range(bits.size):
+        low, high = min(low, bits[_U(e)]), max(high, bits[_U(e)])
+    if low <= 0 or high >= _INFINITY:
+        for e in range(data.size):
+            odd += not (data[_U(e)] > 0.0 and data[_U(e)] < np.inf)
+    falls, outside = np.int32(0), 0
     if indices.size:
-        outside += indices[-1] < 0 or indices[-1] >= n_columns
+        first = last = indices[0]
+        for e in range(indices.size - 1):
+            here, right = indices[_U(e)], indices[_U(e) + _U(1)]
+            falls += np.int32(right <= here)
+            first, last = min(first, right), max(last, right)
+        if first < 0 or last >= n_columns:
+            for e in range(indices.size):
+                outside += (indices[_U(e)] < 0) | (indices[_U(e)] >= n_columns)
     for i in range(1, indptr.size - 1):
         e = indptr[i]
         if indptr[i - 1] < e and 0 < e < indices.size:  # a row's first entry
@@ -177,7 +190,7 @@ def decide_numpy(
     best = np.sort(scores[:, :-1], axis=1)
     size = np.diff(indptr)
     with np.errstate(invalid="ignore"):
-        apart = best[:, -1] - best[:, -2] > 2.04 * (size + 8.0) * _UNIT * scores[:, -1] + _TINY
+        apart = best[:, -1] - best[:, -2] > 2.04 * (size + 8.0) * _UNIT * scores[:, -1]
     out[:] = np.where(apart & (size < _MOST_ROUNDED), scores[:, :-1].argmax(axis=1), -1)
 
 
@@ -190,7 +203,7 @@ def decide(
     Of m terms, rounded at most thrice each, a sum in single precision is off by (m + 3) 2^-24 times
     the sum of their sizes, but for what 1.02 and 8 leave room for. Two such sums are compared.
     Shapes: slopes (n_columns + 1, n_classes + 1), whose last row is the offsets', and whose last
-    column bounds the others of its row; out (n_rows,).
+    column bounds the others of its row, in the last row from SMALLEST_BOUND; out (n_rows,).
     """
     width, last = slopes.shape[1], indices.size - 1
     offset = _U((slopes.shape[0] - 1) * width)
@@ -198,10 +211,10 @@ def decide(
     for i in range(out.size):
         for k in range(width):
             own[k] = flat[offset + _U(k)]
-        # Four at a time: else each sum waits for the one before to be written.
-        end, fours = indptr[i + 1], indptr[i] + (indptr[i + 1] - indptr[i]) // 4 * 4
-        for e in range(indptr[i], fours, 4):
-            for a in range(e + _AHEAD, e + _AHEAD + 4):
+        # Six at a time: else each sum waits for the one before to be written.
+        end, sixes = indptr[i + 1], indptr[i] + (indptr[i + 1] - indptr[i]) // 6 * 6
+        for e in range(indptr[i], sixes, 6):
+            for a in range(e + _FAR_AHEAD, e + _FAR_AHEAD + 6):
                 ahead = np.int64(indices[_U(min(a, last))]) * width
                 for k in range(0, width, 2 * _LINE):
                     prefetch(flat, ahead + k)
@@ -209,10 +222,12 @@ def decide(
             v1, s1 = np.float32(data[_U(e + 1)]), _U(indices[_U(e + 1)]) * _U(width)
             v2, s2 = np.float32(data[_U(e + 2)]), _U(indices[_U(e + 2)]) * _U(width)
             v3, s3 = np.float32(data[_U(e + 3)]), _U(indices[_U(e + 3)]) * _U(width)
+            v4, s4 = np.float32(data[_U(e + 4)]), _U(indices[_U(e + 4)]) * _U(width)
+            v5, s5 = np.float32(data[_U(e + 5)]), _U(indices[_U(e + 5)]) * _U(width)
             for k in range(width):
-                own[k] += v0 * flat[s0 + _U(k)] + v1 * flat[s1 + _U(k)]
-                own[k] += v2 * flat[s2 + _U(k)] + v3 * flat[s3 + _U(k)]
-        for e in range(fours, end):
+                own[k] += v0 * flat[s0 + _U(k)] + v1 * flat[s1 + _U(k)] + v2 * flat[s2 + _U(k)]
+                own[k] += v3 * flat[s3 + _U(k)] + v4 * flat[s4 + _U(k)] + v5 * flat[s5 + _U(k)]
+        for e in range(sixes, end):
             v0, s0 = np.float32(data[_U(e)]), _U(indices[_U(e)]) * _U(width)
             for k in range(width):
                 own[k] += v0 * flat[s0 + _U(k)]
@@ -223,7 +238,7 @@ def decide(
             elif own[k] > second:
                 second = own[k]
         size = indptr[i + 1] - indptr[i]
-        off = 2.04 * (size + 8.0) * _UNIT * own[width - 1] + _TINY
+        off = 2.04 * (size + 8.0) * _UNIT * own[width - 1]
         out[i] = label if best - second > off and size < _MOST_ROUNDED else -1
 
 

@@ -258,11 +258,13 @@ def unlike_counts(counts: Any, names: Sequence[str]) -> str | None:
     if few.size > 0 and few.size >= np.count_nonzero(told) - fractions.size - wholes.size:
         kind, other = ("fractions", "whole numbers")[:: 1 if few is fractions else -1]
         return f"{_listed(few, names)}: {kind} beside columns of {other}"
-    lengths = np.asarray(some.sum(axis=1))
-    shares = scipy.sparse.csc_array(some / np.maximum(lengths, 1e-300)[:, None])
-    for j in np.flatnonzero(size > 0.5 * most) if n_columns >= _FEWEST_WORDS else ():
-        present = shares.data[shares.indptr[j] : shares.indptr[j + 1]]
-        share = float(np.median(np.append(present, np.zeros(most - present.size))))
+    if n_columns < _FEWEST_WORDS:
+        return None
+    some.data = some.data / np.repeat(np.asarray(some.sum(axis=1)), np.diff(some.indptr))
+    # What half of the rows have a quarter of is an eighth of all, which few columns are.
+    sums = np.bincount(some.indices, some.data, n_columns)
+    large = np.flatnonzero(sums > 0.5 * _LARGEST_SHARE * most)
+    for j, share in zip(large, np.median(some[:, large].toarray(), axis=0), strict=True):
         if share > _LARGEST_SHARE:
             return f"{_listed(np.array([j]), names)}: {share:.0%} of all that a row counts"
     return None

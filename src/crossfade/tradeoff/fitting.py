@@ -196,9 +196,7 @@ class Fitted:
 
     @cached_property
     def _partition(self) -> Floats:
-        partition = self.density.log_partition(self.optimum.natural)
-        # Of words that have probabilities it is zero but for rounding.
-        return np.where(self.density.word_factors & (np.abs(partition) < 1e-10), 0.0, partition)
+        return _without_rounding(self.density.log_partition(self.optimum.natural), self.density)
 
     @property
     def _log_prior(self) -> Floats:
@@ -340,7 +338,7 @@ def fit_tradeoff(
         fitted, bound = _closed_form(rows, density, options)  # as wide as words are, one look
         evidence = _of_closed_form(rows, bound, fitted, options, groups)
         found = replace(fitted, evidence=evidence)
-        found.__dict__["_partition"] = fitted._partition  # which takes as long as the sums
+        found.__dict__["_partition"] = fitted._partition  # which a copy forgets
         return found
     if tradeoff != 1.0 or some_weight:
         density, rows = compact(density, rows, with_others=some_weight)
@@ -427,9 +425,10 @@ def _closed_form(
     value = np.array([np.nan])
     path = {"tradeoff": np.ones(1), "l2": np.array([options.l2]), "variant": np.zeros(1)}
     path |= {"weight": np.ones(1)} | dict.fromkeys(LOSSES, value)
+    optimum, partition = generative(bound, class_weights)
     fitted = Fitted(
         density=bound.density,
-        optimum=generative(bound, class_weights),
+        optimum=optimum,
         class_weights=class_weights,
         shift=options.prior_shift(class_weights),
         tradeoff=1.0,
@@ -438,7 +437,13 @@ def _closed_form(
         selection="tradeoff=1 was given",
         sums=Sums(started, summary),
     )
+    fitted.__dict__["_partition"] = _without_rounding(partition, bound.density)
     return fitted, bound
+
+
+def _without_rounding(partition: Floats, density: Density) -> Floats:
+    """Return A, of words that have probabilities zero: it is but for rounding."""
+    return np.where(density.word_factors & (np.abs(partition) < 1e-10), 0.0, partition)
 
 
 def bound_rows(

@@ -103,14 +103,18 @@ class LabelledRows:
 
     def sample_by_class(self, share: float, fewest: int) -> list[Integers]:
         """Return an evenly drawn part of each class, in order, of `fewest` rows if it has them."""
+        return [
+            own[sample_rows(own.size, min(1.0, max(share, fewest / max(own.size, 1))))]
+            for own in self._by_class
+        ]
+
+    @cached_property
+    def _by_class(self) -> list[Integers]:
+        """The rows of each class."""
         # Of small integers the sort takes no longer than a look at the rows for two classes.
         codes = self.codes.astype(np.min_scalar_type(self.n_classes))
         sizes = np.bincount(codes, minlength=self.n_classes)
-        by_class = np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
-        return [
-            own[sample_rows(own.size, min(1.0, max(share, fewest / max(own.size, 1))))]
-            for own in by_class
-        ]
+        return np.split(np.argsort(codes, kind="stable"), np.cumsum(sizes)[:-1])
 
     def block(self, rows: slice | Integers) -> Any:
         """Return one block of rows, its numbers as C-ordered doubles."""

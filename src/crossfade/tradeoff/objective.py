@@ -69,17 +69,18 @@ class OwnTerms(NamedTuple):
     tied: Floats
 
 
-def generative(bound: Bound, class_weights: Floats) -> Parameters:
-    """Return the maximiser of the (smoothed) joint likelihood, in closed form.
+def generative(bound: Bound, class_weights: Floats) -> tuple[Parameters, Floats]:
+    """Return the maximiser of the (smoothed) joint likelihood, in closed form, and its A.
 
-    Shapes: class_weights (n_classes,).
+    Shapes: class_weights (n_classes,); → A (n_classes, n_factors).
     """
     eta = bound.density.estimate(bound.counts + bound.prior_counts, bound.sums + bound.prior_sums)
-    partition = bound.density.log_partition(eta).sum(axis=1)
+    partition = bound.density.log_partition(eta)
+    whole = partition.sum(axis=1)
     with np.errstate(divide="ignore"):
         log_prior = np.log(class_weights / class_weights.sum())
     # Without a density (words of complements) there is nothing to be taken off.
-    return Parameters(eta, log_prior - np.where(np.isfinite(partition), partition, 0.0))
+    return Parameters(eta, log_prior - np.where(np.isfinite(whole), whole, 0.0)), partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +311,7 @@ class TradeoffObjective:
 
     def generative(self) -> Parameters:
         """Return the maximiser at λ = 1 in closed form: the (smoothed) joint likelihood's."""
-        return generative(self.bound, self.passes.class_weights)
+        return generative(self.bound, self.passes.class_weights)[0]
 
     def one_density(self) -> Parameters:
         """Return the maximum-likelihood fit of one density to the rows of all classes."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import BLOCK_ROWS, for_each_block
 from crossfade.densities.base import Density
-from crossfade.rowwise import FEW_ENTRIES, decide
+from crossfade.rowwise import FEW_ENTRIES, SMALLEST_BOUND, decide
 from crossfade.rowwise.posteriors import softmax
 from crossfade.table.documents import MixedRows, block_of, n_cells
 from crossfade.tradeoff.labelled_rows import WORD_ROWS, LabelledRows
@@ -153,13 +153,20 @@ class Scorer:
 
         _ = self._rounded
         for_each_block(block, X.shape[0], block_rows=self._block_rows)
-        unsure = np.flatnonzero(out < 0)
-        if unsure.size:
-            found = self._decided(block_of(X, unsure))
-            if found is None:
-                return None
-            out[unsure] = found
-        return out
+        unsure, odd, natural = np.flatnonzero(out < 0), [], self.parameters.natural
+
+        def again(some: slice) -> None:
+            counts: Any = self.density.only_counts(block_of(X, unsure[some]))
+            words, places = np.unique(counts.indices, return_inverse=True)
+            own = counts.data, places.ravel(), counts.indptr
+            scores = scipy.sparse.csr_array(own, (some.stop - some.start, words.size))
+            scores = scores @ natural[:, words].T + self.parameters.offset
+            if not np.isfinite(scores.sum()):
+                odd.append(some)
+            out[unsure[some]] = scores.argmax(axis=1)
+
+        for_each_block(again, unsure.size)
+        return None if odd else out
 
     @cached_property
     def _is_linear(self) -> bool:
@@ -188,6 +195,7 @@ class Scorer:
         with np.errstate(over="ignore", invalid="ignore"):
             for_each_block(lambda some: fill(natural[:, some], found[some]), natural.shape[1])
             fill(offset[:, None], found[-1:])
+        found[-1, -1] += SMALLEST_BOUND
         return found
 
     def _decided(self, X: Floats) -> Integers | None:
