@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from crossfade.densities.filling import (
+    Conditional,
     class_free_moments,
     conditional_means,
     left_over,
-    marginal_log_densities,
 )
 from crossfade.table.contents import drawn_by_contents
 
@@ -99,9 +99,8 @@ def test_densities_of_the_present_cells_are_scipys_whether_rows_share_a_pattern_
     C, X = roots @ roots.swapaxes(1, 2), rng.normal(size=(n, d))
     X[rng.random(X.shape) < 0.4] = np.nan
     X[:2] = np.nan
-    rows, found = marginal_log_densities(X, means, C)
-    assert sorted(rows) == np.flatnonzero(np.isnan(X).any(axis=1)).tolist()
-    for i, values in zip(rows, found, strict=True):
+    found = [Conditional.of(X, m, c).log_densities() for m, c in zip(means, C, strict=True)]
+    for i, values in enumerate(np.transpose(found)):
         own = np.flatnonzero(~np.isnan(X[i]))
         expected = [
             multivariate_normal(m[own], c[np.ix_(own, own)]).logpdf(X[i, own]) if own.size else 0.0

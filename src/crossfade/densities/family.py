@@ -232,21 +232,25 @@ class ExponentialFamily(ABC):
         """Return E_k[T | the factor's cells that are there], (n_rows, n_classes, n_statistics).
 
         Zero where the factor is missing. Override where what is missing of a factor follows from a
-        class's density and the factor's other cells; the next three with it.
+        class's density and the factor's other cells; the next four with it.
         """
         return np.repeat(self.sufficient_statistics(X)[:, None], eta.shape[0], axis=1)
 
-    def conditional_scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
+    def conditional(self, X: Floats, eta: Floats) -> Any:
+        """Return what the next two make scores and sums of, here the cells."""
+        return X
+
+    def conditional_scores(self, given: Any, eta: Floats, partition: Floats) -> Floats:
         """Return log ∫ exp(η_k·T) over what a row lacks, (n_rows, n_classes); its gradient is that.
 
-        `partition`: :meth:`log_partition` of η.
+        `given`: :meth:`conditional` of the rows and η. `partition`: :meth:`log_partition` of η.
         """
-        left_out, values = self.left_out(X), self.scores(X, eta)
+        left_out, values = self.left_out(given), self.scores(given, eta)
         return values if left_out is None else values + left_out @ partition.T
 
-    def conditional_sums(self, X: Floats, weights: Floats, eta: Floats) -> Floats:
-        """Return Σ_i weights_ik of the same, shape (n_classes, n_statistics)."""
-        return self.weighted_sums(X, weights)
+    def conditional_sums(self, given: Any, weights: Floats) -> Floats:
+        """Return Σ_i weights_ik E_k[T | …], shape (n_classes, n_statistics), of the same."""
+        return self.weighted_sums(given, weights)
 
     def conditional_spread(self, X: Floats, weights: Floats, eta: Floats) -> Floats | None:
         """Return Σ_i weights_ik cov_k(T | the factor's cells that are there), None for nothing.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Iterator
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtrs
 
 from crossfade._typing import Floats, Integers
 from crossfade.densities.univariate import finite_medians
@@ -22,6 +22,9 @@ _STEPS, _MOST_ROWS, _CHANGE = 50, 2_000, 1e-4
 
 #: Doubles of the matrices that are held at a time.
 _MOST_DOUBLES = 2_000_000
+
+#: Most missing cells of a row whose small systems are eliminated for all patterns at a time.
+_ELIMINATED = 12
 
 #: Ridge on correlations: columns that repeat each other tell no more than one of them.
 RIDGE = 1e-8
@@ -36,21 +39,23 @@ _recent: deque[tuple[Any, tuple[Floats, Floats]]] = deque(maxlen=4)
 
 def missing_patterns(X: Floats) -> Iterator[tuple[NDArray[np.bool_], Integers]]:
     """Yield each pattern of missing cells, (n_columns,), with the rows that have it."""
-    patterns, which, some = _patterns(X)
+    patterns, which, some = _patterns(np.packbits(np.isnan(X), axis=1), X.shape[1])
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(len(patterns) + 1))
     for number, pattern in enumerate(patterns):
         yield pattern, some[order[starts[number] : starts[number + 1]]]
 
 
-def _patterns(X: Floats) -> tuple[NDArray[np.bool_], Integers, Integers]:
-    """Return the patterns of missing cells, each incomplete row's pattern, and these rows."""
-    absent = np.isnan(X)
-    some = np.flatnonzero(absent.any(axis=1))
-    packed = np.ascontiguousarray(np.packbits(absent[some], axis=1))
-    keys = packed.view([("", np.uint8)] * packed.shape[1]).ravel()
+def _patterns(packed: Any, d: int) -> tuple[NDArray[np.bool_], Integers, Integers]:
+    """Return the patterns of missing cells, each incomplete row's pattern, and these rows.
+
+    Shapes: packed (n_rows, ⌈d/8⌉), the bits of absent cells.
+    """
+    some = np.flatnonzero(packed.any(axis=1))
+    own = np.ascontiguousarray(packed[some])
+    keys = own.view([("", np.uint8)] * own.shape[1]).ravel()
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    return absent[some[first]], which.ravel(), some
+    return np.unpackbits(own[first], axis=1, count=d).astype(bool), which.ravel(), some
 
 
 class _Group(NamedTuple):
@@ -64,21 +69,45 @@ class _Group(NamedTuple):
     which: Integers
 
 
-def _groups(X: Floats) -> Iterator[_Group]:
-    """Yield all incomplete rows, so many at a time that their regressions fit in memory."""
-    gone, which, some = _patterns(X)
+def _groups(X: Floats) -> list[_Group]:
+    """Return all incomplete rows, so many at a time that their regressions fit in memory."""
+    return _grouped(np.packbits(np.isnan(X), axis=1).tobytes(), X.shape)
+
+
+@lru_cache(maxsize=32)
+def _grouped(absent: bytes, shape: tuple[int, int]) -> list[_Group]:
+    """Return the groups of cells that are absent: steps of EM ask for the same each time."""
+    n, d = shape
+    bits = np.frombuffer(absent, dtype=np.uint8).reshape(n, -1)
+    gone, which, some = _patterns(bits, d)
     counts = gone.sum(axis=1)
     order = np.argsort(which, kind="stable")
     starts = np.searchsorted(which[order], np.arange(len(gone) + 1))
+    found = []
     for m in np.unique(counts).tolist():
         same = np.flatnonzero(counts == m)
-        size = max(1, _MOST_DOUBLES // X.shape[1] ** 2)
+        size = max(1, _MOST_DOUBLES // d**2)
         for first in range(0, same.size, size):
             own = same[first : first + size]
             lengths = starts[own + 1] - starts[own]
             rows = np.concatenate([order[starts[at] : starts[at + 1]] for at in own])
-            absent = np.nonzero(gone[own])[1].reshape(own.size, m)
-            yield _Group(absent, some[rows], np.repeat(np.arange(own.size), lengths))
+            columns = np.nonzero(gone[own])[1].reshape(own.size, m)
+            found.append(_Group(columns, some[rows], np.repeat(np.arange(own.size), lengths)))
+    return found
+
+
+class _Told(NamedTuple):
+    """What present cells tell of missing ones, by pattern.
+
+    Means are `sources` (n_rows, d) at `cells` (n_patterns, w) times `slopes` (n_patterns, m, w),
+    `left` (n_patterns, m, m) is the covariance about them, and `log_det` (n_patterns,) that of the
+    present cells' covariance.
+    """
+
+    slopes: Floats
+    cells: Integers
+    left: Floats
+    log_det: Floats
 
 
 class _Regressions:
@@ -88,50 +117,69 @@ class _Regressions:
     many from the present ones: C_mo C_oo⁻¹.
     """
 
-    def __init__(self, C: Floats) -> None:
+    def __init__(self, C: Floats, ridge: float = RIDGE) -> None:
         still = np.diagonal(C) <= 0.0
         if still.any():  # what never varies tells of no other column, whatever is beside it
             C = np.where(still | still[:, None], 0.0, C)
         self.C = C
-        self.ridge = RIDGE * np.maximum(np.diagonal(C), 1e-300)
+        self.ridge = ridge * np.maximum(np.diagonal(C), 1e-300)
         self.ridged = C + np.diag(self.ridge)
 
     @cached_property
-    def _precision(self) -> Floats:
+    def precision(self) -> Floats:
+        """The inverse of the covariance, (d, d)."""
         return np.asarray(np.linalg.inv(self.ridged), dtype=np.float64)
 
-    def of(self, absent: Integers) -> tuple[Floats, Floats]:
-        """Return coefficients by missing cell, and what covariance these leave.
+    @cached_property
+    def log_det(self) -> float:
+        """The covariance's log-determinant."""
+        return float(np.linalg.slogdet(self.ridged)[1])
 
-        Shapes: absent (n_patterns, m); → (n_patterns, m, d), zero for the missing cells themselves
-        or whatever they are multiplied with is, and (n_patterns, m, m).
-        """
-        (number, m), d = absent.shape, len(self.C)
+    def of(self, absent: Integers) -> _Told:
+        """Return what is told of patterns' missing cells, (n_patterns, m)."""
+        m, d = absent.shape[1], len(self.C)
         rows, columns = absent[:, :, None], absent[:, None, :]
         if 2 * m <= d:
-            left: Any = np.linalg.inv(self._precision[rows, columns])
-            slopes = -(left @ self._precision[absent])
-            each = np.arange(m)
+            inverse, log_det = _inverses(self.precision[rows, columns])
+            left, each = inverse.copy(), np.arange(m)
             left[:, each, each] -= self.ridge[absent]
-            return slopes, left
+            return _Told(-inverse, absent, left, self.log_det + log_det)
         present = _present(absent, d)
         within = self.ridged[present[:, :, None], present[:, None, :]]
         across = self.C[present[:, :, None], columns]
-        solved = np.linalg.solve(within, across)
-        slopes = np.zeros((number, m, d))
-        np.put_along_axis(slopes, present[:, None, :], solved.swapaxes(1, 2), axis=2)
-        return slopes, self.C[rows, columns] - across.swapaxes(1, 2) @ solved
+        slopes = np.linalg.solve(within, across).swapaxes(1, 2)
+        log_det = np.linalg.slogdet(within)[1]
+        return _Told(slopes, present, self.C[rows, columns] - slopes @ across, log_det)
+
+    def fill(self, filled: Floats, X: Floats, mean: Floats, group: _Group, told: _Told) -> None:
+        """Put the means of missing cells given the others into the rows of a group."""
+        size = max(1, _MOST_DOUBLES // max(told.slopes[0].size, 1))
+        for first in range(0, group.rows.size, size):
+            at = slice(first, first + size)
+            rows, which = group.rows[at], group.which[at]
+            sources = X[rows] - mean
+            sources[np.isnan(sources)] = 0.0
+            if told.cells is group.absent:
+                sources = sources @ self.precision
+            own = sources[np.arange(rows.size)[:, None], told.cells[which]]
+            absent, slopes = group.absent[which], told.slopes[which]
+            filled[rows[:, None], absent] = np.einsum("nij,nj->ni", slopes, own) + mean[absent]
 
 
-def _fill(filled: Floats, X: Floats, mean: Floats, group: _Group, slopes: Floats) -> None:
-    """Put the means of missing cells given the others into the rows of a group."""
-    absent, size = group.absent[group.which], max(1, _MOST_DOUBLES // slopes[0].size)
-    for first in range(0, group.rows.size, size):
-        at = slice(first, first + size)
-        known = X[group.rows[at]] - mean
-        known[np.isnan(known)] = 0.0
-        told = (slopes[group.which[at]] @ known[:, :, None])[:, :, 0]
-        filled[group.rows[at, None], absent[at]] = told + mean[absent[at]]
+def _inverses(A: Floats) -> tuple[Floats, Floats]:
+    """Return inverses and log-determinants of definite matrices, (n, m, m) and (n,)."""
+    n, m, _ = A.shape
+    if m > _ELIMINATED:
+        return np.linalg.inv(A), np.asarray(np.linalg.slogdet(A)[1], dtype=np.float64)
+    # Gauss-Jordan's steps of all matrices at a time: each alone costs less than its call.
+    B, log_det = np.ascontiguousarray(A.transpose(1, 2, 0)), np.zeros(n)
+    for j in range(m):
+        pivot = B[j, j].copy()
+        row, column = B[j] / pivot, B[:, j].copy()
+        B -= column[:, None] * row
+        B[j], B[:, j], B[j, j] = row, -column / pivot, 1.0 / pivot
+        log_det += np.log(pivot)
+    return np.ascontiguousarray(B.transpose(2, 0, 1)), log_det
 
 
 def _mass(group: _Group, weights: Floats) -> Floats:
@@ -155,50 +203,53 @@ def conditional_means(X: Floats, mean: Floats, C: Floats) -> Floats:
     """
     filled, regressions = X.copy(), _Regressions(C)
     for group in _groups(X):
-        _fill(filled, X, mean, group, regressions.of(group.absent)[0])
+        regressions.fill(filled, X, mean, group, regressions.of(group.absent))
     return filled
 
 
-def conditional_moments(
-    X: Floats, weights: Floats, means: Floats, C: Floats
-) -> Iterator[tuple[Floats, Floats]]:
-    """Yield of each class the rows filled by it, and Σ_i w_i cov(missing cells given the others).
+@dataclass(frozen=True)
+class Conditional:
+    """Rows of which cells are missing, under one Gaussian.
 
-    Shapes: X (n_rows, d); weights (n_rows, n_classes); means (n_classes, d); C (n_classes, d, d).
+    `filled` (n_rows, d): With the missing cells' means given the others.
+    `precision` (d, d): The inverse of the covariance.
+    `log_det` (n_rows,): Log-determinant of the covariance of the row's present cells.
+    `left`: Of groups of rows, the covariance of what is missing.
     """
-    groups = list(_groups(X))
-    for w, mean, own in zip(weights.T, means, C, strict=True):
-        filled, rest, regressions = X.copy(), np.zeros_like(own), _Regressions(own)
-        for group in groups:
-            slopes, left = regressions.of(group.absent)
-            _fill(filled, X, mean, group, slopes)
-            rest += _scattered(group.absent, left, _mass(group, w), len(own))
-        yield filled, rest
 
+    filled: Floats
+    mean: Floats
+    precision: Floats
+    log_det: Floats
+    left: list[tuple[_Group, Floats]]
 
-def marginal_log_densities(X: Floats, means: Floats, C: Floats) -> tuple[Integers, Floats]:
-    """Return which rows have missing cells, and log f of their others up to (2π)^(-1/2) for each.
+    @classmethod
+    def of(cls, X: Floats, mean: Floats, C: Floats) -> Self:
+        """Return what is expected of rows, (n_rows, d), by a definite covariance."""
+        regressions, filled, left = _Regressions(C, 0.0), X.copy(), []
+        log_det = np.full(len(X), regressions.log_det)
+        for group in _groups(X):
+            told = regressions.of(group.absent)
+            regressions.fill(filled, X, mean, group, told)
+            log_det[group.rows] = told.log_det[group.which]
+            left.append((group, told.left))
+        return cls(filled, mean, regressions.precision, log_det, left)
 
-    Shapes: X (n_rows, d); means (n_classes, d); C (n_classes, d, d); → (n_some,), (n_some,
-    n_classes).
-    """
-    every, values = [np.zeros(0, dtype=np.int64)], [np.zeros((0, len(means)))]
-    for group in _groups(X):
-        present, own = _present(group.absent, X.shape[1]), np.empty((group.rows.size, len(means)))
-        ends = np.searchsorted(group.which, np.arange(len(present)), side="right").tolist()
-        here = present[group.which]
-        for k, (mean, covariance) in enumerate(zip(means, C, strict=True)):
-            roots = np.linalg.cholesky(covariance[present[:, :, None], present[:, None, :]])
-            logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-            away = X[group.rows[:, None], here] - mean[here]
-            # A root has few rows, often one: each solved costs less than the root's inverse.
-            for root, first, end in zip(roots, [0, *ends], ends, strict=False):
-                if away.size:
-                    away[first:end] = dtrtrs(root.T, away[first:end].T, trans=1)[0].T
-            own[:, k] = -0.5 * (away**2).sum(axis=1) - logs[group.which]
-        every.append(group.rows)
-        values.append(own)
-    return np.concatenate(every), np.concatenate(values)
+    def log_densities(self) -> Floats:
+        """Return log f of the present cells up to (2π)^(-1/2) for each, (n_rows,).
+
+        Their square is that of the row filled with what they tell.
+        """
+        away = self.filled - self.mean
+        squares = np.einsum("ni,ni->n", away @ self.precision, away)
+        return np.asarray(-0.5 * (squares + self.log_det), dtype=np.float64)
+
+    def left_over(self, weights: Floats) -> Floats:
+        """Return Σ_i w_i cov(missing cells given the others), (d, d)."""
+        total = np.zeros_like(self.precision)
+        for group, left in self.left:
+            total += _scattered(group.absent, left, _mass(group, weights), len(total))
+        return total
 
 
 def _present(absent: Integers, d: int) -> Integers:
@@ -215,7 +266,7 @@ def left_over(X: Floats, C: Floats, weights: Floats) -> Floats:
     """
     total, regressions = np.zeros((weights.shape[1], *C.shape)), _Regressions(C)
     for group in _groups(X):
-        left = regressions.of(group.absent)[1]
+        left = regressions.of(group.absent).left
         for k in range(len(total)):
             total[k] += _scattered(group.absent, left, _mass(group, weights[:, k]), len(C))
     return total
@@ -252,7 +303,7 @@ def left_by_row(X: Floats, C: Floats) -> Floats:
     """Return cov(missing cells of each row given the others), (n_rows, d, d)."""
     found, regressions = np.zeros((len(X), *C.shape)), _Regressions(C)
     for group in _groups(X):
-        left = regressions.of(group.absent)[1]
+        left = regressions.of(group.absent).left
         absent = group.absent[group.which]
         places = group.rows[:, None, None], absent[:, :, None], absent[:, None, :]
         found[places] = left[group.which]
@@ -295,16 +346,16 @@ def moment_influence(
         return found
     whole = ~np.isnan(Z).any(axis=1)
     complete, of_complete = Z[whole], weights[whole]
-    Z, of_others, groups = Z[~whole], weights[~whole], list(_groups(Z[~whole]))
+    Z, of_others, groups = Z[~whole], weights[~whole], _groups(Z[~whole])
 
     def total(values: Floats) -> Floats:
         """Return the sum of all rows' equations."""
         mean, C = unpacked(values, d)
         regressions, filled, rest = _Regressions(C), Z.copy(), -weights.sum() * C
         for group in groups:
-            slopes, left = regressions.of(group.absent)
-            _fill(filled, Z, mean, group, slopes)
-            rest += _scattered(group.absent, left, _mass(group, of_others), d)
+            told = regressions.of(group.absent)
+            regressions.fill(filled, Z, mean, group, told)
+            rest += _scattered(group.absent, told.left, _mass(group, of_others), d)
         first = np.zeros(d)
         for rows, own in ((filled, of_others), (complete, of_complete)):
             moved = rows - mean
@@ -331,13 +382,13 @@ def _by_em(X: Floats, w: Floats) -> tuple[Floats, Floats]:
     Z = (X - centre) / spread
     mean, C = np.zeros(X.shape[1]), np.eye(X.shape[1])
     share = w / max(w.sum(), 1e-300)
-    groups = list(_groups(Z))
+    groups = _groups(Z)
     for _ in range(_STEPS):
         filled, rest, regressions = Z.copy(), np.zeros_like(C), _Regressions(C)
         for group in groups:
-            slopes, left = regressions.of(group.absent)
-            _fill(filled, Z, mean, group, slopes)
-            rest += _scattered(group.absent, left, _mass(group, share), len(C))
+            told = regressions.of(group.absent)
+            regressions.fill(filled, Z, mean, group, told)
+            rest += _scattered(group.absent, told.left, _mass(group, share), len(C))
         before, mean = (mean, C), share @ filled
         moved = filled - mean
         C = (moved * share[:, None]).T @ moved + rest

@@ -16,10 +16,9 @@ from crossfade.densities.base import Density, Term
 from crossfade.densities.covariance import Structure
 from crossfade.densities.family import not_a_density
 from crossfade.densities.filling import (
+    Conditional,
     conditional_means,
-    conditional_moments,
     left_by_row,
-    marginal_log_densities,
     missing_patterns,
     unpacked,
 )
@@ -126,21 +125,29 @@ class StandardisedGaussian(Standardised, Density):
             found[:, k] = np.hstack([filled, seconds])
         return found
 
-    def conditional_scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
+    def conditional(self, X: Floats, eta: Floats) -> Any:
         if self.missing != "marginal" or not np.isnan(X).any():
-            return self.scores(X, eta)
-        return self.relative_log_density(X, eta, partition) + partition.sum(axis=1)
-
-    def conditional_sums(self, X: Floats, weights: Floats, eta: Floats) -> Floats:
-        if self.missing != "marginal" or not np.isnan(X).any():
-            return self.weighted_sums(X, weights)
-        found = np.empty((len(eta), self.n_statistics))
+            return self.standardised(X)
         means, C, _ = self.standard_moments(eta)
         there = self._standard(X)
-        for k, (filled, rest) in enumerate(conditional_moments(there, weights, means, C)):
-            own, left = weights[:, k : k + 1], self._structure.flat(self._own_moments(rest[None]))
-            seconds = self._structure.weighted_sums(filled, own) + left
-            found[k] = np.hstack([own.T @ filled, seconds])[0]
+        return [Conditional.of(there, *moments) for moments in zip(means, C, strict=True)]
+
+    def conditional_scores(self, given: Any, eta: Floats, partition: Floats) -> Floats:
+        if isinstance(given, np.ndarray):
+            return self._scores(given, eta)
+        values = np.stack([own.log_densities() for own in given], axis=1)
+        return values + partition.sum(axis=1)
+
+    def conditional_sums(self, given: Any, weights: Floats) -> Floats:
+        structure = self._structure
+        if isinstance(given, np.ndarray):
+            return np.hstack([weights.T @ given, structure.weighted_sums(given, weights)])
+        found = np.empty((len(given), self.n_statistics))
+        for k, expected in enumerate(given):
+            own, left = weights[:, k : k + 1], expected.left_over(weights[:, k])
+            seconds = structure.weighted_sums(expected.filled, own)
+            seconds = seconds + structure.flat(self._own_moments(left[None]))
+            found[k] = np.hstack([own.T @ expected.filled, seconds])[0]
         return found
 
     def conditional_spread(self, X: Floats, weights: Floats, eta: Floats) -> Floats | None:
@@ -200,8 +207,9 @@ class StandardisedGaussian(Standardised, Density):
         z = (X - self._location) * self._inverse_scale
         m, C, active = self.standard_moments(eta)
         z, m, C = z[:, active], m[:, active], C[:, active][:, :, active]
-        rows, found = marginal_log_densities(z, m, C)
-        values[rows] = found
+        some = np.flatnonzero(np.isnan(X).any(axis=1))
+        for k, moments in enumerate(zip(m, C, strict=True)):
+            values[some, k] = Conditional.of(z[some], *moments).log_densities()
         return values
 
     def amounts(self, X: Floats) -> Floats:
@@ -374,7 +382,9 @@ class StandardisedGaussian(Standardised, Density):
         return z
 
     def scores(self, X: Floats, eta: Floats) -> Floats:
-        z = self.standardised(X)
+        return self._scores(self.standardised(X), eta)
+
+    def _scores(self, z: Floats, eta: Floats) -> Floats:
         a, b = self._split(eta)
         values = self._structure.scores(z, b)
         values += z @ a.T

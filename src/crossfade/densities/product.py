@@ -296,14 +296,15 @@ class Product(Density):
             [part.conditional_statistics(own, eta[:, s]) for part, own, s, _ in self._seen(X)]
         )
 
-    def conditional_scores(self, X: Floats, eta: Floats, partition: Floats) -> Floats:
+    def conditional(self, X: Floats, eta: Floats) -> Any:
         seen = self._seen(X)
-        return _added(p.conditional_scores(o, eta[:, s], partition[:, f]) for p, o, s, f in seen)
+        return [(part, part.conditional(own, eta[:, s]), s, f) for part, own, s, f in seen]
 
-    def conditional_sums(self, X: Floats, weights: Floats, eta: Floats) -> Floats:
-        return _side_by_side(
-            [part.conditional_sums(own, weights, eta[:, s]) for part, own, s, _ in self._seen(X)]
-        )
+    def conditional_scores(self, given: Any, eta: Floats, partition: Floats) -> Floats:
+        return _added(p.conditional_scores(o, eta[:, s], partition[:, f]) for p, o, s, f in given)
+
+    def conditional_sums(self, given: Any, weights: Floats) -> Floats:
+        return _side_by_side([part.conditional_sums(own, weights) for part, own, *_ in given])
 
     def conditional_spread(self, X: Floats, weights: Floats, eta: Floats) -> Floats | None:
         dense = np.zeros((len(eta), self.n_statistics, self.n_statistics))

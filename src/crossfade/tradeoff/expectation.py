@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density
 from crossfade.table.documents import block_of
@@ -126,24 +126,34 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
     rows, density, c, others = start.rows, start.density, start.n_components, start.unlabelled
     k, n_factors = rows.n_classes, density.n_factors
     prior_counts, prior_sums = component_prior(start.bound, c)
-    own = np.repeat(np.eye(k, dtype=bool), c, axis=1)
     total = float(rows.class_weights.sum())
+    own = [(np.flatnonzero(rows.codes == code), slice(code * c, code * c + c)) for code in range(k)]
 
-    def moments(X: Any, q: Floats, natural: Floats) -> tuple[Floats, Floats, Floats]:
+    def by_class(function: Callable[[Integers, slice], Any]) -> list[Any]:
+        """Return sums over the rows of each class, which are of its states alone."""
+        return [
+            block_sum(lambda span, i=index, s=states: function(i[span], s), index.size)
+            for index, states in own
+        ]
+
+    def moments(X: Any, given: Any, q: Floats) -> tuple[Floats, Floats, Floats]:
         mass = q.sum(axis=0)
         counts = np.repeat(mass[:, None], n_factors, axis=1)
         left_out = density.left_out(X)
         if left_out is not None:
             counts -= q.T @ left_out
-        return mass, counts, density.conditional_sums(X, q, natural)
+        return mass, counts, density.conditional_sums(given, q)
 
-    def of_labelled(natural: Floats) -> tuple[Floats, Floats, Floats]:
-        def block(span: slice) -> tuple[Floats, Floats, Floats]:
-            weights = rows.block_weights(span)
-            q = shares[span] if weights is None else shares[span] * weights[:, None]
-            return moments(rows.block(span), q, natural)
+    def weighted(index: Integers, states: slice) -> Floats:
+        weights, q = rows.block_weights(index), shares[index, states]
+        return q if weights is None else q * weights[:, None]
 
-        return block_sum(block, rows.n_samples)
+    def of_labelled(function: Callable[[Integers, slice], Any]) -> list[Floats]:
+        return [np.concatenate(parts) for parts in zip(*by_class(function), strict=True)]
+
+    def begun(index: Integers, states: slice) -> tuple[Floats, Floats, Floats]:
+        X = rows.block(index)
+        return moments(X, density.conditional(X, natural[states]), weighted(index, states))
 
     def of_others(natural: Floats, log_shares: Floats) -> tuple[float, Floats, Floats, Floats]:
         """Return γ Σ w log Σ_r π_k p_r|k f_r, and the moments of these rows."""
@@ -151,19 +161,22 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
 
         def block(span: slice) -> tuple[float, Floats, Floats, Floats]:
             X, weights = block_of(others.X, span), others.weights[span]
-            log_sum, q = log_normalise(density.relative_log_density(X, natural) + log_shares)
-            return float(weights @ log_sum), *moments(X, q * weights[:, None], natural)
+            given, A = density.conditional(X, natural), density.log_partition(natural)
+            scores = density.conditional_scores(given, natural, A) - A.sum(axis=1)
+            log_sum, q = log_normalise(scores + log_shares)
+            return float(weights @ log_sum), *moments(X, given, q * weights[:, None])
 
         return block_sum(block, others.weights.size)
 
     before, natural, more = -np.inf, start.one_density, None
     likelihood = np.zeros(k + 1)
+    mass, counts, sums = of_labelled(begun)
     for _ in range(max_iter):
-        mass, counts, sums = of_labelled(natural)
-        all_mass = mass if more is None else mass + more[0]
+        every = mass, counts, sums
         if more is not None:
-            counts, sums = counts + more[1], sums + more[2]
-        natural = density.estimate(counts + prior_counts, sums + prior_sums)
+            every = mass + more[0], counts + more[1], sums + more[2]
+        all_mass, all_counts, all_sums = every
+        natural = density.estimate(all_counts + prior_counts, all_sums + prior_sums)
         log_share = np.log(np.maximum(all_mass, 1e-12) / total)
         if others is not None:
             within = (
@@ -176,16 +189,17 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
         partition = density.log_partition(natural)
         parameters = Parameters(natural, log_share - partition.sum(axis=1))
 
-        def expectation(span: slice, at: Parameters = parameters) -> Floats:
-            codes, A = rows.codes[span], density.log_partition(at.natural)
-            scores = density.conditional_scores(rows.block(span), at.natural, A) + at.offset
-            log_sum, q = log_normalise(np.where(own[codes], scores, -np.inf))
-            shares[span] = q
-            weights = rows.block_weights(span)
-            weighted = log_sum if weights is None else log_sum * weights
-            return np.bincount(codes, weighted, minlength=k).astype(np.float64)
 
-        likelihood[:k] = block_sum(expectation, rows.n_samples)
+        def step(index: Integers, states: slice, at: Parameters = parameters) -> tuple[Floats, ...]:
+            X, natural = rows.block(index), at.natural[states]
+            given, A = density.conditional(X, natural), density.log_partition(natural)
+            scores = density.conditional_scores(given, natural, A) + at.offset[states]
+            log_sum, shares[index, states] = log_normalise(scores)
+            weights = rows.block_weights(index)
+            value = log_sum.sum() if weights is None else log_sum @ weights
+            return np.array([value]), *moments(X, given, weighted(index, states))
+
+        likelihood[:k], mass, counts, sums = of_labelled(step)
         if others is not None:
             likelihood[k], *more = of_others(natural, (within + others.log_shares[:, None]).ravel())
         penalty = float((natural * prior_sums).sum() - np.vdot(partition, prior_counts))
@@ -193,7 +207,7 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
         if now - before < _EM_TOL:
             break
         before = now
-    return FromStart(likelihood, parameters, *of_labelled(natural), shares)
+    return FromStart(likelihood, parameters, mass, counts, sums, shares)
 
 
 def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:

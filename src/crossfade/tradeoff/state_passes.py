@@ -39,15 +39,16 @@ class StatePasses(RowPasses):
     def block_scores(
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Any, Floats | None, Floats]:
-        """Return the block's cells with η, which factors are missing, and scores."""
+        """Return what states expect of the block, which factors are missing, and scores."""
         assert absent is not None
         X = self.rows.block(rows)
-        scores = self.density.conditional_scores(X, eta, absent)
-        return (X, eta), self.density.left_out(X), scores + offset
+        given = self.density.conditional(X, eta)
+        scores = self.density.conditional_scores(given, eta, absent)
+        return given, self.density.left_out(X), scores + offset
 
     def block_sums(self, carrier: Any, missing: Floats | None, R: Floats) -> tuple[Floats, Floats]:
         """Return Σ_i R_ir E_r[T̃_i] over all statistics, (n_states, n_statistics), and Σ_i R_ir."""
-        sums, mass = self.density.conditional_sums(carrier[0], R, carrier[1]), R.sum(axis=0)
+        sums, mass = self.density.conditional_sums(carrier, R), R.sum(axis=0)
         present = np.repeat(mass[:, None], self.density.n_factors, axis=1)
         if missing is not None:
             present -= R.T @ missing
@@ -61,7 +62,8 @@ class StatePasses(RowPasses):
         self, rows: slice | Integers, eta: Floats, offset: Floats, absent: Floats | None
     ) -> tuple[Floats, Floats, Floats | None]:
         """Return (E_r[T̃], missing factors, 1), (n_states, n_rows, …), posteriors and weights."""
-        (X, _), missing, scores = self.block_scores(rows, eta, offset, absent)
+        X = self.rows.block(rows)
+        _, missing, scores = self.block_scores(rows, eta, offset, absent)
         gaps = np.zeros((len(X), self.density.n_factors)) if missing is None else missing
         T = self.density.conditional_statistics(X, eta)
         T -= ((1.0 - gaps)[:, self.factors] * self.mean)[:, None]
