@@ -11,8 +11,9 @@ from scipy.special import logsumexp, softmax
 from scipy.stats import multivariate_normal
 
 from crossfade import GaussianDiscriminant, explain
+from crossfade.densities import filling
 from crossfade.io import load_model, save_model
-from crossfade.tradeoff import expectation
+from crossfade.tradeoff import expectation, path
 
 COVARIANCES = ["full", "shared", "diagonal", "shared_diagonal", "spherical", "shared_spherical"]
 
@@ -154,3 +155,44 @@ def test_what_holds_for_complete_rows_holds_for_these(tradeoff, tmp_path):
     again = load_model(tmp_path / "model.crossfade").estimator
     frame = pl.from_pandas(table)
     assert_allclose(again.predict_proba(frame, interval=0.9), (posterior, low, high), rtol=1e-9)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_with_more_parameters_than_a_hessian_takes_fits_reach_an_optimum_as_low(gaps, monkeypatch):
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(2, size=(2, 600))
+    mixing, centres = rng.normal(size=(6, 6)), rng.normal(size=(2, 2, 6))
+    X = rng.normal(size=(600, 6)) @ mixing + centres[y, z]
+    if gaps:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    model = GaussianDiscriminant("full", components=2, tradeoff=0.5)
+    by_hessian = model.fit(X, y).solution_
+    monkeypatch.setattr(path, "is_dense", lambda objective: False)
+    found = model.fit(X, y).solution_
+    assert found.converged
+    assert found.gradient_norm < 1e-8
+    assert found.n_iter < 200
+    # There are several optima: a hundredth of a nat per row lies between such.
+    assert found.value <= by_hessian.value + 0.01 * len(X)
+
+
+def test_missing_patterns_are_grouped_once_and_rows_asked_of_their_own_class_alone(monkeypatch):
+    X, y = humps(300)
+    asked, grouped = [], []
+    conditional, patterns = filling.Conditional.of.__func__, filling._patterns
+    monkeypatch.setattr(
+        filling.Conditional,
+        "of",
+        classmethod(lambda cls, *given: (asked.append(len(given[0])), conditional(cls, *given))[1]),
+    )
+    monkeypatch.setattr(
+        filling, "_patterns", lambda *given: (grouped.append(1), patterns(*given))[1]
+    )
+    filling._grouped.cache_clear()
+    GaussianDiscriminant("full", components=2, tradeoff=1.0).fit(X, y)
+    counts = np.bincount(y)
+    within = [size for size in asked if size in counts]
+    # All that is not EM's own is asked once: the value and gradient at its end.
+    assert len(within) > 40
+    assert len(asked) - len(within) <= 8
+    assert len(grouped) <= 6

@@ -189,7 +189,6 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
         partition = density.log_partition(natural)
         parameters = Parameters(natural, log_share - partition.sum(axis=1))
 
-
         def step(index: Integers, states: slice, at: Parameters = parameters) -> tuple[Floats, ...]:
             X, natural = rows.block(index), at.natural[states]
             given, A = density.conditional(X, natural), density.log_partition(natural)

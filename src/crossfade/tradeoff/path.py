@@ -166,8 +166,8 @@ def minimise(
         # Down there all but the posterior is a long, narrow, bent valley: enter it from above.
         above = objective.with_tradeoff(_LAST_WITH_MISSING)
         start = minimise(above, start, tol=1e-3).theta
-    # Far from the optimum, missing cells bend the function down.
-    bends = objective.has_missing and objective.tradeoff > 0.0
+    # Far from the optimum, missing cells and components bend the function down.
+    bends = (objective.has_missing and objective.tradeoff > 0.0) or not objective.exact_labels
     dense = is_dense(objective)
     by_factors = not (dense and leaves_few(objective)) and by_factors_pays(objective)
     levels = None
@@ -178,8 +178,10 @@ def minimise(
     few = objective.rows.n_samples < MANY_ROWS and levels is None and not sparse
     many_classes = few and has_many_classes(objective) and has_class_blocks(objective)
     if productless or by_factors or many_classes:
-        most_trials = np.inf if productless else _MOST_TRIALS
-        solution = _by_classes(objective, start, newton_tol, most_trials)
+        own_tol, most_trials = newton_tol, _MOST_TRIALS
+        if productless:
+            own_tol, most_trials = tol or 1e-8, np.inf
+        solution = _by_classes(objective, start, own_tol, most_trials)
         if solution.converged or productless:
             return solution
         start = solution.theta
