@@ -140,15 +140,15 @@ class _Regressions:
         m, d = absent.shape[1], len(self.C)
         rows, columns = absent[:, :, None], absent[:, None, :]
         if 2 * m <= d:
-            inverse, log_det = _inverses(self.precision[rows, columns])
+            inverse, of_missing = _inverses(self.precision[rows, columns])
             left, each = inverse.copy(), np.arange(m)
             left[:, each, each] -= self.ridge[absent]
-            return _Told(-inverse, absent, left, self.log_det + log_det)
+            return _Told(-inverse, absent, left, self.log_det + of_missing)
         present = _present(absent, d)
         within = self.ridged[present[:, :, None], present[:, None, :]]
         across = self.C[present[:, :, None], columns]
-        slopes = np.linalg.solve(within, across).swapaxes(1, 2)
-        log_det = np.linalg.slogdet(within)[1]
+        slopes: Any = np.linalg.solve(within, across).swapaxes(1, 2)
+        log_det: Any = np.linalg.slogdet(within)[1]
         return _Told(slopes, present, self.C[rows, columns] - slopes @ across, log_det)
 
     def fill(self, filled: Floats, X: Floats, mean: Floats, group: _Group, told: _Told) -> None:
@@ -170,7 +170,9 @@ def _inverses(A: Floats) -> tuple[Floats, Floats]:
     """Return inverses and log-determinants of definite matrices, (n, m, m) and (n,)."""
     n, m, _ = A.shape
     if m > _ELIMINATED:
-        return np.linalg.inv(A), np.asarray(np.linalg.slogdet(A)[1], dtype=np.float64)
+        inverses: Any = np.linalg.inv(A)
+        logs: Any = np.linalg.slogdet(A)[1]
+        return inverses, logs
     # Gauss-Jordan's steps of all matrices at a time: each alone costs less than its call.
     B, log_det = np.ascontiguousarray(A.transpose(1, 2, 0)), np.zeros(n)
     for j in range(m):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,10 +131,7 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
 
     def by_class(function: Callable[[Integers, slice], Any]) -> list[Any]:
         """Return sums over the rows of each class, which are of its states alone."""
-        return [
-            block_sum(lambda span, i=index, s=states: function(i[span], s), index.size)
-            for index, states in own
-        ]
+        return [block_sum(partial(_within, function, *pair), pair[0].size) for pair in own]
 
     def moments(X: Any, given: Any, q: Floats) -> tuple[Floats, Floats, Floats]:
         mass = q.sum(axis=0)
@@ -207,6 +204,13 @@ def _run(start: Start, shares: Floats, max_iter: int) -> FromStart:
             break
         before = now
     return FromStart(likelihood, parameters, mass, counts, sums, shares)
+
+
+def _within(
+    function: Callable[[Integers, slice], Any], index: Integers, states: slice, span: slice
+) -> Any:
+    """Return what a function gives of one block of a class's rows."""
+    return function(index[span], states)
 
 
 def _starting_shares(rows: LabelledRows, n_components: int, rng: np.random.Generator) -> Floats:
