@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -134,105 +135,69 @@ def _add_tile(X: Floats, start: int, stop: int, slope: Floats, sums: Floats) -> 
         i += 1
 
 
-def logistic_pass_numpy(
-    X: Floats,
-    slopes: Floats,
-    constant: float,
-    offset: Floats,
-    successes: Floats,
-    trials: Floats,
-    information: Floats,
-) -> tuple[float, float, Floats]:
-    """Specification of :func:`logistic_pass`; no entry stands for no offset, no information."""
-    eta = X @ slopes + constant
-    if offset.size:
-        eta += offset
-    if information.size:
-        information[:] = logistic_information_numpy(eta, trials)
+def _whole_pass(terms: Callable[..., Any], terms_numpy: Callable[..., Any]) -> Pass:
+    """Return a pass: the loss of η = X β + constant + offset over a block, and its sums.
+
+    Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,) or (0,); y, size (n_rows,);
+    sums (n_columns,); information, each row's second derivative, (n_rows,) or (0,).
+    """
+
+    def whole_pass_numpy(
+        X: Floats,
+        slopes: Floats,
+        constant: float,
+        offset: Floats,
+        y: Floats,
+        size: Floats,
+        information: Floats,
+    ) -> tuple[float, float, Floats]:
+        eta = X @ slopes + constant
+        if offset.size:
+            eta += offset
+        loss, slope, curve = terms_numpy(eta, y, size)
+        if information.size:
+            information[:] = curve
+        return float(loss.sum()), float(slope.sum()), slope @ X
+
+    @kernel("M V x V V V V!", twin=whole_pass_numpy, when=many_rows, fastmath=REORDERED)
+    def whole_pass(
+        X: Floats,
+        slopes: Floats,
+        constant: float,
+        offset: Floats,
+        y: Floats,
+        size: Floats,
+        information: Floats,
+    ) -> tuple[float, float, Floats]:
+        eta, slope, curve = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
+        sums = np.zeros(X.shape[1])
+        value = total = 0.0
+        for start in range(0, X.shape[0], _TILE):
+            stop = min(start + _TILE, X.shape[0])
+            _tile_predictors(X, start, stop, slopes, constant, offset, eta)
+            for i in range(start, stop):
+                at = i - start
+                eta[at], slope[at], curve[at] = terms(eta[at], y[i], size[i])
+            for i in range(start, stop if information.size else start):
+                information[i] = curve[i - start]
+            value += _tile_sum(eta, stop - start)
+            total += _tile_sum(slope, stop - start)
+            _add_tile(X, start, stop, slope, sums)
+        return value, total, sums
+
+    return whole_pass
+
+
+def _logistic_numpy(eta: Floats, y: Floats, m: Floats) -> tuple[Floats, Floats, Floats]:
     loss, slope = np.empty_like(eta), np.empty_like(eta)
-    logistic_loss_numpy(eta, successes, trials, loss, slope)
-    return float(loss.sum()), float(slope.sum()), slope @ X
+    logistic_loss_numpy(eta, y, m, loss, slope)
+    return loss, slope, logistic_information_numpy(eta, m)
 
 
-@kernel("M V x V V V V!", twin=logistic_pass_numpy, when=many_rows, fastmath=REORDERED)
-def logistic_pass(
-    X: Floats,
-    slopes: Floats,
-    constant: float,
-    offset: Floats,
-    successes: Floats,
-    trials: Floats,
-    information: Floats,
-) -> tuple[float, float, Floats]:
-    """Return the logistic loss of η = X β + constant + offset over a block, and its sums.
-
-    Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,); successes, trials
-    (n_rows,); sums (n_columns,); information, each row's second derivative, (n_rows,) or (0,).
-    """
-    eta, slope, curve = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
-    sums = np.zeros(X.shape[1])
-    value = total = 0.0
-    for start in range(0, X.shape[0], _TILE):
-        stop = min(start + _TILE, X.shape[0])
-        _tile_predictors(X, start, stop, slopes, constant, offset, eta)
-        for i in range(start, stop):
-            at = i - start
-            eta[at], slope[at], curve[at] = _logistic(eta[at], successes[i], trials[i])
-        for i in range(start, stop if information.size else start):
-            information[i] = curve[i - start]
-        value += _tile_sum(eta, stop - start)
-        total += _tile_sum(slope, stop - start)
-        _add_tile(X, start, stop, slope, sums)
-    return value, total, sums
+def _poisson_numpy(eta: Floats, y: Floats, m: Floats) -> tuple[Floats, Floats, Floats]:
+    rate = m * np.exp(eta)
+    return rate - y * eta, rate - y, rate
 
 
-def poisson_pass_numpy(
-    X: Floats,
-    slopes: Floats,
-    constant: float,
-    offset: Floats,
-    counts: Floats,
-    exposure: Floats,
-    information: Floats,
-) -> tuple[float, float, Floats]:
-    """Specification of :func:`poisson_pass`; no entry stands for no offset, no information."""
-    eta = X @ slopes + constant
-    if offset.size:
-        eta += offset
-    rate = exposure * np.exp(eta)
-    if information.size:
-        information[:] = rate
-    loss, slope = rate - counts * eta, rate - counts
-    return float(loss.sum()), float(slope.sum()), slope @ X
-
-
-@kernel("M V x V V V V!", twin=poisson_pass_numpy, when=many_rows, fastmath=REORDERED)
-def poisson_pass(
-    X: Floats,
-    slopes: Floats,
-    constant: float,
-    offset: Floats,
-    counts: Floats,
-    exposure: Floats,
-    information: Floats,
-) -> tuple[float, float, Floats]:
-    """Return the Poisson loss of η = X β + constant + offset over a block, and its sums.
-
-    Shapes: X (n_rows, n_columns); slopes (n_columns,); offset (n_rows,); counts, exposure
-    (n_rows,); sums (n_columns,); information, each row's second derivative, (n_rows,) or (0,).
-    """
-    eta, slope, curve = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
-    sums = np.zeros(X.shape[1])
-    value = total = 0.0
-    for start in range(0, X.shape[0], _TILE):
-        stop = min(start + _TILE, X.shape[0])
-        _tile_predictors(X, start, stop, slopes, constant, offset, eta)
-        for i in range(start, stop):
-            at = i - start
-            eta[at], slope[at], curve[at] = _poisson(eta[at], counts[i], exposure[i])
-        for i in range(start, stop if information.size else start):
-            information[i] = curve[i - start]
-        value += _tile_sum(eta, stop - start)
-        total += _tile_sum(slope, stop - start)
-        _add_tile(X, start, stop, slope, sums)
-    return value, total, sums
+logistic_pass = _whole_pass(_logistic, _logistic_numpy)
+poisson_pass = _whole_pass(_poisson, _poisson_numpy)
