@@ -26,6 +26,13 @@ ChainLogs = tuple[Floats, Floats, Floats]
 class ChainDecoding:
     """Paths and posteriors of a model that turns sequences into a chain's potentials."""
 
+    #: What is said where no path of a sequence is possible.
+    _impossible = (
+        "X: expected sequences that the model can produce, got none for sequence {}; correct "
+        "numbers too far from those of fit, or make them missing; where a transition or symbol is "
+        "new to a state, fit with alpha > 0"
+    )
+
     classes_: NDArray[Any]
 
     def _scored(self, X: Any, lengths: ArrayLike | None) -> tuple[Layout, Potentials]:
@@ -66,11 +73,7 @@ class ChainDecoding:
     def _refuse_impossible(self, values: Floats) -> None:
         impossible = np.flatnonzero(values == -np.inf)
         if len(impossible):
-            raise DataError(
-                f"X: expected sequences that the model can produce, got none for sequence "
-                f"{int(impossible[0])}; correct numbers too far from those of fit, or make them "
-                "missing; where a transition or symbol is new to a state, fit with alpha > 0"
-            )
+            raise DataError(self._impossible.format(int(impossible[0])))
 
     def predict_proba(self, X: Any, lengths: ArrayLike | None = None) -> Any:
         """Return the posterior of each state at each step, (n_steps, n_states) per sequence."""

@@ -113,6 +113,11 @@ class ConditionalRandomField(FieldStandardErrors, ConditionalChain, BaseEstimato
     [array(['D', 'N', 'V'], dtype='<U1')]
     """
 
+    _impossible = (
+        "X: expected sequences that the allowed transitions can label, got none such for sequence "
+        "{}; widen allowed_transitions"
+    )
+
     def __init__(
         self,
         *,
@@ -315,14 +320,6 @@ class ConditionalRandomField(FieldStandardErrors, ConditionalChain, BaseEstimato
         edges = np.where(allowed, 0.0, -np.inf)
         found, _ = recursions.viterbi(marginals, layout.offsets, nothing, edges, nothing)
         return found
-
-    def _refuse_impossible(self, values: Floats) -> None:
-        impossible = np.flatnonzero(values == -np.inf)
-        if len(impossible):
-            raise DataError(
-                "X: expected sequences that the allowed transitions can label, got none such for "
-                f"sequence {int(impossible[0])}; widen allowed_transitions"
-            )
 
     # -- looking inside --------------------------------------------------------------------------
 

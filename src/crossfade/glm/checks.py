@@ -59,22 +59,16 @@ def numbers(name: str, values: Any, n_rows: int) -> Floats:
             f"{int(np.flatnonzero(bad)[0])}; Input contains NaN or inf); drop those rows"
         )
     large = np.abs(array) > 1e150
-    if large.any():
-        raise DataError(
-            f"{name}: expected numbers of a size up to 1e150, got {_first(array, large)}; correct "
-            "the rows"
-        )
+    _refuse(array, large, f"{name}: expected numbers of a size up to 1e150", "correct the rows")
     return array
 
 
 def _whole(name: str, values: Floats) -> None:
     """Refuse whole numbers so large that doubles skip some."""
-    large = values > _MOST
-    if large.any():
-        raise DataError(
-            f"{name}: expected whole numbers up to 2^53 = {_MOST:.0f}, which doubles hold exactly, "
-            f"got {_first(values, large)}; count in a larger unit"
-        )
+    expected = (
+        f"{name}: expected whole numbers up to 2^53 = {_MOST:.0f}, which doubles hold exactly"
+    )
+    _refuse(values, values > _MOST, expected, "count in a larger unit")
 
 
 def _show(values: Any) -> str:
@@ -89,20 +83,19 @@ def _first(values: Floats, bad: NDArray[np.bool_]) -> str:
     )
 
 
+def _refuse(values: Floats, bad: NDArray[np.bool_], expected: str, remedy: str) -> None:
+    """Refuse values where some are bad."""
+    if bad.any():
+        raise DataError(f"{expected}, got {_first(values, bad)}; {remedy}")
+
+
 def check_counts(y: Any, n_rows: int) -> Floats:
     """Return counts: whole numbers of at least 0."""
     counts = numbers("y", y, n_rows)
-    negative = counts < 0.0
-    if negative.any():
-        raise DataError(
-            f"y: expected counts of at least 0, got {_first(counts, negative)}; correct the rows"
-        )
+    _refuse(counts, counts < 0.0, "y: expected counts of at least 0", "correct the rows")
     broken = counts != np.floor(counts)
-    if broken.any():
-        raise DataError(
-            f"y: expected whole counts, got {_first(counts, broken)}; give counts with exposure= "
-            "instead of rates"
-        )
+    remedy = "give counts with exposure= instead of rates"
+    _refuse(counts, broken, "y: expected whole counts", remedy)
     _whole("y", counts)
     return counts
 
@@ -127,11 +120,8 @@ def whole_trials(trials: Any, n_rows: int) -> Floats:
     """Return numbers of trials: whole, at least 0."""
     counts = numbers("trials", trials, n_rows)
     bad = (counts < 0.0) | (counts != np.floor(counts))
-    if bad.any():
-        raise DataError(
-            f"trials: expected whole numbers of at least 0, got {_first(counts, bad)}; give the "
-            "number of trials of each row"
-        )
+    remedy = "give the number of trials of each row"
+    _refuse(counts, bad, "trials: expected whole numbers of at least 0", remedy)
     _whole("trials", counts)
     return counts
 
@@ -183,11 +173,7 @@ def check_successes(y: Any, trials: Floats, meant: Successes | None = None) -> F
     `meant`: What all rows say, where these are some of them.
     """
     given = numbers("y", y, len(trials))
-    negative = given < 0.0
-    if negative.any():
-        raise DataError(
-            f"y: expected successes of at least 0, got {_first(given, negative)}; correct the rows"
-        )
+    _refuse(given, given < 0.0, "y: expected successes of at least 0", "correct the rows")
     meant = successes_meant(y, trials) if meant is None else meant
     if not meant.are_proportions:
         return _at_most(given, trials)
@@ -242,12 +228,8 @@ def check_two(classes: NDArray[Any]) -> None:
 def check_exposure(exposure: Any, n_rows: int) -> Floats:
     """Return exposures: positive numbers."""
     values = numbers("exposure", exposure, n_rows)
-    bad = values <= 0.0
-    if bad.any():
-        raise DataError(
-            f"exposure: expected numbers above 0, got {_first(values, bad)}; drop rows that were "
-            "not exposed"
-        )
+    remedy = "drop rows that were not exposed"
+    _refuse(values, values <= 0.0, "exposure: expected numbers above 0", remedy)
     return values
 
 
