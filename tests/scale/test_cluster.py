@@ -289,19 +289,72 @@ def test_a_pass_is_a_few_tasks_that_fetch_no_rows(client, frame):
 
     tasks, bytes_before = client.run_on_scheduler(summed), client.run(moved)
     assert source.reduce_parts(lambda part: len(part.table), operator.add) == len(frame)
-    # Two groups for each of two threads, whatever the number of partitions.
-    assert len(client.run_on_scheduler(summed) - tasks) == 4
+    # One group for each of two threads, whatever the number of partitions.
+    assert len(client.run_on_scheduler(summed) - tasks) == 2
     for address, after in client.run(moved).items():
         assert sum(after[len(bytes_before[address]) :]) < 10_000
 
 
-def test_groups_of_parts_lie_on_one_worker_unless_one_has_too_many():
-    grouped = cluster_module._grouped
-    assert grouped(list("abababab"), 4, 2) == [[0, 2], [4, 6], [1, 3], [5, 7]]
-    assert grouped(list("aaabbaab"), 4, 2) == [[0, 1], [2, 5, 6], [3], [4, 7]]
-    assert grouped(list("aaaaaaab"), 4, 2) == [[0, 1], [2, 3], [4, 5], [6, 7]]
-    assert grouped([None] * 5, 2, 1) == [[0, 1], [2, 3, 4]]
-    assert grouped(["a"], 4, 2) == [[0]]
+def test_rows_that_lie_on_one_worker_are_shared_out_before_the_passes_and_not_in_them(client):
+    """Else one worker does all, or rows travel at every pass: the time of a fit is then twice."""
+    one, other = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((4_000, 3)), rng.integers(2, size=4_000)
+    blocks = [slice(first, first + 500) for first in range(0, 4_000, 500)]
+    for n_there in (8, 7, 6):
+        at = [one] * n_there + [other] * (8 - n_there)
+        parts = [
+            client.scatter((X[rows], y[rows]), workers=[worker], hash=False)
+            for rows, worker in zip(blocks, at, strict=True)
+        ]
+        delayed = [dask.delayed(part) for part in parts]
+        table = da.concatenate([da.from_delayed(p[0], (500, 3), float) for p in delayed])
+        labels = da.concatenate([da.from_delayed(p[1], (500,), int) for p in delayed])
+        source = cluster_module.DaskSource(table, labels)
+        kept = source.mapped(lambda part: part)
+        distributed.wait(client.futures_of(kept._started()))
+
+        def moved(dask_worker):
+            return sum(len(e["keys"]) for e in dask_worker.transfer_incoming_log)
+
+        before = sum(client.run(moved).values())
+        found = kept.reduce_parts(
+            lambda part: [(distributed.get_worker().address, len(part.table))], operator.add
+        )
+        assert {worker: sum(n for at, n in found if at == worker) for worker, _ in found} == {
+            one: 2_000,
+            other: 2_000,
+        }
+        found = kept.reduce_parts(lambda part: part.table.sum(axis=0), operator.add)
+        np.testing.assert_allclose(found, X.sum(axis=0), atol=1e-10)
+        assert sum(client.run(moved).values()) - before == 0
+
+
+def test_parts_are_dealt_to_workers_by_rows_and_lie_where_they_lay_where_that_is_fair():
+    dealt, two = cluster_module._dealt, {"a": 1, "b": 1}
+    same = [10] * 8
+    # As they lie: a part more than the other has is not worth a journey.
+    assert dealt("abababab", same, two, 1.2) == [("a", [0, 2, 4, 6]), ("b", [1, 3, 5, 7])]
+    assert dealt("aaaaabbbb", [10] * 9, two, 1.2) == [("a", [0, 1, 2, 3, 4]), ("b", [5, 6, 7, 8])]
+    # Or all on one worker; none is moved where nothing may be.
+    assert dealt("aaaaaaab", same, two, 1.2) == [("a", [0, 1, 2, 3]), ("b", [4, 5, 6, 7])]
+    assert dealt("aaaaaaab", same, two, np.inf) == [("a", [*range(7)]), ("b", [7])]
+    # Rows are what counts, by thread; a part that is half of all is not moved to and fro.
+    assert dealt("aaab", [10, 10, 10, 30], two, 1.2) == [("a", [0, 1, 2]), ("b", [3])]
+    assert dealt("aa", [30, 0], two, 1.2) == [("a", [0])]
+    threads = {"a": 3, "b": 1}
+    assert dealt("aaaaaabb", same, threads, 1.2) == [
+        *[("a", [first, first + 1]) for first in (0, 2, 4)],
+        ("b", [6, 7]),
+    ]
+    # Of a worker that is gone, or nowhere yet; and no more at a time than memory has room for.
+    assert dealt(["c", None, "a"], [10] * 3, two, 1.6) == [("a", [0, 2]), ("b", [1])]
+    assert dealt([None] * 5, [10] * 5, {None: 1}, np.inf, 20) == [
+        (None, [0, 1]),
+        (None, [2]),
+        (None, [3, 4]),
+    ]
+    assert dealt("ab", [0, 0], two, 1.2) == []
 
 
 def test_polars_parts_survive_the_journey():

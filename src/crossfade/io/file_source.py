@@ -333,7 +333,8 @@ class _FilesOnCluster(DaskSource):
             for start in range(0, n, rows)
             for how in [(self._reader.missing, self._reader.is_arrow)]
         ]
-        return list(self._dask.persist(*tasks))
+        self._held = self._dask.persist(*tasks)
+        return list(self._held)
 
 
 def _read(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
@@ -33,11 +33,14 @@ _FAN_IN = 8
 #: Bytes of a function that the scheduler sends in a pass, with every task.
 _SENT = 1 << 20
 
-#: Groups of parts that each thread of the workers has, and cells that a group has at most: 512 MB.
-_GROUPS, _GROUP_CELLS = 2, 1 << 26
+#: Cells that a group of parts has at most: 512 MB.
+_GROUP_CELLS = 1 << 26
 
-#: How many times its fair share of the parts a worker may have before some are moved.
-_UNEVEN = 1.3
+#: How many times its fair share of the rows a worker may have before some are moved.
+_UNEVEN = 1.15
+
+#: A group of parts, by number, and the worker that is to have them.
+Group = tuple[str | None, list[int]]
 
 
 def is_lazy(X: Any) -> bool:
@@ -90,10 +93,9 @@ class DaskSource(RowSource):
             )
         self._collections = X, y
         self._parts: list[Any] | None = None
-        self._together: list[Any] | None = None
         self._lengths: list[int] = []
         self._places: list[str | None] = []
-        self._held: Any = None
+        self._held: tuple[Any, ...] = ()
         self._head: Part | None = None
 
     # -- partitions ------------------------------------------------------------------------------
@@ -104,10 +106,15 @@ class DaskSource(RowSource):
             return self._parts
         with _named_errors():
             pairs = self._pairs()
-            asked = [self._delay(_length)(pair) for pair in pairs]
+            self._places = _places(self._held, len(pairs))
+            groups = _dealt(self._places, [1] * len(pairs), _threads_of_workers(), np.inf)
+            asked = [self._on(at, _lengths)([pairs[i] for i in group]) for at, group in groups]
             few = self._delay(_few)(pairs[0])  # in the same round
             *found, head = self._dask.compute(*asked, few)
-        self._lengths, self._places = [n for n, _ in found], [place for _, place in found]
+        self._lengths = [0] * len(pairs)
+        for (_, group), lengths in zip(groups, found, strict=True):
+            for number, length in zip(group, lengths, strict=True):
+                self._lengths[number] = length
         self._head = head if self._lengths[0] else None
         firsts = [sum(self._lengths[:number]) for number in range(len(pairs))]
         self.n_rows = sum(self._lengths)
@@ -138,6 +145,17 @@ class DaskSource(RowSource):
 
     def _delay(self, function: Any) -> Any:
         return self._dask.delayed(function, pure=False, traverse=False)
+
+    def _on(self, worker: str | None, function: Any) -> Callable[..., Any]:
+        """Return a function that runs on this worker, if it is alive."""
+
+        def call(*arguments: Any) -> Any:
+            if worker is None:
+                return self._delay(function)(*arguments)
+            with self._dask.annotate(workers=[worker], allow_other_workers=True):
+                return self._delay(function)(*arguments)
+
+        return call
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,35 +197,34 @@ class DaskSource(RowSource):
         if not groups:
             return None
         code, joining = self._packed(function, len(groups)), self._packed(join, len(groups))
-        level = [self._delay(_sums)(code, joining, group) for group in groups]
-        while len(level) > 1:
+        level = [self._on(at, _sums)(code, joining, group) for at, group in groups]
+        while len(level) > _FAN_IN:
             level = [
                 self._delay(_join)(joining, level[first : first + _FAN_IN])
                 for first in range(0, len(level), _FAN_IN)
             ]
         with _named_errors():
-            return level[0].compute()
+            found = self._dask.compute(*level)
+        return _joined(join, found)
 
     def _used(self) -> list[Any]:
         """Return the parts with rows."""
         return [part for part, n in zip(self._started(), self._lengths, strict=True) if n]
 
-    def _groups(self) -> list[Any]:
-        """Return the parts with rows, in groups that lie together.
+    def _groups(self, uneven: float = np.inf) -> list[tuple[str | None, Any]]:
+        """Return the parts with rows, in groups that lie together, and where.
 
-        A task costs milliseconds, whatever it does: one for each group and pass, not for each part.
+        A task costs milliseconds, whatever it does: one for each thread and pass, so that none
+        waits, to be stolen, and no rows travel; more where rows are many.
+
+        `uneven`: How many times its fair share of the rows a worker may have; others get the rest.
         """
-        used = self._used()
-        if self._together is not None:
-            return self._together
+        parts, lengths = self._started(), self._lengths
         with _named_errors():
-            threads_of = _threads_of_workers()
-        cells = (self.n_rows or 0) * len(self.names)
-        number = min(len(used), max(_GROUPS * sum(threads_of), cells // _GROUP_CELLS))
-        places = [at for at, n in zip(self._places, self._lengths, strict=True) if n]
-        groups = _grouped(places, number, len(threads_of)) if used else []
-        self._together = [[used[number] for number in group] for group in groups]
-        return self._together
+            workers = _threads_of_workers()
+        most = max(1, _GROUP_CELLS // max(len(self.names), 1))
+        groups = _dealt(self._places, lengths, workers, uneven, most)
+        return [(at, [parts[i] for i in group]) for at, group in groups]
 
     def _packed(self, function: Any, n_tasks: int) -> Any:
         """Return what tasks unpack: for many of them a node of the graph, sent to a worker once.
@@ -221,7 +238,7 @@ class DaskSource(RowSource):
         return _Kept(self, function)
 
     def close(self) -> None:
-        self._parts = self._together = self._held = None
+        self._parts, self._held = None, ()
 
 
 class _Kept(DaskSource):
@@ -236,9 +253,10 @@ class _Kept(DaskSource):
 
     def _started(self) -> list[Any]:
         if self._parts is None:
-            groups = self._source._groups()
+            # Rows travel once, before the passes, where one worker has far more than the others.
+            groups = self._source._groups(_UNEVEN)
             code = self._packed(self._function, len(groups))
-            parts = [self._delay(_mapped)(code, group) for group in groups]
+            parts = [self._on(at, _mapped)(code, group) for at, group in groups]
             self._source.n_passes += 1
             with _named_errors():
                 self._parts = list(self._dask.persist(*parts))
@@ -256,8 +274,8 @@ class _Kept(DaskSource):
     def _used(self) -> list[Any]:
         return self._started()
 
-    def _groups(self) -> list[Any]:
-        return self._started()
+    def _groups(self, uneven: float = np.inf) -> list[tuple[str | None, Any]]:
+        return [(None, group) for group in self._started()]
 
     @property
     def n_passes(self) -> int:
@@ -272,21 +290,47 @@ class _Kept(DaskSource):
         self._source.close()
 
 
-def _grouped(places: Sequence[str | None], number: int, n_workers: int) -> list[list[int]]:
-    """Return about so many groups of parts, each on one worker, so that no rows travel.
+def _dealt(
+    places: Sequence[str | None],
+    sizes: Sequence[int],
+    threads: dict[str | None, int],
+    uneven: float,
+    most: float = np.inf,
+) -> list[Group]:
+    """Return the parts in groups, one for each thread of a worker, on the worker that has them.
 
-    Where one worker has far more than the others, rows travel once, and all have equal work.
+    From a worker with more than `uneven` times its fair share, parts go to that with the least.
+
+    `most`: The largest size of a group.
     """
-    by_place: dict[str | None, list[int]] = {}
+    own: dict[str | None, list[int]] = {worker: [] for worker in threads}
+    loads = dict.fromkeys(threads, 0.0)  # by thread
+
+    def give(part: int, worker: str | None) -> None:
+        own[worker].append(part)
+        loads[worker] += sizes[part] / threads[worker]
+
     for part, place in enumerate(places):
-        by_place.setdefault(place, []).append(part)
-    if max(map(len, by_place.values())) * n_workers > _UNEVEN * len(places):
-        by_place = {None: list(range(len(places)))}
-    groups = []
-    for own in by_place.values():
-        share = max(1, round(number * len(own) / len(places)))
-        edges = np.linspace(0, len(own), min(len(own), share) + 1).astype(int).tolist()
-        groups += [own[first:end] for first, end in itertools.pairwise(edges)]
+        give(part, place if place in threads else min(loads, key=lambda w: loads[w]))
+    fair = sum(sizes) / sum(threads.values())
+    while True:
+        fullest, emptiest = (pick(loads, key=lambda w: loads[w]) for pick in (max, min))
+        gap = loads[fullest] - loads[emptiest]
+        fitting = [part for part in own[fullest] if 0 < sizes[part] / threads[emptiest] < gap]
+        if loads[fullest] <= uneven * fair or not fitting:
+            break
+        own[fullest].remove(fitting[-1])
+        loads[fullest] -= sizes[fitting[-1]] / threads[fullest]
+        give(fitting[-1], emptiest)
+    groups: list[Group] = []
+    for worker, parts in own.items():
+        held = np.array(sorted(part for part in parts if sizes[part]), dtype=np.int64)
+        lengths = np.array([sizes[part] for part in held])
+        ends = np.cumsum(lengths)
+        total = ends[-1] if len(ends) else 0
+        number = max(threads[worker], math.ceil(total / most))
+        group = ((ends - lengths / 2) * number // max(total, 1)).astype(int)
+        groups += [(worker, held[group == one].tolist()) for one in np.unique(group)]
     return groups
 
 
@@ -324,13 +368,29 @@ def delayed_parts(collection: Any) -> list[Any]:
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
 
 
-def _threads_of_workers() -> list[int]:
-    """Return how many threads each worker has."""
+def _client() -> Any:
+    """Return the client of a cluster, None where threads here do the work."""
     try:
-        client = import_optional("distributed", "Dask clusters").default_client()
-    except (MissingExtraError, ValueError):  # without a cluster, threads here do the work
-        return [n_threads()]
-    return list(client.nthreads().values()) or [1]
+        return import_optional("distributed", "Dask clusters").default_client()
+    except (MissingExtraError, ValueError):
+        return None
+
+
+def _threads_of_workers() -> dict[str | None, int]:
+    """Return how many threads each worker has; a place without a name is here."""
+    client = _client()
+    return {None: n_threads()} if client is None else client.nthreads() or {None: 1}
+
+
+def _places(kept: Sequence[Any], n_parts: int) -> list[str | None]:
+    """Return which worker has each of the first parts that are kept, once all are made."""
+    client = _client()
+    futures = [] if client is None else client.futures_of(kept)
+    if not futures:
+        return [None] * n_parts
+    import_optional("distributed", "Dask clusters").wait(futures)
+    held = client.who_has(futures)
+    return [next(iter(held.get(part.key, ())), None) for part in kept[:n_parts]]
 
 
 def _divided(table: Any, target: str | None) -> tuple[Any, Any]:
@@ -347,19 +407,15 @@ def _parts_of(given: Any) -> list[Part]:
     return [part for one in given for part in _parts_of(one)]
 
 
-def _length(pair: tuple[Any, Any]) -> tuple[int, str | None]:
-    """Return how many rows a part has, and the worker that has them."""
-    table, labels = pair
-    n_rows = rows_of(table)
-    if labels is not None and rows_of(labels) != n_rows:
-        raise DataError(
-            f"y: expected {n_rows} labels in a partition, got {rows_of(labels)}; take y from the "
-            "same collection as X"
-        )
-    try:
-        return n_rows, import_optional("distributed", "Dask clusters").get_worker().address
-    except (MissingExtraError, ValueError):  # a thread here
-        return n_rows, None
+def _lengths(pairs: list[tuple[Any, Any]]) -> list[int]:
+    """Return how many rows each part has."""
+    for table, labels in pairs:
+        if labels is not None and rows_of(labels) != rows_of(table):
+            raise DataError(
+                f"y: expected {rows_of(table)} labels in a partition, got {rows_of(labels)}; take "
+                "y from the same collection as X"
+            )
+    return [rows_of(table) for table, _ in pairs]
 
 
 def _pickle() -> Any:
@@ -406,7 +462,10 @@ def _sums(code: bytes, joining: bytes, parts: Any) -> Any:
 
 
 def _join(code: bytes, results: list[Any]) -> Any:
-    join = _unpacked(code)
+    return _joined(_unpacked(code), results)
+
+
+def _joined(join: Callable[[Any, Any], Any], results: Sequence[Any]) -> Any:
     results = [result for result in results if result is not None]
     if not results:
         return None
