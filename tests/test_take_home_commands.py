@@ -191,6 +191,7 @@ def test_rows_with_an_empty_target_are_learnt_from_when_asked(table, tmp_path, c
         (["-m", "svm"], "model: expected one of Crossfade's own models, got 'svm', which is sci"),
         (["-m", "naive-bayse"], "got 'naive-bayse'; did you mean 'naive-bayes'?"),
         (["--tradeoff", "0.5"], "--tradeoff: expected none with --model best"),
+        (["-m", "nb:0.5", "--tradeoff", 0.75], "--tradeoff: expected none with --model nb:0.5, w"),
         (["-m", "nb", "--tradeoff", "half"], "tradeoff: expected a number from 0"),
         (["-m", "nb", "-o", "no/such/folder/m.skops"], "--out: expected a file in a folder"),
     ],
@@ -518,6 +519,26 @@ def test_parquet_keeps_the_type_of_the_classes_and_rejected_rows_empty(tmp_path)
     assert found.dtype == pl.Int64
 
 
+@pytest.mark.parametrize("spelling", ["TRUE FALSE", "true false", "True False"])
+def test_predictions_spell_true_and_false_as_the_file_of_fit_does(tmp_path, capsys, spelling):
+    true, false = spelling.split()
+    rows = [f"{i / 10},{true if i % 40 > 20 else false}" for i in range(120)]
+    path, saved = tmp_path / "t.csv", tmp_path / "m.skops"
+    path.write_text("\n".join(["x,sold", *rows]))
+    for batches in ([], ["--batches"]):
+        options = ("-t", "sold", "-m", "nb", "--tradeoff", 1, "-o", saved, *batches)
+        assert run("fit", path, *options) == 0
+        for prior in (true, "True"):
+            capsys.readouterr()
+            assert run("predict", saved, path, "--class-prior", f"{prior}=0.5,{false}=0.5") == 0
+            lines = capsys.readouterr().out.splitlines()
+            assert lines[0] == f"prediction,P({false}),P({true})"
+            assert {line.split(",")[0] for line in lines[1:]} == {true, false}
+    typed = tmp_path / "p.parquet"
+    assert run("predict", saved, path, "-o", typed) == 0
+    assert pl.read_parquet(typed)["prediction"].dtype == pl.Boolean
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -664,6 +685,17 @@ def test_fit_names_the_columns_that_have_no_part_in_it(tmp_path, capsys, batches
     assert run("fit", path, "-m", "nb", "--tradeoff", 1, "-o", tmp_path / "m.skops", *batches) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "of 3 columns (left out as identifier or date: 'id', 'day'), 2 classes" in out
+
+
+@pytest.mark.parametrize("batches", [[], ["--batches"]])
+def test_fit_says_how_columns_without_a_name_are_called(tmp_path, capsys, batches):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "\n".join([",x,target", *(f"{i},{i * 7 % 11},{'yn'[i % 2]}" for i in range(60))])
+    )
+    assert run("fit", path, "-m", "nb", "--tradeoff", 1, "-o", tmp_path / "m.skops", *batches) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("A column without a name is called 'Unnamed: 0'.") == 1
 
 
 LABELS = ["<script>alert(1)</script>", 'say "a, b"', "two\nlines", "😀", "=1+1", "x" * 300]

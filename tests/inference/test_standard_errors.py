@@ -458,6 +458,8 @@ def test_of_two_kinds_of_rows_each_group_may_have_both():
     alone, apart = fitted(None).summary(), fitted(np.arange(60)).summary()
     assert_allclose(apart.covariance, alone.covariance * 60 / 59, rtol=1e-9)
     assert dict(alone.facts)["of them without a label"] == "30, counting 0.5 each"
+    for_nothing = gaussian(0.5, unlabelled="missing", unlabelled_weight=0).fit(X, labels).summary()
+    assert dict(for_nothing.facts)["beside them without a label"] == "30, counting 0"
     whole, names = fitted(groups), np.array([f"g{g}" for g in groups])
     assert ("groups", "20") in whole.summary().facts
     given = whole.summary(X, labels, groups=names).covariance

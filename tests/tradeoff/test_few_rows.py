@@ -148,5 +148,5 @@ def test_what_few_rows_leave_out_is_said_once_for_all_variants(monkeypatch):
     y = np.arange(12) % 2
     model = NaiveBayes(density="gaussian").fit(X, y)
     # Two classes of 62 means, variances (their own, or shared) and shares.
-    expected = "tradeoffs 0.9 are left out, with 250 or 188 parameters of 12 rows"
+    expected = "the tradeoff 0.9 is left out, with 250 or 188 parameters of 12 rows"
     assert model.selection_.endswith(expected)

@@ -391,6 +391,8 @@ class StandardErrors(ABC):
         if errors.n_unlabelled:
             counted = f"{errors.n_unlabelled:g}, counting {self._fitted.unlabelled_weight:.2g} each"
             facts.insert(1, ("of them without a label", counted))
+        elif without := getattr(self, "n_unlabelled_", 0):
+            facts.insert(1, ("beside them without a label", f"{without:g}, counting 0"))
         if errors.weighed is not None:
             facts.append(("scale of the pool", f"{self._fitted.scale:.3g}"))
         if errors.n_groups is not None:

@@ -31,7 +31,8 @@ def fit(
             "--model",
             "-m",
             help="best (of Crossfade's own, by held-out log-loss as crossfade compare finds it), "
-            "or naive-bayes, gaussian-shared, gaussian-full; or pool, several weighted by "
+            "or naive-bayes, gaussian-shared, gaussian-full (nb:0.5 is --model naive-bayes "
+            "--tradeoff 0.5); or pool, several weighted by "
             "held-out log-loss (pool:nb,forest: of these; nb, shared, full, forest, boosting).",
         ),
     ] = "best",
@@ -95,6 +96,7 @@ def fit(
     """
     from sklearn.utils import _safe_indexing
 
+    from crossfade import datasets
     from crossfade._checks import counted, listed
     from crossfade.commands.output import check_outputs, console, live_progress, plain
     from crossfade.commands.tables import open_table
@@ -191,6 +193,8 @@ def fit(
                 lines.append("The file keeps no intervals: they would take more than 128 MB.")
     elif intervals:
         lines += _keep_errors(estimator, table, **beside)
+    if set(estimator.classes_.tolist()) == {False, True} and data not in datasets.bundled():
+        training["spelling"] = _spelling(data, table.target, separator)
     terminal = console()
     for line in lines:
         terminal.print(plain(line), soft_wrap=True)
@@ -215,12 +219,35 @@ def fit(
     )
 
 
+def _spelling(data: str, target: str, separator: str | None) -> dict[str, str]:
+    """Return how a text file writes the truth values of its target, by how Python does."""
+    from crossfade.io.batches import file_format, read_batches, table_files
+    from crossfade.io.cells import TRUTH
+
+    found: dict[str, str] = {}
+    if file_format(table_files(data)[0]) == "text":
+        for batch in read_batches(data, separator=separator):
+            for cell in batch.frame[target].str.strip_chars().unique(maintain_order=True):
+                if cell in TRUTH:
+                    found.setdefault(str(TRUTH[cell]), cell)
+            if len(found) == 2:
+                break
+    return found
+
+
 def _named(model: str, tradeoff: str | None, handle_unknown: str | None) -> tuple[str, Any]:
     """Return a named model's label, and itself, unfitted."""
     from crossfade.comparison.models import choose_model
+    from crossfade.errors import DataError
 
-    if model.partition(":")[0] == "pool":
+    family, colon, _ = model.partition(":")
+    if family == "pool":
         _refuse_tradeoff(tradeoff, model)
+    if colon and tradeoff is not None:
+        raise DataError(
+            f"--tradeoff: expected none with --model {model}, which names it, got {tradeoff}; "
+            f"write --model {family} --tradeoff {tradeoff}, or leave --tradeoff out"
+        )
     label, estimator = choose_model(model, _number(tradeoff))
     if handle_unknown is not None:
         if "handle_unknown" not in estimator.get_params(deep=False):

@@ -44,7 +44,7 @@ class NewRows:
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Yield tables that the model takes, each with the number of its first row."""
         n_rows, self.extra, self.skipped = 0, [], 0
-        for frame, first, file, skipped in self._read():
+        for frame, first, file, skipped, _ in self._read():
             self.skipped += skipped
             self.matcher.path = self.name if len(self.files) < 2 else str(file)
             if first == 1:

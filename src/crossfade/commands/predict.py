@@ -128,7 +128,8 @@ def predict(
         raise DataError("--by-class: expected --coverage beside it, got none; 0.9 is usual")
     saved = load_model(model)
     estimator = saved.estimator
-    labels = _Labels(estimator.classes_, spreadsheet_safe, exact, parquet)
+    texts = _texts(estimator.classes_, saved.about["training"].get("spelling", {}))
+    labels = _Labels(estimator.classes_, texts, spreadsheet_safe, exact, parquet)
     selection = estimator.selection
     if cost is not None:
         from crossfade.comparison.problem import read_costs
@@ -176,7 +177,11 @@ def predict(
         _check_has(estimator, "--interval", "summary")
     if class_prior is not None:
         _check_has(estimator, "--class-prior", "with_class_prior")
-        estimator = estimator.with_class_prior(_shares(class_prior, estimator.classes_))
+        estimator = estimator.with_class_prior(
+            _shares(
+                class_prior, {str(one): one for one in texts} | {texts[one]: one for one in texts}
+            )
+        )
     if adapt or interval is not None:  # before long work, what the model cannot be asked
         for table, _ in read().batches():
             answer(estimator, table[:1])
@@ -233,13 +238,21 @@ def _adapted(estimator: Any, rows: Any) -> Any:
     return adapted
 
 
-def _shares(text: str, classes: Any) -> Any:
+def _texts(classes: Any, spelling: Mapping[str, str]) -> dict[Any, str]:
+    """Return each class as text, true and false as the file of fit wrote them."""
+    labels = classes.tolist()
+    return {
+        label: spelling.get(str(label), str(label)) if isinstance(label, bool) else str(label)
+        for label in labels
+    }
+
+
+def _shares(text: str, labels: Mapping[str, Any]) -> Any:
     """Return the shares of classes that an option gives, by label; a word as it is."""
     import re
 
     if "=" not in text:
         return text
-    labels = {str(label): label for label in classes.tolist()}
     found: dict[Any, Any] = {}
     rest = text.strip()
     while rest:
@@ -304,15 +317,18 @@ def _output(out: Path | None, parquet: bool) -> Iterator[Any]:
 class _Labels:
     """Classes and what is said of them as they are written.
 
+    `texts`: Each class as text.
     `safe`: With a ' before formulas.
     `exact`: Numbers with all their digits.
     `typed`: With the classes as they are, not as text; exact, too.
     """
 
-    def __init__(self, classes: Any, safe: bool, exact: bool, typed: bool) -> None:
+    def __init__(
+        self, classes: Any, texts: Mapping[Any, str], safe: bool, exact: bool, typed: bool
+    ) -> None:
         self._classes, self._typed = classes, typed
         self._exact = exact or typed
-        self._texts = [str(label) for label in classes.tolist()]
+        self._written, self._texts = texts, list(texts.values())
         self._formulas = [text for text in self._texts if _is_formula(text)]
         self._safe = safe
 
@@ -325,8 +341,10 @@ class _Labels:
         import polars as pl
 
         kind = pl.Series(self._classes.tolist()).dtype if self._typed else pl.String
-        found = decided.tolist() if self._typed else map(str, decided.tolist())
-        predictions = pl.Series("prediction", list(found), dtype=kind)
+        found = (
+            decided.tolist() if self._typed else [self._written[one] for one in decided.tolist()]
+        )
+        predictions = pl.Series("prediction", found, dtype=kind)
         if self._safe and self._formulas:
             predictions = predictions.replace({text: f"'{text}" for text in self._formulas})
         if rejected is not None:

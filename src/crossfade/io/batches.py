@@ -85,13 +85,14 @@ def file_format(file: Path) -> str:
 class Batch(NamedTuple):
     """Some rows of a file, text as it stands in it; its first row is number 1.
 
-    `skipped`: Blank lines among them.
+    `skipped`: Blank lines among them. `unnamed`: Columns that the header gives no name.
     """
 
     frame: pl.DataFrame
     first: int
     file: Path
     skipped: int = 0
+    unnamed: tuple[str, ...] = ()
 
 
 def read_batches(
@@ -121,7 +122,7 @@ def _text(place: Path, separator: str | None, size: int, empty: bool) -> Iterato
     with opened(place) as file:
         for table in text_batches(file, str(place), separator, size, empty=empty):
             frame = parse_text(table, str(place))
-            yield Batch(frame, first, place, len(table.blank))
+            yield Batch(frame, first, place, len(table.blank), table.unnamed)
             first += frame.height
 
 

@@ -15,7 +15,7 @@ from crossfade.io.batches import Batch, file_format, read_batches
 from crossfade.io.cells import cells_as_read, unmarked
 from crossfade.io.gathered import CellReading, Gathered, gather, readings_of
 from crossfade.io.reading import opened
-from crossfade.io.text import blank_lines, check_names
+from crossfade.io.text import blank_lines, check_names, unnamed_columns
 
 #: Bytes of a Parquet column that are read from the file at once.
 _BUFFER = 1 << 20
@@ -226,7 +226,9 @@ class TextReader(Reader):
         super().__init__(files)
         self._missing, self._text, self._separator = missing, text, separator
         self._readings: dict[str, CellReading] | None = None  # of all columns with cells
-        names = self._opened(lambda file: next(iter(self._batches(file))).frame.columns)
+        heads = self._opened(lambda file: next(iter(self._batches(file))))
+        names = [head.frame.columns for head in heads]
+        self._unnamed = heads[0].unnamed
         self._same_columns(names)
         # What a column holds, all its cells say: the first pass that asks finds out.
         self.types = dict.fromkeys(names[0])
@@ -260,7 +262,8 @@ class TextReader(Reader):
                 damaged.append((file, error))
         if damaged:
             raise self._broken(damaged)
-        found, notes = dict.fromkeys(self._text, CellReading(pl.String)), blank_lines(skipped)
+        found = dict.fromkeys(self._text, CellReading(pl.String))
+        notes = [*unnamed_columns(self._unnamed), *blank_lines(skipped)]
         for name, reading, told in readings_of(gathered, path, remedy):
             if reading is not None:
                 found[name] = reading

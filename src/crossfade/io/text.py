@@ -82,17 +82,17 @@ def text_batches(
         file = cast(BinaryIO, gzip.GzipFile(fileobj=file))
     parts = _whole_records(_blocks(file, path, size), path, size)
     first = _decoded(next(parts, b""), path)
-    end, separator, names, _ = _header(first, path, separator)
+    end, separator, names, unnamed = _header(first, path, separator)
     header, body = first[: end + 1], first[end + 1 :] or next(parts, b"")
     if not body:
         if not empty:
             raise _no_rows(names, path)
-        yield Delimited(header, separator, names, 0, 0)
+        yield Delimited(header, separator, names, 0, 0, unnamed=unnamed)
     first_line, skipped = header.count(b"\n") + 1, 0
     while body:
         _check_encoding(body, path, first_line + skipped)
         n_rows, blank = _check_records(body, separator, len(names), path, first_line + skipped)
-        yield Delimited(header + body, separator, names, n_rows, skipped, blank)
+        yield Delimited(header + body, separator, names, n_rows, skipped, blank, unnamed)
         skipped += body.count(b"\n")
         body = next(parts, b"")
 

@@ -102,7 +102,7 @@ def grids(
         if kind not in kinds and kept != below and alone:
             left = ", ".join(f"{each:g}" for each in below if each not in kept)
             remarks.append(
-                f"tradeoffs {left} with {objective.n_parameters} parameters are left out; at most "
+                f"{_tradeoffs(left)} left out, with {objective.n_parameters} parameters; at most "
                 f"{most} are worth their time, where a logistic regression has {regression}"
             )
         kinds.add(kind)
@@ -112,10 +112,15 @@ def grids(
         tried = points(objective.l2, several=several)
         found.append([point for point in tried if point[0] in (1.0, *kept)])
     few = [
-        f"tradeoffs {left} are left out, with {' or '.join(size)} parameters of {rows} rows"
+        f"{_tradeoffs(left)} left out, with {' or '.join(size)} parameters of {rows} rows"
         for (left, rows), size in sizes.items()
     ]
     return found, "; ".join([*few, *remarks])
+
+
+def _tradeoffs(left: str) -> str:
+    """Return tradeoffs with their verb."""
+    return f"tradeoffs {left} are" if "," in left else f"the tradeoff {left} is"
 
 
 def most_searched(regression: int) -> int:
