@@ -196,7 +196,8 @@ feature_names_in_
         # Of few rows a covariance may be singular, and its posterior then certainty.
         one_for_all = self.covariance.startswith("shared")
         name = self.covariance if one_for_all else f"shared_{self.covariance}"
-        matrix = name in ("shared", "shared_full") and len(_joint_columns(schema)) > 1
+        name = "shared" if name == "shared_full" else name
+        matrix = name == "shared" and len(_joint_columns(schema)) > 1
         shrinkages = _SHRINKAGES if matrix else (0.0,)
         # One covariance for all gets as many pseudo-rows in all as each class its own.
         rows = SHRINKAGE_ROWS / self.classes_.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -27,6 +28,7 @@ from crossfade.evaluation.splits import Split, curve_sizes
 from crossfade.evaluation.tracing import KnownEnd, OneSize, Tracer, row_tracers
 from crossfade.evidence.details import Details
 from crossfade.processes import processes_kept, work_as_chosen
+from crossfade.tradeoff.remembered import remembered
 
 #: The learning curve is a summary: one split for each four of the table, and at least four, but
 #: where curves are compiled.
@@ -38,6 +40,9 @@ _TABLE_SHARE: Final = 0.75
 
 #: A model and the number of a split.
 Task = tuple[str, int]
+
+#: What is fitted in one go: models whose grids have points in common, on one split.
+Tasks = tuple[Task, ...]
 
 
 @dataclass
@@ -53,6 +58,7 @@ class Run(Standings):
     spent: dict[str, float] = field(default_factory=dict)
     under_way: dict[Task, float] = field(default_factory=dict)
     tradeoffs: dict[str, float | str | None] = field(default_factory=dict)
+    kinds: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,6 +71,7 @@ class Run(Standings):
         # Closed forms first.
         first: dict[float | str | None, int] = {1.0: 0, None: 1, 0.0: 2}
         self.tradeoffs = {name: lambda_of(model) for name, model in self.models.items()}
+        self.kinds = {name: _kind(name, model) for name, model in self.models.items()}
         self.order = sorted(self.models, key=lambda name: first.get(self.tradeoffs[name], 3))
 
     def result(self) -> ComparisonResult:
@@ -124,19 +131,25 @@ class Run(Standings):
         # Of many rows a fit's sums use the threads already, and copies of the data cost time.
         share = len(self.splits[0].train) < MANY_ROWS
         work = partial(_fit_split, self.evaluator.afresh(), self.models, self.splits)
-        for (name, number), (found, counts, seconds) in work_as_chosen(
-            work, self._choose, self._seconds_known, share=share
-        ):
-            self.under_way.pop((name, number), None)
-            self.spent[name] += seconds
-            self.finished[name] += 1
-            self.waiting[name, number] = found, counts
-            self._absorb()
-            if self.finished[name] == 1 and all(self.results[one] for one in self._fitted()):
-                self._best()  # refuses a criterion that no model has, while that costs one split
-            self._step(f"split {number + 1} of {len(self.splits)}, {name}")
+        for tasks, found in work_as_chosen(work, self._choose, self._seconds_known, share=share):
+            for task, one in zip(tasks, found, strict=True):
+                self._take(task, *one)
         if any(self.need[name] < len(self.splits) for name in self._fitted()):
             self.ended = "settled"
+
+    def _take(
+        self, task: Task, found: Evaluation | Failure, counts: Counts, seconds: float
+    ) -> None:
+        """Take what a model came to on a split."""
+        name, number = task
+        self.under_way.pop(task, None)
+        self.spent[name] += seconds
+        self.finished[name] += 1
+        self.waiting[task] = found, counts
+        self._absorb()
+        if self.finished[name] == 1 and all(self.results[one] for one in self._fitted()):
+            self._best()  # refuses a criterion that no model has, while that costs one split
+        self._step(f"split {number + 1} of {len(self.splits)}, {name}")
 
     def _absorb(self) -> None:
         """Take what is finished into the table, in the order of splits, as far as it is needed."""
@@ -169,7 +182,7 @@ class Run(Standings):
                 f"{len(self.failures)} failed; {first[0]}: {first[1]}"
             )
 
-    def _choose(self) -> Task | None:
+    def _choose(self) -> Tasks | None:
         """Return what is fitted next, None if nothing is."""
         limit = self.settings.time_limit
         now = perf_counter()
@@ -192,11 +205,18 @@ class Run(Standings):
             spent[name] += now - begun
         # Served alike in time, not in number: a slow model holds up the others for one fit only.
         name = min(open_, key=lambda name: (self._turn(name), spent[name]))
-        task = name, self.begun[name]
-        self.begun[name] += 1
-        self.under_way[task] = now
+        number = self.begun[name]
+        kin = [
+            one
+            for one in open_
+            if self.kinds[one] == self.kinds[name] and self.begun[one] == number
+        ]
+        tasks = tuple((one, number) for one in kin)
+        for task in tasks:
+            self.begun[task[0]] += 1
+            self.under_way[task] = now
         self._tell()
-        return task
+        return tasks
 
     def _turn(self, name: str) -> tuple[int, float]:
         """Return the round a model's next fit belongs to, and what orders the second splits.
@@ -347,13 +367,24 @@ class Run(Standings):
         }
 
 
+def _kind(name: str, model: Any) -> Any:
+    """Return what models have in common whose grids of tradeoffs share points; else the name."""
+    if lambda_of(model) != "auto" or not hasattr(model, "covariance"):
+        return name
+    others = {key: value for key, value in model.get_params().items() if key != "covariance"}
+    return type(model), repr(others)
+
+
 def _fit_split(
-    evaluator: Evaluator, models: Mapping[str, Any], splits: Sequence[Split], task: Task
-) -> tuple[Evaluation | Failure, Counts, float]:
-    """Return what a model came to on a split, what it said, and the seconds it took."""
-    name, number = task
-    started = perf_counter()
-    with evaluator.counted() as counts:
-        split = splits[number]
-        found = evaluator.evaluate({name: models[name]}, split.train, split.test)[name]
-    return found, counts, perf_counter() - started
+    evaluator: Evaluator, models: Mapping[str, Any], splits: Sequence[Split], tasks: Tasks
+) -> list[tuple[Evaluation | Failure, Counts, float]]:
+    """Return what models came to on a split, what they said, and the seconds they took."""
+    results = []
+    with remembered() if len(tasks) > 1 else nullcontext():
+        for name, number in tasks:
+            started = perf_counter()
+            with evaluator.counted() as counts:
+                split = splits[number]
+                found = evaluator.evaluate({name: models[name]}, split.train, split.test)[name]
+            results.append((found, counts, perf_counter() - started))
+    return results

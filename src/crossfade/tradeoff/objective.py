@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -141,6 +141,13 @@ class TradeoffObjective:
     def n_rows(self) -> float:
         """Return the total weight of the rows."""
         return self.passes.total
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Return all that the function depends on, λ apart."""
+        rows, passes = self.rows, self.passes
+        told = rows.X, rows.codes, rows.weights, rows.n_classes, rows.has_missing
+        return type(self).__name__, told, passes.bound, passes.n_tied, self.l2, self.unlabelled
 
     # -- parameters ------------------------------------------------------------------------------
 

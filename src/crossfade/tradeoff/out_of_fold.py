@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from crossfade.tradeoff.labelled_rows import LabelledRows
 from crossfade.tradeoff.leave_one_out import LeftOut, approximate_leave_one_out
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.path import PathPoint, curvature_share, follow, minimise
+from crossfade.tradeoff.remembered import once
 from crossfade.tradeoff.scoring import held_out_scores
 
 #: Rows per parameter that varies between classes must have for the approximation to be used.
@@ -155,10 +157,22 @@ def _score_fold(
         else:  # the fold has chosen other densities of some columns
             carried = _counterparts(part, whole)
             near = [carried(member) for member in same]
-        path = follow(part, [(point.tradeoff, point.l2) for point in points], near=near)
-        fits = [(part.with_tradeoff(point.tradeoff), point.solution.theta) for point in path]
-        for g, found in zip(own, held_out_scores(fits, test), strict=True):
+        tried = [(point.tradeoff, point.l2) for point in points]
+        work = partial(_scores_of_fold, part, tried, near, test)
+        for g, found in zip(own, once(work, part.content, tried, near, test.X), strict=True):
             scores[g, held] = found
+
+
+def _scores_of_fold(
+    part: TradeoffObjective,
+    points: Sequence[tuple[float, float]],
+    near: Sequence[Floats],
+    test: LabelledRows,
+) -> Floats:
+    """Return the scores of rows held out, by a fold's fits, (n_points, n_rows, n_classes)."""
+    path = follow(part, points, near=near)
+    fits = [(part.with_tradeoff(point.tradeoff), point.solution.theta) for point in path]
+    return held_out_scores(fits, test)
 
 
 def _is_alike(one: Density, other: Density) -> bool:

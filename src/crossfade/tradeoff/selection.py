@@ -34,6 +34,7 @@ from crossfade.tradeoff.objective import Parameters, TradeoffObjective
 from crossfade.tradeoff.out_of_fold import Member, Refit, Without, out_of_fold
 from crossfade.tradeoff.path import cold_start, follow, minimise
 from crossfade.tradeoff.pooling import LEAST_SHARE, LogarithmicLoss, pool_or_one
+from crossfade.tradeoff.remembered import once
 
 #: Most rows on which a choice is made among fits whose Hessian is too large to be formed, and
 #: fewest of each class among them.
@@ -293,10 +294,11 @@ def _fit_grid(
     tried, remark = grids(objectives, grid)
 
     def path(variant: int) -> list[Member]:
-        objective = objectives[variant]
+        objective, points = objectives[variant], tried[variant]
+        found = once(lambda: follow(objective, points), objective.content, points)
         return [
             Member(variant, objective.with_tradeoff(point.tradeoff).with_penalty(point.l2), point)
-            for point in follow(objective, tried[variant])
+            for point in found
         ]
 
     paths = map_fits(path, range(len(objectives)), objectives[0].rows.n_samples)
