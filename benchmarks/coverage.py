@@ -5,7 +5,8 @@
 
 Rows are drawn from three classes; three columns are independent Gaussians with one variance in all
 classes, which is the model, or skewed, correlated and of variances that differ, which it is not.
-"A third labelled" takes the labels of two thirds of the rows away.
+"A third labelled" takes the labels of two thirds of the rows away. Rows of a group share .3 of
+their variance within a class; there are a fifth as many groups as rows.
 Errors are those by leverage ("HC3"), or with `--covariance HC0` those without.
 Each fit's 95 % intervals are held against the truth; of a wrong model against what it tends to,
 which a fit to very many rows shows. A pool's weights change with the number of rows: where the
@@ -137,6 +138,7 @@ class Case:
     `by_mean`: Whether instead the mean of the estimates does: cells are filled by what 2,000 rows
         tell, however many there are.
     `gaps`: Whether rows that it is used on lack a cell each, which those of fit do not.
+    `groups`: From the number of rows to what groups they are of.
     """
 
     rows: Callable[[int, np.random.Generator], tuple[Any, Any]]
@@ -145,6 +147,26 @@ class Case:
     truth: Callable[[Any], tuple[Any, Any]] | None = None
     by_mean: bool = False
     gaps: bool = False
+    groups: Callable[[int], Any] | None = None
+
+
+def _of_five(n: int) -> Any:
+    return np.arange(n) // 5
+
+
+def _of_any_size(n: int) -> Any:
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet(np.ones(n // 5))
+    return np.unique(rng.choice(n // 5, size=n, p=shares), return_inverse=True)[1]
+
+
+def _in_groups(groups: Callable[[int], Any]) -> Any:
+    def drawn(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+        y, own = rng.choice(3, size=n, p=_SHARES), groups(n)
+        alike = rng.normal(size=(own.max() + 1, 3))[own]
+        return _MEANS[y] + np.sqrt(0.3) * alike + np.sqrt(0.7) * rng.normal(size=(n, 3)), y
+
+    return drawn
 
 
 def _humps(n: int, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -213,7 +235,10 @@ def _draw(kind: str, model: Any, n_rows: int, errors: str, draw: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         X, y = _CASES[kind].rows(n_rows, np.random.default_rng([2, draw]))
-        fitted = _CASES[kind].make(model).fit(X, y)
+        groups = _CASES[kind].groups
+        fitted = (
+            _CASES[kind].make(model).fit(X, y, groups=None if groups is None else groups(n_rows))
+        )
         if errors != "HC3":
             own = fitted._fitted
             fitted._fitted = own.with_errors(own.computed_errors(errors))
@@ -270,6 +295,12 @@ _CASES = {
     "true": Case(_true, _any_model, (0, 0.5, 1, "auto", _POOL), _truth),
     "wrong": Case(_wrong, _any_model, (0, 0.5, 1, "auto", _POOL)),
     "true, new rows with gaps": Case(_true, _any_model, ("auto",), _truth, gaps=True),
+    "true, groups of five rows": Case(
+        _in_groups(_of_five), _any_model, (0, 0.5, 1, "auto"), _truth, groups=_of_five
+    ),
+    "true, groups of any size": Case(
+        _in_groups(_of_any_size), _any_model, (0, 0.5, 1, "auto"), _truth, groups=_of_any_size
+    ),
     "true, a third labelled": Case(
         _third_labelled(_true), _with_unlabelled, (0, 0.5, 1, "auto"), _truth
     ),

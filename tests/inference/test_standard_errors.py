@@ -27,8 +27,8 @@ from crossfade.tradeoff.estimating import (
     curvature,
     row_gradients,
     unlabelled_gradients,
-    without_itself,
 )
+from crossfade.tradeoff.leverage import without_itself
 from crossfade.tradeoff.limit import moves_of_limit, settled
 from crossfade.tradeoff.path import cold_start, minimise
 from crossfade.tradeoff.pooling import least_loss
@@ -300,6 +300,73 @@ def test_errors_come_nearer_to_those_of_fits_without_each_row(tradeoff):
     near = model.summary().standard_errors / expected
     far = model.summary(covariance="HC0").standard_errors / expected
     assert (np.abs(near - 1.0) < 0.7 * np.abs(far - 1.0)).all()
+
+
+@pytest.mark.parametrize("n_groups", [6, 40])
+@pytest.mark.parametrize("tradeoff", [0, 0.5, 1])
+@pytest.mark.parametrize("name", ["shared", "full", "mixture"])
+def test_gradients_of_groups_are_those_at_the_fit_without_the_group(name, tradeoff, n_groups):
+    """Of groups that have more rows than the fit has parameters, and of fewer."""
+    X, y = drawn(200, 3) if name != "mixture" else humps(200)
+    groups, weights = np.arange(200) ** 2 % 97 % n_groups, 1.0 + np.arange(200) % 2
+    model = {
+        "shared": lambda: GaussianDiscriminant("shared", tradeoff=tradeoff),
+        "full": lambda: GaussianDiscriminant("full", tradeoff=tradeoff),
+        "mixture": lambda: GaussianDiscriminant("diagonal", components=2, tradeoff=tradeoff),
+    }[name]().fit(X, y, weights)
+    ((objective, theta),) = ((one.objective, one.theta) for one in model._fitted.evidence.members)
+    rows, every = row_gradients(objective, theta), slice(0, 200)
+    members = np.eye(groups.max() + 1)[groups].T * weights
+    k = y.max() + 1
+    of_class = members @ np.eye(k)[y] / np.bincount(y, weights)
+    divided = rows(every) / (1.0 - tradeoff * of_class[groups, y])[:, None]
+
+    def own(at):
+        found = row_gradients(objective, at)(every)
+        return members @ (
+            found - tradeoff * (_normaliser_gradient(objective, at) if tradeoff else 0.0)
+        )
+
+    ends = [[own(theta + sign * 1e-5 * one) for sign in (1, -1)] for one in np.eye(theta.size)]
+    D = np.stack([(ahead - behind) / 2e-5 for ahead, behind in ends], axis=2)
+    inverse = np.linalg.inv(curvature(objective, theta))
+    expected = np.linalg.solve(np.eye(theta.size) - D @ inverse, (members @ divided)[:, :, None])[
+        :, :, 0
+    ]
+    found = members @ without_itself(objective, theta, inverse, rows, groups)(every)
+    assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("tradeoff", [0, 0.5, 1])
+def test_errors_come_nearer_to_those_of_fits_without_each_group(tradeoff):
+    X, y = drawn(150, 3)
+    groups = np.arange(150) ** 2 % 97 % 12
+    X += np.random.default_rng(1).normal(size=(12, 1))[groups]
+    make = partial(NaiveBayes, "gaussian", shared_variance=True, tradeoff=tradeoff)
+    model = make().fit(X, y, groups=groups)
+    left_out = [linear(make().fit(X[groups != g], y[groups != g])) for g in range(12)]
+    expected = np.sqrt(12 / 11 * ((left_out - np.mean(left_out, axis=0)) ** 2).sum(axis=0))
+    near = model.summary().standard_errors / expected
+    far = model.summary(covariance="HC0").standard_errors / expected
+    assert (np.abs(near - 1.0) < 0.6 * np.abs(far - 1.0)).all()
+
+
+def test_the_discriminative_end_leaves_out_groups_as_a_regression_does():
+    """CR3 by its formula: residuals of a group times the inverse of one less its leverage."""
+    X, y = drawn()
+    groups = np.arange(len(y)) % 15
+    found = gaussian(0, shared_variance=True).fit(X, y, groups=groups).summary()
+    regression = BinomialRegression().fit(X, y)
+    design = np.column_stack([np.ones(len(y)), X])
+    p = expit(regression.intercept_ + X @ regression.coef_)
+    H = np.linalg.inv((design * (p * (1 - p))[:, None]).T @ design)
+    moved = []
+    for g in range(15):
+        own = groups == g
+        Z, w = design[own], (p * (1 - p))[own]
+        left = np.linalg.solve(np.eye(own.sum()) - Z @ H @ Z.T * w, np.eye(own.sum()))
+        moved.append(H @ (Z.T @ ((y - p)[own] + w * (left @ (Z @ H @ (Z.T @ (y - p)[own]))))))
+    assert_allclose(found.covariance, 15 / 14 * np.array(moved).T @ moved, rtol=1e-7)
 
 
 def test_a_model_without_rows_has_errors_by_leverage_alone():

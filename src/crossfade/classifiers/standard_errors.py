@@ -98,8 +98,9 @@ class StandardErrors(ABC):
         draws the fit towards itself: its gradient in J is divided by one less its leverage ("HC3":
         MacKinnon & White 1985), at any λ. Of a pool
         (``tradeoff="auto"``) they are the sandwich of the stacked equations of its fits and of
-        their weights. With the `groups` of fit they are cluster-robust (Liang & Zeger 1986). They
-        are computed when first asked for.
+        their weights. With the `groups` of fit they are cluster-robust (Liang & Zeger 1986), by the
+        leverage of whole groups (CR3: Bell & McCaffrey 2002). They are computed when first asked
+        for.
 
         Parameters
         ----------

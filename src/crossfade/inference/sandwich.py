@@ -4,7 +4,8 @@ An estimate solves Σ_i w_i ψ_i(θ) = 0, ψ_i the gradient of a row's part of t
 then moves it by its influence u_i = -H⁻¹ ψ_i, H the Hessian, and the covariance of the estimate is
 that of Σ_i w_i u_i: H⁻¹ J H⁻¹ (Huber 1967, White 1982), "HC0". A row draws the fit towards itself,
 so that its own gradient is too small; divided by one less its leverage it is not, "HC3"
-(MacKinnon & White 1985). Rows that belong together are summed first (Liang & Zeger 1986).
+(MacKinnon & White 1985). Rows that belong together are summed first (Liang & Zeger 1986), and have
+a leverage together (Bell & McCaffrey 2002).
 """
 
 from __future__ import annotations

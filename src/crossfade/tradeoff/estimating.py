@@ -16,12 +16,6 @@ from crossfade.tradeoff.labelled_rows import OtherRows, log_normalise
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import TradeoffObjective
 
-#: Leverage beyond which one step no longer tells what a fit without the row would be.
-LARGEST_LEVERAGE = 0.99
-
-#: What a class of two rows has, and a class of one row gets.
-LARGEST_OF_CLASS = 0.5
-
 #: Relative step of the derivatives of a prior.
 _STEP = 1e-5
 
@@ -157,7 +151,9 @@ def _of_shares(objective: TradeoffObjective, theta: Floats) -> Floats | None:
     return -objective.tradeoff * pulls / rows.class_weights[:, None]
 
 
-def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slice], Floats]:
+def row_gradients(
+    objective: TradeoffObjective, theta: Floats
+) -> Callable[[slice | Integers], Floats]:
     """Return what gives a block's gradients of Φ_λ by row, (n_rows, n_parameters).
 
     Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
@@ -169,64 +165,6 @@ def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[[slic
     if by_shares is None:
         return lambda span: own(span, None)
     return lambda span: own(span, None) + by_shares[codes[span]]
-
-
-def without_itself(
-    objective: TradeoffObjective,
-    theta: Floats,
-    inverse: Floats,
-    gradients: Callable[[slice], Floats],
-) -> Callable[[slice], Floats]:
-    """Return rows' gradients ψ divided by one less their leverage: (I - D H⁻¹)⁻¹ ψ (1 - λ/n_k)⁻¹.
-
-    D = C'WC is a row's part of H: C its design by class, W = (1-λ)(diag τ - ττ') - (diag q - qq'),
-    with τ the posterior, q its shares among a class's states. H⁻¹ times it is a Newton step to the
-    fit without the row (HC3: MacKinnon & White 1985; Fay & Graubard 2001). The joint likelihood's
-    part of H is the same for all rows; there a row has a share of the n_k rows of its class, as
-    means without it show. `inverse`: H⁻¹.
-    """
-    passes, lam, rows = objective.passes, objective.tradeoff, objective.rows
-    maps, at, k = passes.coefficient_maps(theta), passes.row_coefficients(theta), passes.n_classes
-    half = [one @ inverse for one in maps]
-    forms = {(a, b): half[a] @ maps[b].T for a in range(k) for b in range(a, k)}
-    factors = rows.class_factors
-
-    def block(span: slice) -> Floats:
-        found = gradients(span)
-        Z, posterior, weights = passes.design(span, *at)
-        Z = np.broadcast_to(Z, (k, *Z.shape[-2:]))
-        unit = np.ones(len(posterior)) if factors is None else factors[rows.codes[span]]
-        if weights is not None:
-            unit = np.minimum(unit, weights)  # a row of weight 3 is three rows
-        of_class = lam * unit / np.maximum(rows.class_weights[rows.codes[span]], 1e-300)
-        found /= 1.0 - np.minimum(of_class, LARGEST_OF_CLASS)[:, None]
-        W = V = (1.0 - lam) * unit[:, None, None] * _multinomial(posterior)
-        if not objective.exact_labels:
-            own = _multinomial(objective.own_shares(span, posterior))
-            W = V - unit[:, None, None] * own
-        Q = np.empty_like(W)
-        for (a, b), form in forms.items():
-            Q[:, a, b] = Q[:, b, a] = np.einsum("ij,ij->i", Z[a] @ form, Z[b])
-        ends = zip(half, Z, strict=True)
-        pulled = np.stack([np.einsum("ij,ij->i", found @ one.T, own) for one, own in ends], axis=1)
-        QW = Q @ W
-        # A trace bounds the largest eigenvalue, which few rows need.
-        far = np.flatnonzero(np.einsum("iab,iba->i", Q, V) > LARGEST_LEVERAGE)
-        if far.size:
-            largest = np.linalg.eigvals(QW[far]).real.max(axis=1)
-            QW[far] *= (LARGEST_LEVERAGE / np.maximum(largest, LARGEST_LEVERAGE))[:, None, None]
-        moved = np.linalg.solve(np.eye(k) - QW, pulled[:, :, None])
-        added = (W @ moved)[:, :, 0]
-        for c in range(k):
-            found += (Z[c] * added[:, c, None]) @ maps[c]
-        return found
-
-    return block
-
-
-def _multinomial(shares: Floats) -> Floats:
-    """Return diag p - pp' by row, (n_rows, k, k)."""
-    return shares[:, :, None] * (np.eye(shares.shape[1]) - shares[:, None, :])
 
 
 def filling_slopes(fits: Sequence[tuple[TradeoffObjective, Floats]]) -> list[Floats]:
@@ -276,7 +214,7 @@ def _own_gradients(
     moving: tuple[Sequence[Floats], Sequence[Floats]] | None,
     cells: Any,
     filling: Floats,
-) -> Callable[[slice, Floats | None], Floats]:
+) -> Callable[[slice | Integers, Floats | None], Floats]:
     """Return what gives a block's gradients but for the shares of rows without a label.
 
     By row, or of sums of rows as `combined` (n_sums, n_rows) makes them. `cells`: The rows before
@@ -287,7 +225,7 @@ def _own_gradients(
     n_classes, n_tied, codes = passes.n_classes, passes.n_tied, objective.rows.codes
     constant = lam * _normaliser_gradient(objective, theta) if lam > 0.0 else None
 
-    def block(span: slice, combined: Floats | None) -> Floats:
+    def block(span: slice | Integers, combined: Floats | None) -> Floats:
         Z, posterior, _ = passes.design(span, *at)
         own = codes[span]
         member = (own[:, None] == np.arange(objective.rows.n_classes)).astype(np.float64)

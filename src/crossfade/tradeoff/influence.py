@@ -27,7 +27,6 @@ from crossfade.tradeoff.estimating import (
     filling_slopes,
     row_gradients,
     unlabelled_gradients,
-    without_itself,
 )
 from crossfade.tradeoff.labelled_rows import (
     MOST_ROWS,
@@ -35,6 +34,7 @@ from crossfade.tradeoff.labelled_rows import (
     OtherRows,
     drawn_by_class,
 )
+from crossfade.tradeoff.leverage import without_itself
 from crossfade.tradeoff.limit import moves_of_limit, settled
 from crossfade.tradeoff.mixture import MixtureObjective
 from crossfade.tradeoff.objective import Parameters, TradeoffObjective
@@ -242,7 +242,8 @@ class StackedFits:
             of_weights = of_weights @ by_pool
         over = self._influences(fits, towards, of_weights)
         gradients = [row_gradients(one.objective, one.theta) for one in fits]
-        influences, around = over(gradients), None
+        counted: list[_Blocks] = [*gradients]
+        influences, around = over(counted), None
         n = rows.n_samples + (0 if others is None else others.X.shape[0])
         width = max(self.n_influences, *(len(to) for to in towards))
         most = self.members[0].objective.passes.block_rows
@@ -257,14 +258,14 @@ class StackedFits:
             pulled, weight = block_sum(total, n, block_rows=block_rows)
             around = pulled / weight
             each = zip(fits, factored, gradients, strict=True)
-            gradients = [
-                without_itself(one.objective, one.theta, _inverse(factor), gradient)
+            counted = [
+                without_itself(one.objective, one.theta, _inverse(factor), gradient, groups)
                 for one, factor, gradient in each
             ]
         if groups is not None and others is not None and others.groups is not None:
             groups = np.concatenate([groups, others.groups])
         found, n_rows = covariance_of_total(
-            over(gradients), n, groups, block_rows=block_rows, around=around
+            over(counted), n, groups, block_rows=block_rows, around=around
         )
         if any(is_separated(one.objective, one.theta) for one in self.members):
             found = np.full_like(found, np.nan)  # the larger the parameters, the better

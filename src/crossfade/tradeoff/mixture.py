@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound
 from crossfade.tradeoff.dense_curvature import class_columns, dense_curvature
@@ -102,12 +102,12 @@ class MixtureObjective(TradeoffObjective):
         """Which states are of a class, shape (n_classes, n_states)."""
         return np.repeat(np.eye(self.rows.n_classes, dtype=bool), self.n_components, axis=1)
 
-    def _of_label(self, span: slice, scores: Floats) -> tuple[Floats, Floats]:
+    def _of_label(self, span: slice | Integers, scores: Floats) -> tuple[Floats, Floats]:
         """Return log Σ over the own class's states and their shares, by row."""
         own = np.where(self._own[self.rows.codes[span]], scores, -np.inf)
         return log_normalise(own)
 
-    def own_shares(self, span: slice, posterior: Floats) -> Floats:
+    def own_shares(self, span: slice | Integers, posterior: Floats) -> Floats:
         return self._of_label(span, np.log(np.maximum(posterior, 1e-300)))[1]
 
     # -- rows without a label --------------------------------------------------------------------

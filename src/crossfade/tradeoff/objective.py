@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from crossfade._typing import Floats
+from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum
 from crossfade.densities.base import Bound, Density
 from crossfade.tradeoff.binding import SMALLEST_WITH_MISSING
@@ -401,7 +401,7 @@ class TradeoffObjective:
         """Return the weight of rows whose own terms lack a factor, (n_classes, n_factors)."""
         return self.passes.missing_counts
 
-    def own_shares(self, span: slice, posterior: Floats) -> Floats:
+    def own_shares(self, span: slice | Integers, posterior: Floats) -> Floats:
         """Return the shares of a row's own class among its states, (n_rows, n_states).
 
         Shapes: posterior (n_rows, n_states).
