@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -130,3 +132,23 @@ def test_fits_are_the_same_whatever_the_number_of_threads(any_size):
             found.append(NaiveBayes(tradeoff=0).fit(S, y).predict_proba(S))
     assert (found[0] == found[1]).all()
     assert (found[0] == found[2]).all()
+
+
+def test_a_fit_of_many_words_keeps_seven_parameter_vectors_at_most(any_size):
+    # Two points, a gradient, a step and its scale of half the width, and of one pass what words
+    # weigh and two threads' sums.
+    rng = np.random.default_rng(0)
+    y, rows = rng.integers(0, 8, 400), np.repeat(np.arange(400), 40)
+    columns = np.minimum(np.exp(rng.uniform(0.0, np.log(20_000.0), rows.size)), 19_999).astype(int)
+    S = scipy.sparse.csr_array((1.0 + y[rows] % 3, (rows, columns)), shape=(400, 20_000))
+    minimise(objective_of(S, y), tol=1e-6, cold=True)  # what is compiled is compiled
+    objective = objective_of(S, y)
+    assert WordSystems.of(objective) is not None
+    tracemalloc.start()
+    try:
+        found = minimise(objective, tol=1e-9, cold=True)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.gradient_norm <= 1e-9
+    assert peak < 7.2 * 8 * objective.n_parameters

@@ -164,11 +164,11 @@ class System(Protocol):
 class SinglePrecision(Protocol):
     """The systems of a problem's Newton steps in single precision, in an order of its own."""
 
-    def narrowed(self, vector: Floats) -> NDArray[Any]:
-        """Return a parameter vector so."""
+    def narrowed(self, vector: Floats, unit: float = 1.0) -> NDArray[Any]:
+        """Return a parameter vector divided by a number."""
 
-    def widened(self, vector: NDArray[Any]) -> Floats:
-        """Return the parameter vector, in double precision."""
+    def widened(self, vector: NDArray[Any]) -> NDArray[Any]:
+        """Return the parameter vector in the problem's own order, no digit added."""
 
     def at(self, theta: Floats) -> System:
         """Return the system at a point."""
@@ -242,10 +242,13 @@ class ConjugateGradient:
         precondition = precondition or system.preconditioner()
         # Relative to the gradient: squares of its entries may lie outside single precision.
         unit = max(at.gradient_norm * problem.n_rows, 1e-300)
-        gradient = single.narrowed(at.gradient / unit)
         with np.errstate(invalid="ignore", over="ignore"):
             step, taken = _conjugate_gradients(
-                system.product, gradient, precondition, inner, enough / unit
+                system.product,
+                single.narrowed(at.gradient, unit),
+                precondition,
+                inner,
+                enough / unit,
             )
             found = single.widened(step)
             found *= unit
@@ -332,6 +335,7 @@ def _conjugate_gradients(
     """Return a step, and how many products it took."""
     x, taken = np.zeros_like(gradient), 0
     residual = -gradient
+    del gradient  # of many words each of these takes megabytes
     direction = precondition(residual)
     rho = float(residual @ direction)
     stop = tol**2 * rho
@@ -348,14 +352,15 @@ def _conjugate_gradients(
         bent *= alpha
         residual -= bent
         x += np.multiply(direction, alpha, out=bent)
-        del bent  # of many words each of these takes megabytes
+        del bent
         z = precondition(residual)
         new_rho = float(residual @ z)
         direction *= new_rho / rho
         direction += z
         del z
         rho = new_rho
-    return (x if x.any() else precondition(-gradient)), taken
+    # No step was taken where there is none: the residual is the gradient still.
+    return (x if x.any() else precondition(residual)), taken
 
 
 def _line_search(
@@ -383,5 +388,6 @@ def _line_search(
                 return iterate(problem, candidate, new_value, new_gradient)
         if -slope <= noise and trial >= 3:
             break  # what the full step could gain is rounding; shorter ones gain less
+        del candidate, new_gradient  # of many words these take megabytes
         length *= 0.5 if np.isfinite(new_value) else 0.25
     return None

@@ -359,10 +359,10 @@ class TradeoffObjective:
         if lam < 1.0:
             log_sums, sums, mass, lost = passes.row_terms(theta, gradient)
             value += (1.0 - lam) * log_sums
-            centred = self._centred(theta)
-            pull = self._pull(centred)
-            value += 0.5 * float(np.vdot(pull, centred))
-            del centred
+            # In one array's place: of many words each takes megabytes.
+            pull, strength = self._centred(theta), (1.0 - lam) * self.penalty * self._profile
+            value += 0.5 * float((np.einsum("kj,kj->j", pull, pull) * strength).sum())
+            pull *= strength
         if not gradient:
             return value, theta
         g_offsets, g_tied = -own.mass, np.zeros(passes.n_tied)
@@ -370,6 +370,8 @@ class TradeoffObjective:
             g_weights = sums
             g_weights *= 1.0 - lam
             g_weights += pull
+            pulls = self._pulls_of_words(pull) if self._penalises_words else 0.0
+            del pull
             g_weights -= own.sums
             g_offsets += (1.0 - lam) * mass
         else:
@@ -379,8 +381,7 @@ class TradeoffObjective:
             g_offsets += share
             partition_weight += share[:, None]
             if lam < 1.0 and self.has_missing:
-                if self._penalises_words:
-                    partition_weight -= self._pulls_of_words(pull)
+                partition_weight -= pulls
                 partition_weight += (1.0 - lam) * lost
             slope = at.slope * partition_weight[:, passes.factors]
             g_weights -= lam * passes.free_prior_sums

@@ -43,16 +43,19 @@ class WordSystems:
         most = max(_KEPT_POSTERIORS, _POSTERIORS_PER_ENTRY * rows.counts.nnz)
         return cls(objective, rows) if rows.n_rows * objective.passes.n_classes <= most else None
 
-    def narrowed(self, vector: Floats) -> Singles:
-        """Return a parameter vector in single precision, word by word."""
+    def narrowed(self, vector: Floats, unit: float = 1.0) -> Singles:
+        """Return a parameter vector in single precision, word by word, divided by a number."""
         weights, offsets, _ = self._objective.split(vector)
-        return self._rows.by_word(weights, offsets, np.float32).reshape(-1)
+        found = np.empty(self._shape, np.float32)
+        np.divide(weights.T, unit, out=found[:-1], casting="same_kind")
+        np.divide(offsets, unit, out=found[-1], casting="same_kind")
+        return found.reshape(-1)
 
-    def widened(self, vector: Singles) -> Floats:
+    def widened(self, vector: Singles) -> Singles:
         """Return the parameter vector, class by class."""
-        each, found = vector.reshape(self._shape), np.empty(vector.size)
-        weights, offsets, _ = self._objective.split(found)
-        weights[:], offsets[:] = each[:-1].T, each[-1]
+        each, found = vector.reshape(self._shape), np.empty(vector.size, np.float32)
+        n_words, k = self._rows.n_words, self._shape[1]
+        found[: k * n_words].reshape(k, n_words)[:], found[k * n_words :] = each[:-1].T, each[-1]
         return found
 
     def at(self, theta: Floats) -> WordSystem:
