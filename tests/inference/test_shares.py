@@ -94,6 +94,27 @@ def test_a_shift_of_the_model_that_could_be_chance_does_not_pass_for_other_share
     assert shifted < 9
 
 
+@pytest.mark.parametrize("fitted", [[0.65, 0.35], [0.5, 0.2, 0.3]])
+def test_a_model_that_says_nothing_of_the_classes_shifts_no_share(fitted):
+    # Sure of itself as naive Bayes is, and wrong: rows held out flatten it to next to nothing.
+    rng, fitted = np.random.default_rng(3), np.array(fitted)
+    k, shifted, held_all = fitted.size, 0, 0
+    for _ in range(40):
+        codes = rng.permutation(np.repeat(np.arange(k), (80 * fitted).round().astype(int)))
+        held, new = (
+            log_softmax(8.0 * rng.standard_t(3, size=(n, k)) + np.log(fitted), axis=1)
+            for n in (codes.size, 300)
+        )
+        found = estimate_shares(new, np.arange(k), fitted, HeldOut.of(held, codes, None))
+        shifted += found.p_value <= 0.05
+        assert_allclose(found.shares, fitted, atol=0.25)
+        low, high = found.interval
+        held_all += bool((low <= fitted).all() and (fitted <= high).all())
+    # Of 2 and 38 that are expected, 7 and 33 would be seen once in 300 times.
+    assert shifted < 7
+    assert held_all > 33
+
+
 @pytest.mark.parametrize(
     "make", [NaiveBayes, pytest.param(GaussianDiscriminant, marks=pytest.mark.slow)]
 )

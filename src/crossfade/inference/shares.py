@@ -115,21 +115,28 @@ def estimate_shares(
         log_posterior = normalised(log_posterior - np.log(ratio))
         fitted = fitted / ratio / (fitted / ratio).sum()
     own: Floats | None = None
+    at_rest = fitted
     if held_out is not None:
         map_ = _calibration(held_out)
         log_posterior = _calibrated(log_posterior, map_)
         own = np.exp(_calibrated(held_out.log_posterior, map_))
+        # The penalty leaves the map a little off: rows like those of fit have this mean, and of a
+        # model that tells no row from another, every row has.
+        at_rest = held_out.weights @ own / held_out.weights.sum()
     posterior = np.exp(log_posterior)
     n, k = posterior.shape
-    likeliest = _mixture(log_posterior, fitted)
+    likeliest = _mixture(log_posterior, at_rest)
     spread, statistic = (
         _likelihood_spread(posterior, fitted, likeliest)
         if own is None or held_out is None
         else _left_out_spread(posterior, fitted, likeliest, own, held_out)
     )
-    # What the rows cannot tell from no shift is taken for none (James & Stein 1961).
-    kept = max(0.0, 1.0 - (k - 1) / max(statistic, 1e-300))
-    shares = fitted + kept * (likeliest - fitted)
+    # What the rows cannot tell from no shift is taken for none (James & Stein 1961), nor from any:
+    # where the model hardly tells classes apart, the likeliest shares lie at an end by chance.
+    moved = likeliest - fitted
+    unsure = float(spread @ spread) / max(float(moved @ moved), 1e-300)
+    kept = max(0.0, 1.0 - max((k - 1) / max(statistic, 1e-300), unsure))
+    shares = fitted + kept * moved
     # Rows that are all of one class leave the shares of others unsure by about one row.
     at_least = (n * likeliest + 1.0) / (n + k)
     spread = np.maximum(spread, np.sqrt(at_least * (1.0 - at_least) / n))
@@ -202,7 +209,7 @@ def _left_out_spread(
         found: Floats = (between + within) / n + left_out + between / n_fitted
         return found[:-1, :-1]
 
-    gap = (posterior.mean(axis=0) - fitted)[:-1]
+    gap = (posterior.mean(axis=0) - fitted @ means)[:-1]
     # The shares of fit, too, are those of rows that were drawn.
     statistic = float(gap @ _inverse(covariance(fitted, counts.sum())) @ gap)
     slopes = (means[:-1] - means[-1])[:, :-1].T
