@@ -117,7 +117,10 @@ def test_best_is_what_the_comparison_finds_best_of_our_own(table, tmp_path, caps
     own = own_models()
     quick = {name: own[name] for name in ("naive Bayes generative", "shared Gaussian generative")}
     monkeypatch.setattr("crossfade.comparison.models.own_models", lambda schema=None: quick)
+    traced = []
+    monkeypatch.setattr("crossfade.comparison.run.CurveRun", lambda **given: traced.append(given))
     assert run("fit", table, "-t", "default", "--splits", 2, "--seed", 3, "--out", out) == 0
+    assert not traced  # the learning curve tells nothing of which model to take home
     said = " ".join(capsys.readouterr().out.split())
     frame = pl.read_csv(table)
     result = compare(
@@ -127,6 +130,7 @@ def test_best_is_what_the_comparison_finds_best_of_our_own(table, tmp_path, caps
         n_splits=2,
         random_state=3,
         evidence=False,
+        curve=False,
     )
     saved = load_model(out)
     assert saved.about["model"] == result.best

@@ -379,6 +379,7 @@ def _best(
         n_splits=splits,
         random_state=seed,
         evidence=False,
+        curve=False,
         progress=progress,
     )
     if not result.complete:

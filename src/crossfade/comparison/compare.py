@@ -33,6 +33,7 @@ def compare(
     time_limit: float | None = None,
     stop_early: bool = True,
     evidence: bool = True,
+    curve: bool = True,
     progress: Progress | None = None,
     watch: Callable[[Status], None] | None = None,
 ) -> ComparisonResult:
@@ -91,6 +92,8 @@ def compare(
     evidence : bool, default=True
         Whether to compute what the page shows besides table and learning curve: the path over λ,
         weights of columns, calibration.
+    curve : bool, default=True
+        Whether to trace the learning curve, without which there is no evidence either.
     progress : callable, optional
         Called as ``progress(done, total, text)`` after each step.
     watch : callable, optional
@@ -143,7 +146,9 @@ def compare(
             problem.evaluator.codes, n_splits=n_splits, n_train=n_train, random_state=random_state
         )
     )
-    settings = Settings(criterion, random_state, stop_early, time_limit, evidence, progress, watch)
+    settings = Settings(
+        criterion, random_state, stop_early, time_limit, evidence, curve, progress, watch
+    )
     # Threads inside BLAS slow small fits down several times, and move the last digits.
     with single_threaded_blas():
         return Run(problem, chosen, splits, settings, started).result()

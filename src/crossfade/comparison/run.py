@@ -101,7 +101,7 @@ class Run(Standings):
         details: Details | None = None
         best = self._best()
         family = self._best_family()
-        if self.ended != "keyboard" and len(self.results[best]) > 1:
+        if self.settings.curve and self.ended != "keyboard" and len(self.results[best]) > 1:
             left = None if limit is None else max(limit - (perf_counter() - self.started), 1e-3)
             try:
                 with time_limit(left):

@@ -44,6 +44,7 @@ class Settings:
     stop_early: bool = True
     time_limit: float | None = None
     evidence: bool = True
+    curve: bool = True
     progress: Progress | None = None
     watch: Callable[[Status], None] | None = None
 
