@@ -167,6 +167,16 @@ def test_standardised_rows(twin: str, border: int, dtype: type):
     assert_allclose(out, rows * factors[:, None], rtol=4 * np.finfo(dtype).eps)
 
 
+def test_squared_images(twin: str):
+    X, directions = values(N, 3), np.random.default_rng(1).normal(size=(2, 3))
+    constants = np.array([0.5, -1.0])
+    out = np.empty(N)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rowwise.squared_images(X, directions, constants, out)
+        expected = np.square(X @ directions.T + constants).sum(axis=1)
+    assert_allclose(out, expected, rtol=1e-13)
+
+
 def test_memory_of_any_layout():
     X = np.asfortranarray(values(N, 3))
     out = np.empty((N, 3))

@@ -20,8 +20,8 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block, workspace, workspace_like
 from crossfade.errors import DataError
 from crossfade.optim.newton import sample_rows
-from crossfade.rowwise import scale_rows, standardise_rows
-from crossfade.rowwise.rows import scale_rows_numpy
+from crossfade.rowwise import scale_rows, squared_images, standardise_rows
+from crossfade.rowwise.rows import scale_rows_numpy, squared_images_numpy
 from crossfade.table import check_cells
 
 #: Relative residual of a column below which others are said to determine it.
@@ -400,9 +400,8 @@ def _telling_rows(
     def work(rows: slice) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
             block = design.block(rows)
-            # One vector after the other: faster than a product with a narrow matrix.
-            pairs = zip(directions, constants, strict=True)
-            leverages[rows] = sum(np.square(block @ one + constant) for one, constant in pairs)
+            square = squared_images if block.flags.c_contiguous else squared_images_numpy
+            square(block, directions, constants, leverages[rows])
 
     for_each_block(work, n_rows, block_rows=design.block_rows)
     if weights is not None:

@@ -353,12 +353,16 @@ class GlmProblem:
         products = self.design.rough_products if rough else self.design.products
         return products(block, weights), float(faint)
 
+    @cached_property
+    def _kinds(self) -> NDArray[np.int8]:
+        """Return of each row whether it has a response, and whether it could have more."""
+        y, size = self.data.y, self.data.size
+        return (y > 0.0).astype(np.int8) + (self.family.recession_signs(y, size) > 0.0)
+
     def sample(self, share: float) -> GlmProblem:
         """Return the same function over a share of the rows, scaled up to all."""
         if share not in self._samples:
-            y, size = self.data.y, self.data.size
-            kinds = (y > 0.0).astype(np.int8) + (self.family.recession_signs(y, size) > 0.0)
-            _, some, design = sample_data(self.design, self.data, kinds, share)
+            _, some, design = sample_data(self.design, self.data, self._kinds, share)
             self._samples[share] = GlmProblem(design, some, self.family, self.l2)
         return self._samples[share]
 
@@ -458,8 +462,8 @@ def solve(
     # The curvature of a tenth of many rows is worth its noise, where the rows allow a sample.
     if sampled and enough and problem.design.telling is not None:
         share = max(0.1, 20_000 / problem.data.n_rows)
-        sample = problem.sample(0.3 * share)
-        inner = Sampled(share=share, near=_NEAR, sample=sample, foresight=foresee)
+        fewer, some = problem.sample(0.3 * share), problem.sample(share)
+        inner = Sampled(share=share, near=_NEAR, sample=fewer, larger=some, foresight=foresee)
     solution = descend(problem, start, inner, tol=0.0, max_iter=max_iter, monitor=watch)
     gradient = gradients[0] if gradients else problem.value_and_gradient(solution.theta)[1]
     return Solved(solution, tuple(history), gradient)

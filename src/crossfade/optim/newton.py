@@ -85,6 +85,8 @@ class Sampled:
     `near`: Gradient norm from which the curvature is kept, for `keep` steps at most.
     `worthwhile`: Share of the promised gain that a step must remove.
     `sample`: The function over some rows, whose optimum is the start.
+    `larger`: The function over the rows whose curvature is taken: a step from there on these, whose
+        gradient costs little beside it, halves the way that is left.
     `enough`: Nats per row; a step that promises less is the last one, and not evaluated.
     `invert`: How systems with the curvature are solved; else by its Cholesky factor.
     """
@@ -94,17 +96,17 @@ class Sampled:
     worthwhile: float = 0.05
     keep: int = 50
     sample: Problem | None = None
+    larger: Problem | None = None
     foresight: Foresight | None = None
     enough: float = 0.0
     invert: Invert | None = None
 
     def points(self, problem: Problem, start: Floats) -> Generator[Iterate, None, Ended]:
         """Yield the start and the points after it."""
-        at = self._rough_start(problem, start)
-        yield at
-        model: _Curvature | None = None
-        trusted = True
         invert = self.invert or partial(inverse, problem)
+        at, model = self._rough_start(problem, start, invert)
+        yield at
+        trusted = True
         while True:
             if model is None or (at.gradient_norm > self.near and model.steps):
                 whole = self.share if trusted else 1.0
@@ -132,16 +134,26 @@ class Sampled:
                 model.learn(new.theta - at.theta, new.gradient - at.gradient)
             at = new
 
-    def _rough_start(self, problem: Problem, start: Floats) -> Iterate:
+    def _rough_start(
+        self, problem: Problem, start: Floats, invert: Invert
+    ) -> tuple[Iterate, _Curvature | None]:
+        """Return where to begin, and the curvature that led there."""
         if self.sample is None:
-            return evaluate(problem, start)
-        near = descend(self.sample, start, Dense(), tol=self.near, max_iter=25)
-        rough = evaluate(problem, near.theta)
+            return evaluate(problem, start), None
+        theta = descend(self.sample, start, Dense(), tol=self.near, max_iter=25).theta
+        model = None
+        if self.larger is not None:
+            near = evaluate(self.larger, theta)
+            if np.isfinite(near.value) and near.gradient_norm <= 30.0 * self.near:
+                model = _Curvature(invert(theta, self.share), exact=False)
+                theta = theta - model.solve(near.gradient)
+        rough = evaluate(problem, theta)
         if np.isfinite(rough.value) and rough.gradient_norm <= 30.0 * self.near:
-            return rough
+            return rough, model
         # The sample was misleading (a class it lacks, say): go on from the better of the two.
         given = evaluate(problem, start)
-        return rough if np.isfinite(rough.value) and rough.value < given.value else given
+        better = np.isfinite(rough.value) and rough.value < given.value
+        return rough if better else given, None
 
 
 class ProblemOfProducts(SmoothProblem, Protocol):

@@ -24,7 +24,14 @@ from crossfade.rowwise.losses import (
     poisson_pass,
 )
 from crossfade.rowwise.posteriors import log_sums, softmax, two_classes
-from crossfade.rowwise.rows import add_products, add_rows, group_rows, scale_rows, standardise_rows
+from crossfade.rowwise.rows import (
+    add_products,
+    add_rows,
+    group_rows,
+    scale_rows,
+    squared_images,
+    standardise_rows,
+)
 
 __all__ = [
     "FEW_ENTRIES",
@@ -47,6 +54,7 @@ __all__ = [
     "poisson_pass",
     "scale_rows",
     "softmax",
+    "squared_images",
     "standardise_rows",
     "two_classes",
 ]
