@@ -98,6 +98,27 @@ def test_five_in_a_hundred_fresh_sequences_are_at_or_under_five_percent(labels, 
     assert max(short, long) < 0.1
 
 
+def test_sequences_whose_steps_stray_together_are_no_stranger_for_their_length():
+    """Each has a level of its own, as a speaker has: deviations grow as T, not as its root."""
+    shares = []
+    for seed in range(4):
+        sets = []
+        for n, own in ((300, seed), (500, 100 + seed)):
+            rng = np.random.default_rng(own)
+            lengths = rng.choice([3, 60], size=n)
+            X, y = CHAIN.sample(lengths.tolist(), random_state=rng)
+            sets.append(([x + 3.0 * rng.normal() for x in X], y, lengths))
+        (X, y, _), (new, _, lengths) = sets
+        model = HiddenMarkovModel(emission="gaussian").fit(X, y)
+        strange = model.outlier_p_value(new) <= 0.05
+        shares.append([strange[lengths == 3].mean(), strange[lengths == 60].mean()])
+        assert model._seen.described.alike[0] > 0.0
+    short, long = np.mean(shares, axis=0)
+    # By the root of the steps alone it is 0.3 and 8 %.
+    assert 0.02 < short < 0.08
+    assert 0.02 < long < 0.07
+
+
 def test_sequences_of_another_chain_are_strange_and_lengths_are_not():
     X, y = drawn(200, 0)
     model = HiddenMarkovModel(emission="gaussian", model_end=True).fit(X, y)

@@ -3,8 +3,10 @@
 A sequence's surprise is -log p(x_1, …, x_T), the sum of its steps' predictive surprises
 -log p(x_t | x_1, …, x_{t-1}). It grows with T, and strays from the usual sum as the root of T: the
 score is (surprise - usual surprise of so many steps) / √T, which is of one size for short and for
-long sequences. First steps, of which nothing is known, are usually more surprising than later ones
-and have a mean of their own. How long a sequence is says nothing.
+long sequences. Where a sequence's steps stray together (speakers differ) the sum strays further, by
+the design effect of a cluster (Kish 1965): √(T (1 + (T - 1) ρ)). First steps, of which nothing is
+known, are usually more surprising than later ones and have a mean of their own. How long a sequence
+is says nothing.
 
 As for tables (:mod:`crossfade.inference.strangers`) the densities are those of the generative end,
 and p-values come from sequences that the fit did not see.
@@ -19,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.stats import rankdata
 from sklearn.utils.validation import check_is_fitted
 
 from crossfade._typing import Floats, Integers
@@ -38,6 +42,9 @@ _MOST_CELLS = 2_000_000
 
 _N_FOLDS = 10
 
+#: Standard deviations of a rank correlation that are no chance.
+_SURE = 3.0
+
 #: From raw observations, their layout and codes to a bound emission and a chain.
 Fit = Callable[[Any, Layout, Integers | None], tuple[Emission, ChainParameters]]
 
@@ -49,6 +56,7 @@ class SequenceDensity:
     `rates`: Usual surprise of a first and of a later step, in nats.
     `usual`: Scores of sequences by fits without them; None where there are too few.
     `n_sequences`: Of fit.
+    `alike`: ρ, how far the steps of a sequence stray together, and the most steps that told it.
     """
 
     emission: Emission
@@ -56,10 +64,13 @@ class SequenceDensity:
     rates: tuple[float, float]
     usual: Usual | None
     n_sequences: int
+    alike: tuple[float, float] = (0.0, 1.0)
 
     def scores(self, raw: Any, layout: Layout) -> Floats:
         """Return the scores of sequences, 0 where nothing was observed, (n_sequences,)."""
-        return _Surprise.of(self.emission, self.parameters, raw, layout).evened(self.rates)
+        return _Surprise.of(self.emission, self.parameters, raw, layout).evened(
+            self.rates, self.alike
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,8 @@ class SeenSequences:
             parts.append(_Surprise.of(emitting, chain, taken(self.raw, own), part))
         held_out = _Surprise(*(np.concatenate(each) for each in zip(*parts, strict=True)))
         rates = held_out.rates()
-        scores = held_out.evened(rates)[:, None]
+        alike = held_out.alike(rates)
+        scores = held_out.evened(rates, alike)[:, None]
         usual = Usual.of(
             scores,
             np.nan_to_num(scores),
@@ -119,7 +131,7 @@ class SeenSequences:
             np.zeros(len(scores), dtype=np.int64),
             np.ones(len(scores)),
         )
-        return SequenceDensity(emission, parameters, rates, usual, self.n_sequences)
+        return SequenceDensity(emission, parameters, rates, usual, self.n_sequences, alike)
 
     def _without(self, fold: Integers) -> tuple[Emission, ChainParameters]:
         steps, part = self.layout.take(np.setdiff1d(np.arange(self.layout.n_sequences), fold))
@@ -165,12 +177,32 @@ class _Surprise(NamedTuple):
         later = max(steps - first, 1e-300)
         return float(of_first / max(first, 1e-300)), float((total - of_first) / later)
 
-    def evened(self, rates: tuple[float, float]) -> Floats:
-        """Return how far surprises are from what is usual, by the root of the steps."""
+    def evened(self, rates: tuple[float, float], alike: tuple[float, float] = (0.0, 1.0)) -> Floats:
+        """Return how far surprises are from what is usual, by how far so many steps stray."""
         usual = rates[0] * self.first + rates[1] * (self.steps - self.first)
         none = self.steps <= 0.0
         found: Floats = np.where(none, 0.0, self.total - usual)
-        return found / np.sqrt(np.where(none, 1.0, self.steps))
+        steps = np.where(none, 1.0, self.steps)
+        others = np.clip(steps, 1.0, alike[1]) - 1.0
+        return found / np.sqrt(steps * (1.0 + others * alike[0]))
+
+    def alike(self, rates: tuple[float, float]) -> tuple[float, float]:
+        """Return ρ by which the sizes of scores do not grow with the steps, and the most steps.
+
+        By their rank correlation; 0 where that may be chance.
+        """
+        some = _Surprise(*(each[np.isfinite(self.total) & (self.steps > 0.0)] for each in self))
+        n, most = some.steps.size, float(some.steps.max(initial=1.0))
+        ranks = rankdata(some.steps) - 0.5 * (n + 1.0)
+
+        def grown(alike: float) -> float:
+            return float(ranks @ rankdata(np.abs(some.evened(rates, (alike, most)))))
+
+        if grown(0.0) <= _SURE * np.sqrt((ranks @ ranks) * n * (n + 1.0) / 12.0):
+            return 0.0, most
+        if grown(1.0) >= 0.0:
+            return 1.0, most
+        return float(brentq(grown, 0.0, 1.0, xtol=1e-9)), most
 
 
 class ChainStrangers:
@@ -192,9 +224,11 @@ class ChainStrangers:
         It is (-log p(x_1, …, x_T) - usual) / √T in nats, T steps being observed and "usual" the
         mean of that for so many: a first step's, and T - 1 times a later step's. The sum of -log
         p(x_t | x_1, …, x_{t-1}) grows as T, and its chance deviations as √T, so that short and long
-        sequences can be compared. The length itself says nothing. As for tables the density is that
-        of the generative end (tradeoff 1), whatever λ the posterior has, without labels that of the
-        fit.
+        sequences can be compared. Where long sequences of fit stray further than that, as those of
+        different speakers do, it is divided by √(1 + (T - 1) ρ), too, with ρ from 0 to 1 such that
+        they do not, T here no more than the longest's. The length itself says nothing. As for
+        tables the density is that of the generative end (tradeoff 1), whatever λ the posterior has,
+        without labels that of the fit.
 
         Parameters
         ----------
@@ -232,7 +266,8 @@ class ChainStrangers:
 
         Of fresh sequences from where those of fit came from, 5 % have a p-value of .05 or less,
         however wrong the model is (conformal: Vovk, Gammerman & Shafer 2005): up to 1,000
-        sequences of fit are scored by fits of ten folds, when first asked for.
+        sequences of fit are scored by fits of ten folds, when first asked for. That is the mean
+        over fits; which n sequences a fit had moves it by √(.05 · .95/n), 1.5 % of 200.
 
         Parameters
         ----------
