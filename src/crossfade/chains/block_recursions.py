@@ -14,7 +14,6 @@ import numpy as np
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import block_sum, for_each_block, workspace
-from crossfade.chains import kernels
 
 #: Numbers in one block's potentials: 65,536 doubles and their posteriors stay in cache.
 _BLOCK_NUMBERS = 65_536
@@ -67,6 +66,8 @@ def expectations(
 
     Without `backward` there are log-partitions alone. Shapes: marginals (n_steps, n_states).
     """
+    from crossfade.chains import kernels
+
     chain = kernels.make_chain(log_initial, log_transitions, log_final)
     n_states = log_initial.shape[0]
     partition = np.zeros(len(offsets) - 1)
@@ -122,6 +123,8 @@ def best_paths(
     log_final: Floats,
 ) -> tuple[Integers, Floats]:
     """Run ``viterbi`` by blocks, on unchecked arguments; a NaN potential gives a NaN score."""
+    from crossfade.chains import kernels
+
     chain = kernels.make_chain(log_initial, log_transitions, log_final)
     scores = np.zeros(len(offsets) - 1)
     paths = np.zeros(int(offsets[-1]), dtype=np.int64)
@@ -197,6 +200,8 @@ def prepare(potentials: StepScorer, n_steps: int) -> Callable[[slice], _Prepared
 
 def _exponentials(log_b: Floats, b: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return exp(log_b - row maximum) and the row maxima; NumPy's exp is a vector one."""
+    from crossfade.chains import kernels
+
     kernels.shift_rows(log_b, b, shift)
     np.exp(b, out=b)
     return b, shift

@@ -1,7 +1,8 @@
 """Compiled chain recursions: scaled, with logarithms where scaling could lose anything.
 
-Numba's cache does not see changes in functions that another file calls: after editing, ``make
-clean``. The NumPy twin of all this is ``tests/chains/reference.py``.
+Import this module when first used: :mod:`crossfade.chains.vector_kernels` loads the compiler.
+(Numba's cache does not see changes in functions that another file calls: after editing, ``make
+clean``.) The NumPy twin of all this is ``tests/chains/reference.py``.
 
 Arguments, of T steps and K states, all in C order: ``log_b``, rows of log-potentials; ``b``, their
 exponentials after subtraction of each row's maximum; ``shift``, those maxima; ``at`` (T,), which
@@ -29,6 +30,12 @@ import numpy as np
 
 from crossfade._compiled import REORDERED, kernel
 from crossfade._typing import Floats, Integers
+from crossfade.chains.vector_kernels import (
+    add_products,
+    first_origin,
+    largest_arrivals,
+    weighted_rows,
+)
 
 #: What all steps of all sequences share. ``log_*`` as given; ``start``, ``transitions`` and
 #: ``stop`` exponentials after subtraction of the largest entry (kept in ``shifts``);
@@ -79,38 +86,6 @@ def _exponentials(log_values: Floats) -> tuple[Floats, float]:
     largest = float(log_values.max(initial=-np.inf))
     shift = largest if np.isfinite(largest) else 0.0
     return np.exp(log_values - shift), shift
-
-
-@kernel(inline="always", fastmath=REORDERED)
-def _weighted_rows(weights: Floats, at: int, rows: Floats, totals: Floats) -> None:
-    """Write Σ_j weights[at, j] rows_j to ``totals[0]``."""
-    totals[0] = 0.0
-    for j in range(rows.shape[0]):
-        weight = weights[at, j]
-        for k in range(rows.shape[1]):
-            totals[0, k] += weight * rows[j, k]
-
-
-@kernel(inline="always", fastmath=REORDERED)
-def _add_products(weights: Floats, rows: Floats, n_rows: int, totals: Floats) -> None:
-    """Add weightsᵀ · rows to ``totals``, of both the first ``n_rows``, which are few."""
-    for i in range(totals.shape[0]):
-        for k in range(totals.shape[1]):
-            total = totals[i, k]
-            for j in range(n_rows):
-                total += weights[j, i] * rows[j, k]
-            totals[i, k] = total
-
-
-@kernel(inline="always")
-def _largest_arrivals(before: Floats, at: int, moves: Floats, best: Floats, to: int) -> None:
-    """Write max_j (before[at, j] + moves_j) to ``best[to]``."""
-    best[to] = -np.inf
-    for j in range(moves.shape[0]):
-        weight = before[at, j]
-        for k in range(moves.shape[1]):
-            value = weight + moves[j, k]
-            best[to, k] = value if value > best[to, k] else best[to, k]
 
 
 @kernel()
@@ -201,7 +176,7 @@ def forward_backward_block(
             row = at[t]
             shifts += shift[row]
             if t > lo:
-                _weighted_rows(marginals, t - 1, transitions, work)
+                weighted_rows(marginals, t - 1, transitions, work, 0)
             # The scale of the step before comes in here, so that nothing waits for its division.
             total = 0.0
             for k in range(n_states):
@@ -244,7 +219,7 @@ def forward_backward_block(
             scale = inverse[t + 1 - lo]
             for j in range(n_states):
                 after[slot, j] = b[row, j] * work[0, j] * scale
-            _weighted_rows(after, slot, transposed, work)
+            weighted_rows(after, slot, transposed, work, 0)
             scale = inverse[t - lo]
             share = 0.0
             for i in range(n_states):
@@ -268,7 +243,7 @@ def forward_backward_block(
                     work[0, i] *= scale
             slot += 1
             if counted and (slot == _STEPS or t == lo):
-                _add_products(weights, after, slot, counts)
+                add_products(weights, after, slot, counts)
             slot %= _STEPS
         if not sound:
             continue
@@ -354,8 +329,8 @@ def viterbi_block(
 ) -> None:
     """Write each sequence's best path and score, ties to the lower state, without back-pointers.
 
-    Predecessors on the path are those whose sums are the maxima in ``arrivals`` (longest sequence,
-    K), so that the forward loop is a maximum only.
+    The path's predecessors are those whose sums are the maxima in ``arrivals`` (longest sequence,
+    K), so that the forward loop is a maximum only, in vector instructions.
     """
     n_states = log_b.shape[1]
     log_transitions, log_transposed = chain.log_transitions, chain.log_transposed
@@ -371,9 +346,7 @@ def viterbi_block(
         for t in range(1, hi - lo):
             now = t % 2
             row = at[lo + t]
-            _largest_arrivals(work, 1 - now, log_transitions, arrivals, t)
-            for k in range(n_states):
-                work[now, k] = arrivals[t, k] + log_b[row, k]
+            largest_arrivals(work, 1 - now, log_transitions, log_b, row, arrivals, t, work, now)
         last = (hi - lo - 1) % 2
         state, score = 0, work[last, 0] + log_stop[0]
         for k in range(1, n_states):
@@ -384,9 +357,6 @@ def viterbi_block(
         for t in range(hi - lo - 2, -1, -1):
             value = arrivals[t + 1, state]
             row = at[lo + t]
-            origin = 0
-            for j in range(n_states - 1, -1, -1):
-                if arrivals[t, j] + log_b[row, j] + log_transposed[state, j] == value:
-                    origin = j
-            state = paths[lo + t] = origin
+            state = first_origin(arrivals, t, log_b, row, log_transposed, state, value)
+            paths[lo + t] = state
         scores[s] = score

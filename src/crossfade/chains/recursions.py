@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block
-from crossfade.chains import kernels
 from crossfade.chains.block_recursions import best_paths, expectations
 from crossfade.errors import DataError
 
@@ -189,6 +188,8 @@ def edge_marginals(
 
     Shapes: → (n_edges, n_states, n_states).
     """
+    from crossfade.chains import kernels
+
     emissions, starts, logs = _checked(
         log_emissions, offsets, log_initial, log_transitions, log_final
     )

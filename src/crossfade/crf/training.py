@@ -16,8 +16,6 @@ import numpy as np
 from crossfade._typing import Floats, Integers
 from crossfade.blocks import for_each_block, single_threaded_blas
 from crossfade.chains.attributes import EncodedSequences
-from crossfade.chains.kernels import make_chain
-from crossfade.crf.kernels import Tokens, expectation_block, stochastic_pass
 from crossfade.crf.weights import WeightLayout, padded
 from crossfade.optim.lbfgs import QuasiNewton
 from crossfade.optim.solver import Iterate, Solution, descend
@@ -98,6 +96,9 @@ class Objective:
 
     def _sums(self, theta: Floats, *, variances: bool) -> tuple[float, Floats]:
         """Return Σ log Z and the expected counts (or variances) of all weights."""
+        from crossfade.chains.kernels import make_chain
+        from crossfade.crf.kernels import Tokens, expectation_block
+
         self.n_evaluations += 1
         layout, n_labels = self.layout, self.layout.n_labels
         rows = layout.dense_rows(theta)
@@ -148,6 +149,9 @@ class Objective:
 
         Shapes: → (n_weights,).
         """
+        from crossfade.chains.kernels import make_chain
+        from crossfade.crf.kernels import Tokens, stochastic_pass
+
         layout, n_labels, n_sequences = self.layout, self.layout.n_labels, len(self.offsets) - 1
         theta = np.zeros(layout.n_weights)
         rows, mask = layout.dense_rows(theta), layout.dense_rows(np.ones(layout.n_weights))
