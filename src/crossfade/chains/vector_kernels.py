@@ -3,7 +3,8 @@
 The inner loops of the chain recursions run over states. A compiler that makes vector loops of them
 takes sixteen numbers at a time, checks before each loop that arrays do not overlap, and does what
 is left over one by one: with ten states that is all of it. Here columns are taken 16, 8, 4, 2 and 1
-at a time, their results staying in registers while the rows go by.
+at a time, their results staying in registers while the rows go by. With plain loops in their place
+the cases of ``python -m benchmarks --only HMM`` take 1.2 to 2.7 times the CPU time.
 
 These are intrinsics, part of the function that calls them: handing arrays to a compiled function
 counts references to each of them, which at every step would cost as much as the work itself. Arrays
