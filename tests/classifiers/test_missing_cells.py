@@ -406,3 +406,13 @@ def test_a_column_missing_in_a_whole_class():
     for tradeoff in (0.5, 0):
         posterior = NaiveBayes(tradeoff=tradeoff).fit(X, y).predict_proba(X)
         assert np.isfinite(posterior).all()
+
+
+@pytest.mark.parametrize("covariance", ["shared", "full", "diagonal", "spherical"])
+@pytest.mark.parametrize("tradeoff", [1.0, 0.5, 0.0, "auto"])
+def test_where_no_number_varies_missing_ones_leave_the_class_shares(covariance, tradeoff):
+    X, y = np.full((40, 2), [3.7, 0.0]), np.repeat([0, 1], [30, 10])
+    X[::5, 0], X[::3, 1] = np.nan, np.nan
+    model = GaussianDiscriminant(covariance, tradeoff=tradeoff).fit(X, y)
+    found = model.predict_proba(np.array([[3.7, 0.0], [np.nan, 0.0], [np.nan, np.nan], [9.0, 1.0]]))
+    np.testing.assert_allclose(found, np.tile([0.75, 0.25], (4, 1)), atol=1e-7)

@@ -53,7 +53,7 @@ def _patterns(packed: Any, d: int) -> tuple[NDArray[np.bool_], Integers, Integer
     """
     some = np.flatnonzero(packed.any(axis=1))
     own = np.ascontiguousarray(packed[some])
-    keys = own.view([("", np.uint8)] * own.shape[1]).ravel()
+    keys = own.view([("", np.uint8)] * own.shape[1]).ravel() if own.size else own.ravel()
     _, first, which = np.unique(keys, return_index=True, return_inverse=True)
     return np.unpackbits(own[first], axis=1, count=d).astype(bool), which.ravel(), some
 
