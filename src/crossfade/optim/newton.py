@@ -85,8 +85,8 @@ class Sampled:
     `near`: Gradient norm from which the curvature is kept, for `keep` steps at most.
     `worthwhile`: Share of the promised gain that a step must remove.
     `sample`: The function over some rows, whose optimum is the start.
-    `larger`: The function over the rows whose curvature is taken: a step from there on these, whose
-        gradient costs little beside it, halves the way that is left.
+    `larger`: The function over the rows whose curvature is taken: a step on these, whose gradient
+        costs little beside it, halves the way that is left.
     `enough`: Nats per row; a step that promises less is the last one, and not evaluated.
     `invert`: How systems with the curvature are solved; else by its Cholesky factor.
     """
@@ -144,9 +144,11 @@ class Sampled:
         model = None
         if self.larger is not None:
             near = evaluate(self.larger, theta)
-            if np.isfinite(near.value) and near.gradient_norm <= 30.0 * self.near:
+            if np.isfinite(near.value) and np.isfinite(near.gradient_norm):
                 model = _Curvature(invert(theta, self.share), exact=False)
-                theta = theta - model.solve(near.gradient)
+                step = -model.solve(near.gradient)
+                nearer = _line_search(self.larger, near, step, max_trials=2)
+                theta, model = (theta, None) if nearer is None else (nearer.theta, model)
         rough = evaluate(problem, theta)
         if np.isfinite(rough.value) and rough.gradient_norm <= 30.0 * self.near:
             return rough, model
