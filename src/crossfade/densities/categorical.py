@@ -58,6 +58,9 @@ def _summed(positions: Integers, amounts: Floats, size: int) -> Floats:
 #: Statistics up to which the curvature is made in one go, other columns' cells as well.
 _FEW_STATISTICS = 100
 
+#: Weights up to which exponentials and their sums are numbers.
+_WITHOUT_OVERFLOW = 500.0
+
 #: Most indicator columns that are formed block by block.
 _DENSE_STATISTICS = 1_000
 
@@ -264,7 +267,7 @@ class Categorical(Density):
 
     def _table(self, flat: Floats) -> Floats:
         """Return values of statistics as a table with zero at the bases."""
-        table = np.zeros((*flat.shape[:-1], self.n_levels))
+        table = np.zeros((*flat.shape[:-1], self._columns.size))
         table[..., self._kept] = flat
         return table
 
@@ -275,6 +278,11 @@ class Categorical(Density):
     def _softmax(self, eta: Floats) -> tuple[Floats, Floats]:
         """Return log A by column, and the table of probabilities."""
         table = self._table(eta)
+        if np.abs(eta).max(initial=0.0) < _WITHOUT_OVERFLOW:  # a base's is 1: no sum is nothing
+            np.exp(table, out=table)
+            totals = self._by_factor(table)
+            table /= totals.take(self._columns, axis=-1)
+            return np.log(totals), table
         largest = np.maximum.reduceat(table, self._offsets, axis=-1)
         with np.errstate(invalid="ignore"):
             table -= largest[..., self._columns]
@@ -312,13 +320,13 @@ class Categorical(Density):
         return np.where(np.isnan(partition), np.inf, partition)
 
     def mean(self, eta: Floats) -> Floats:
-        return self._softmax(eta)[1][..., self._kept]
+        return self._softmax(eta)[1].take(self._kept, axis=-1)
 
     def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
         partition, table = self._softmax(eta)
         if not np.isfinite(partition).all():
             return self.log_partition(eta), None
-        return partition, table[..., self._kept]
+        return partition, table.take(self._kept, axis=-1)
 
     def hessian(self, eta: Floats) -> Floats:
         if self.n_statistics <= _FEW_STATISTICS:

@@ -154,7 +154,8 @@ class Gaussian(Standardised, Univariate):
 
     def column_log_partition(self, eta: Floats) -> Floats:
         linear, square = eta[..., 0], eta[..., 1]
-        return -(linear**2) / (4 * square) - 0.5 * np.log(-2 * square)
+        variance = -0.5 / square
+        return 0.5 * (linear * (linear * variance) + np.log(variance))
 
     def column_mean(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]
@@ -168,6 +169,23 @@ class Gaussian(Standardised, Univariate):
         d = self.n_features
         first, second = self.mean(eta)[:, :d], self.mean(eta)[:, d:]
         return self._in_own_units(first), self._spread**2 * (second - first**2)
+
+    def partition_and_mean(self, eta: Floats) -> tuple[Floats, Floats | None]:
+        d = self.n_features
+        linear, square = eta[..., :d], eta[..., d:]
+        if self._still.any() or not square.max(initial=-1.0) < 0.0:
+            return super().partition_and_mean(eta)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.empty_like(eta)
+            variance = -0.5 / square
+            mean = np.multiply(linear, variance, out=means[..., :d])
+            values = linear * mean
+            values += np.log(variance)
+            values *= 0.5
+            np.add(mean**2, variance, out=means[..., d:])
+        if not np.isfinite(values).all():
+            return self.log_partition(eta), None
+        return values, means
 
     def column_covariance(self, eta: Floats) -> Floats:
         variance = -0.5 / eta[..., 1]

@@ -309,18 +309,18 @@ def quadratic_scores(
 
 
 def product_covariances_numpy(C: Floats, m: Floats, i: Integers, j: Integers) -> Floats:
-    """Specification of :func:`product_covariances`."""
+    """Specification of :func:`product_covariances`, for any leading axes."""
     # C_ik S_jl + m_i m_k C_jl + (k and l exchanged) with S = C + m mᵀ.
-    rows_i, rows_j = C[i], C[j]
-    mi, mj = m[i], m[j]
-    ik, jl = rows_i[:, i], rows_j[:, j]
-    il, jk = rows_i[:, j], rows_j[:, i]
+    rows_i, rows_j = C[..., i, :], C[..., j, :]
+    mi, mj = m[..., i], m[..., j]
+    ik, jl = rows_i[..., i], rows_j[..., j]
+    il, jk = rows_i[..., j], rows_j[..., i]
     out: Floats = ik * jl + il * jk
     if m.any():
         # Each covariance times the means of the two columns it leaves out.
         for covariance, row, column in ((ik, mj, mj), (jl, mi, mi), (il, mj, mi), (jk, mi, mj)):
-            covariance *= row[:, None]
-            covariance *= column
+            covariance *= row[..., :, None]
+            covariance *= column[..., None, :]
             out += covariance
     return out
 

@@ -386,6 +386,11 @@ class BoundRows:
         """Weight of the rows that lack a factor, shape (n_classes, n_factors)."""
         return self.class_weights[:, None] - self.bound.counts
 
+    @cached_property
+    def missing_totals(self) -> Floats:
+        """The same of all classes together."""
+        return np.asarray(self.missing_counts.sum(axis=0))
+
     # -- parameter vectors --------------------------------------------------------------------
 
     @property

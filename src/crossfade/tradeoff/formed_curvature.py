@@ -127,8 +127,8 @@ class _Form:
         Coefficients are less the last class's: it moves all others by as much, downwards.
         """
         passes, k, n, width = self.passes, self.k, self.passes.n_free, formed.shape[1]
-        of_classes, offsets = np.split(formed, [k * self.p])
-        of_classes = of_classes.reshape(k, self.p, width)
+        offsets = formed[k * self.p :]
+        of_classes = formed[: k * self.p].reshape(k, self.p, width)
         weights, last = of_classes[:, :n], of_classes[:, :n]
         tied = np.zeros((passes.n_tied, width))
         if self.slope is not None:

@@ -326,16 +326,13 @@ class RowPasses(BoundRows):
 
         value, sums, mass, lost = self.sum(block, self.block_rows)
         # The last class's score itself: s_K = offset_K + W_K·T̃ (missing terms added above).
-        weights_last = self.split(theta)[0][-1]
-        value += float(self.split(theta)[1][-1]) * self.total
-        value += float(weights_last @ self.free_totals)
+        weights, offsets, _ = self.split(theta)
+        value += float(offsets[-1]) * self.total + float(weights[-1] @ self.free_totals)
         if not gradient:
             return value, sums, mass, lost
-        sums = np.concatenate([sums, (self.free_totals - sums.sum(axis=0))[None]])
-        mass = np.append(mass, self.total - mass.sum())
+        sums, mass = _with_last(sums, self.free_totals), _with_last(mass, self.total)
         if absent is not None:
-            rest = self.missing_counts.sum(axis=0) - lost.sum(axis=0)
-            lost = np.concatenate([lost, rest[None]])
+            lost = _with_last(lost, self.missing_totals)
         return value, sums, mass, lost
 
     def _two_class_block(
@@ -377,3 +374,11 @@ class RowPasses(BoundRows):
 
         for_each_block(block, self.rows.n_samples, block_rows=self.block_rows)
         return out
+
+
+def _with_last(sums: Floats, total: Any) -> Floats:
+    """Return sums by class with the last class's, which is what is left of the total."""
+    found = np.empty((len(sums) + 1, *sums.shape[1:]))
+    found[:-1] = sums
+    found[-1] = total - sums.sum(axis=0)
+    return found

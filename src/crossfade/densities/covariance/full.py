@@ -12,7 +12,11 @@ from crossfade._typing import Floats, Integers
 from crossfade.blocks import workspace
 from crossfade.densities.covariance.moments import PowerSums, mean_squared_products
 from crossfade.densities.covariance.structure import SINGULAR, Structure
-from crossfade.densities.kernels import product_covariances
+from crossfade.densities.kernels import (
+    PAIRS,
+    product_covariances,
+    product_covariances_numpy,
+)
 from crossfade.rowwise import add_products
 
 #: Parts that the columns of a quadratic form are taken in: more skip more zeros of its triangle,
@@ -48,9 +52,7 @@ class Full(Structure):
         return self._unpacked(b * self._half)
 
     def _unpacked(self, flat: Floats) -> Floats:
-        matrix = self._triangular(flat)
-        matrix[..., self._j, self._i] = flat
-        return matrix
+        return flat.take(_square_places(self.d), axis=-1)
 
     def scores(self, Z: Floats, b: Floats) -> Floats:
         if b.shape[0] > 1 and (b == b[0]).all():
@@ -167,6 +169,9 @@ class Full(Structure):
         cross = C[:, :, i] * m[:, None, j] + C[:, :, j] * m[:, None, i]
         dense[:, :d, d:] = cross
         dense[:, d:, :d] = cross.swapaxes(1, 2)
+        if i.size**2 < PAIRS:
+            dense[:, d:, d:] = product_covariances_numpy(C, m, i, j)
+            return dense
         for c in range(m.shape[0]):
             dense[c, d:, d:] = product_covariances(C[c], m[c], i, j)
         return dense
@@ -197,6 +202,15 @@ def _lower_places(d: int) -> tuple[Integers, Integers, Floats]:
     """Return rows and columns of a lower triangle, and ½ but on its diagonal; not to be changed."""
     i, j = np.tril_indices(d)
     return i, j, np.where(i == j, 1.0, 0.5)
+
+
+@lru_cache(maxsize=8)
+def _square_places(d: int) -> Integers:
+    """Return where each cell of a symmetric matrix stands in its lower triangle, (d, d)."""
+    i, j, _ = _lower_places(d)
+    places = np.empty((d, d), dtype=np.intp)
+    places[i, j] = places[j, i] = np.arange(i.size)
+    return places
 
 
 def _strips(n_rows: int, width: int, doubles: int) -> list[slice]:
