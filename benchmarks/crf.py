@@ -146,9 +146,7 @@ CASES = [
         make=corpus,
         # Stopped earlier than by default, and still beyond what CRFsuite reaches.
         ours=lambda data: lambda: ours(data, delta=1e-3),
-        rivals={
-            f"CRFsuite ({_ITERATIONS} iterations)": lambda data: lambda: crfsuite(data),
-        },
+        rivals={f"CRFsuite ({_ITERATIONS} iterations)": lambda data: lambda: crfsuite(data)},
         goal=2.5,
         accuracy=_objective(1.0),
         accuracy_name="objective",

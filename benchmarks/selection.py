@@ -46,12 +46,7 @@ from crossfade.table.preparation import Indicators, Preparation
 
 TITLE = "held-out losses of the choice among tradeoffs"
 
-_BUNDLED = {
-    "iris": load_iris,
-    "wine": load_wine,
-    "wdbc": load_breast_cancer,
-    "digits": load_digits,
-}
+_BUNDLED = {"iris": load_iris, "wine": load_wine, "wdbc": load_breast_cancer, "digits": load_digits}
 
 _FILES = {
     "pima": "ng_jordan/pima.csv",

@@ -70,9 +70,7 @@ def reproduce(
     repeats: Annotated[
         int | None,
         typer.Option(
-            metavar="N",
-            help="Trials, runs or splits.  [default: as published]",
-            show_default=False,
+            metavar="N", help="Trials, runs or splits.  [default: as published]", show_default=False
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all that is random.")] = 0,

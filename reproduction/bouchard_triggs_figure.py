@@ -123,9 +123,7 @@ def _outcome(losses: Floats, seed: int) -> Outcome:
             rows += [
                 dict(zip(COLUMNS, (simulation + 1, n, *cells), strict=True))
                 for cells in zip(
-                    TRADEOFFS,
-                    *(one.tolist() for one in (median, lower, upper, mean)),
-                    strict=True,
+                    TRADEOFFS, *(one.tolist() for one in (median, lower, upper, mean)), strict=True
                 )
             ]
             at = int(mean.argmin())

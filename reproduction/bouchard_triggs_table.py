@@ -25,21 +25,8 @@ from numpy.typing import NDArray
 from crossfade._typing import Floats, Integers
 from crossfade.densities import MultivariateGaussian
 from crossfade.tradeoff.labelled_rows import log_normalise
-from reproduction.base import (
-    Experiment,
-    Outcome,
-    Section,
-    Settings,
-    mean_and_error,
-    records,
-    short,
-)
-from reproduction.bouchard_triggs_data import (
-    DATASETS,
-    DENSITIES,
-    PUBLISHED,
-    TRADEOFFS,
-)
+from reproduction.base import Experiment, Outcome, Section, Settings, mean_and_error, records, short
+from reproduction.bouchard_triggs_data import DATASETS, DENSITIES, PUBLISHED, TRADEOFFS
 from reproduction.data import Source, read_source
 from reproduction.discriminants import DiscriminantInputs
 from reproduction.paths import fit_path
@@ -142,8 +129,7 @@ def _average_cost(scores: Floats, truth: Integers) -> float:
 
 
 def _outcome(
-    errors: Mapping[tuple[str, str, float], Floats],
-    costs: Mapping[tuple[str, str, float], Floats],
+    errors: Mapping[tuple[str, str, float], Floats], costs: Mapping[tuple[str, str, float], Floats]
 ) -> Outcome:
     rows: list[dict[str, Any]] = []
     for key, values in errors.items():

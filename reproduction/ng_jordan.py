@@ -32,15 +32,7 @@ from crossfade.classifiers import NaiveBayes
 from crossfade.errors import DataError
 from crossfade.evaluation import LearningCurve, learning_curve
 from crossfade.theory import ZeroOneLinearClassifier
-from reproduction.base import (
-    Experiment,
-    Outcome,
-    Section,
-    Settings,
-    mean_and_error,
-    records,
-    short,
-)
+from reproduction.base import Experiment, Outcome, Section, Settings, mean_and_error, records, short
 from reproduction.data import Source, Table, read_source
 from reproduction.trials import generator
 

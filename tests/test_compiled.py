@@ -77,9 +77,7 @@ def test_a_damaged_cache_file_is_written_anew(cached: Path, kind: str, damage: s
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder nobody may write to")
-def test_without_a_place_for_the_cache_it_is_compiled_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_without_a_place_for_the_cache_it_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("numba.core.config.CACHE_DIR", "")
     for name in ("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, "/proc/none")

@@ -8,13 +8,7 @@ import polars
 import pytest
 import scipy.sparse
 
-from crossfade.chains.input import (
-    encode,
-    layout_of,
-    read_labels,
-    stack_numbers,
-    stack_symbols,
-)
+from crossfade.chains.input import encode, layout_of, read_labels, stack_numbers, stack_symbols
 from crossfade.errors import DataError
 
 

@@ -15,12 +15,7 @@ from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes, Pool
 from crossfade.blocks import threads
 from crossfade.errors import DataError
 from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
-from tests.classifiers.models import (
-    CONTINUOUS,
-    CONTINUOUS_AND_TRADEOFFS,
-    TRADEOFFS,
-    continuous,
-)
+from tests.classifiers.models import CONTINUOUS, CONTINUOUS_AND_TRADEOFFS, TRADEOFFS, continuous
 
 BOTH = [NaiveBayes, GaussianDiscriminant]
 
@@ -44,10 +39,7 @@ def test_a_wrong_tradeoff(make, tradeoff):
         (NaiveBayes({0: 3}), "density: expected 'auto', one of 'bernoulli'"),
         (NaiveBayes({7: "gaussian"}), "expected a column name or an index from 0 to 2, got 7"),
         (NaiveBayes({"a": "gaussian"}), "expected a column of X, got 'a'"),
-        (
-            NaiveBayes(handle_unknown="skip"),
-            "handle_unknown: expected 'ignore' or .*'skip'",
-        ),
+        (NaiveBayes(handle_unknown="skip"), "handle_unknown: expected 'ignore' or .*'skip'"),
         (NaiveBayes(selection="accuracy"), "selection: expected one of 'log_loss'"),
         (GaussianDiscriminant("diag"), "covariance: expected one of 'shared', .*got 'diag'"),
         (GaussianDiscriminant(shrinkage=1.0), r"shrinkage: expected a finite number in \[0, 1\)"),
@@ -228,10 +220,7 @@ def test_wrong_groups_are_named_so():
     X, y = continuous(n=60)
     regression = PoissonRegression().fit(X, y)
     for groups, message in [
-        (
-            [None, *range(59)],
-            "groups: expected a group for every row, got 1 missing",
-        ),
+        ([None, *range(59)], "groups: expected a group for every row, got 1 missing"),
         (np.full(60, "NaT", "datetime64[s]"), "got 60 missing ones"),
         (["a"] * 60, "groups: expected at least two groups, got one"),
         (["a", "b"], r"groups: expected shape \(60,\), got \(2,\)"),
@@ -250,10 +239,7 @@ def test_one_huge_cell_among_many_is_named(make, tradeoff):
     X = np.zeros((40_000, 2))
     X[:, 0] = np.arange(40_000) % 7
     X[77, 1] = 1e160
-    with (
-        threads(4),
-        pytest.raises(DataError, match=r"'x1': expected numbers below 1e.150 in size"),
-    ):
+    with threads(4), pytest.raises(DataError, match=r"'x1': expected numbers below 1e.150 in size"):
         make(tradeoff=tradeoff).fit(X, np.arange(40_000) % 2)
 
 

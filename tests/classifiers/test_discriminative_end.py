@@ -139,10 +139,7 @@ def test_weighted_rows_are_weighted_in_the_standardisation_too():
 SEPARATED = {
     "complete": (np.array([-3.0, -2, -1, 1, 2, 3]), np.array([0, 0, 0, 1, 1, 1])),
     "quasi": (np.array([-3.0, -2, 0, 0, 2, 3]), np.array([0, 0, 0, 1, 1, 1])),
-    "three classes": (
-        np.array([-5.0, -4, -3, 0, 0.5, 1, 6, 7, 8]),
-        np.repeat([0, 1, 2], 3),
-    ),
+    "three classes": (np.array([-5.0, -4, -3, 0, 0.5, 1, 6, 7, 8]), np.repeat([0, 1, 2], 3)),
     "one class apart": (
         np.array([-1.0, 0, 1, 2, -1.5, 0.5, 1.5, 3, 20, 21, 22]),
         np.repeat([0, 1, 2], [4, 4, 3]),

@@ -220,10 +220,7 @@ def test_mixtures_have_all_views(tradeoff):
     y = np.repeat([0, 1], 100)
     centres = np.array([[-3.0, 3.0], [0.0, 6.0]])
     X = np.column_stack(
-        [
-            centres[y, rng.integers(2, size=200)] + 0.7 * rng.normal(size=200),
-            rng.normal(size=200),
-        ]
+        [centres[y, rng.integers(2, size=200)] + 0.7 * rng.normal(size=200), rng.normal(size=200)]
     )
     model = GaussianDiscriminant("diagonal", components=2, tradeoff=tradeoff, l2=0.1).fit(X, y)
     plain = GaussianDiscriminant("diagonal", tradeoff=tradeoff, l2=0.1).fit(X, y)

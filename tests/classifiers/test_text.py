@@ -17,15 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.naive_bayes import MultinomialNB
 
-from crossfade import (
-    GaussianDiscriminant,
-    NaiveBayes,
-    Text,
-    cli,
-    compare,
-    explain,
-    learning_curve,
-)
+from crossfade import GaussianDiscriminant, NaiveBayes, Text, cli, compare, explain, learning_curve
 from crossfade.densities import Multinomial
 from crossfade.errors import DataError, NotADensityError
 from crossfade.io import load_model, save_model
@@ -396,10 +388,7 @@ def test_characters_and_parts_of_words_need_no_pattern():
 
 @pytest.mark.parametrize(
     "columns",
-    [
-        ["review", "answer"],
-        pytest.param(["review", "stars", "town", "id"], marks=pytest.mark.slow),
-    ],
+    [["review", "answer"], pytest.param(["review", "stars", "town", "id"], marks=pytest.mark.slow)],
 )
 def test_the_pool_is_the_weighted_product_of_its_members_whatever_they_look_at(
     columns, monkeypatch

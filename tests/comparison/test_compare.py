@@ -30,11 +30,7 @@ def _table(n: int = 120, seed: int = 0) -> tuple[pl.DataFrame, pl.Series]:
     rng = np.random.default_rng(seed)
     y = rng.integers(2, size=n)
     frame = pl.DataFrame(
-        {
-            "a": rng.normal(size=n) + y,
-            "b": rng.normal(size=n),
-            "c": rng.choice(["u", "v", "w"], n),
-        }
+        {"a": rng.normal(size=n) + y, "b": rng.normal(size=n), "c": rng.choice(["u", "v", "w"], n)}
     )
     return frame, pl.Series("y", np.array(["no", "yes"])[y])
 
@@ -496,10 +492,7 @@ def test_nothing_given_is_changed():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"n_splits": 1},
-            "n_splits: expected a whole number of at least 2, got 1; 20 is",
-        ),
+        ({"n_splits": 1}, "n_splits: expected a whole number of at least 2, got 1; 20 is"),
         ({"n_splits": 2.5}, "n_splits: expected a whole number of at least 2, got 2.5"),
         ({"random_state": -1}, "random_state: expected a whole number of at least 0, got -1"),
         ({"criterion": "auc"}, "criterion: expected 'log_loss', 'brier' or 'error', got 'auc'"),

@@ -10,11 +10,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
-from crossfade import (
-    ConditionalRandomField,
-    EntropicMarkovChain,
-    HiddenMarkovModel,
-)
+from crossfade import ConditionalRandomField, EntropicMarkovChain, HiddenMarkovModel
 from crossfade.blocks import threads
 from crossfade.chains.attributes import AttributeEncoder
 from crossfade.chains.input import read_labels

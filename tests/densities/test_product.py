@@ -17,15 +17,7 @@ from crossfade.densities import (
     Product,
 )
 from crossfade.errors import DataError, DomainError
-from tests.densities.cases import (
-    MIXED,
-    N_CLASSES,
-    bound_to,
-    case,
-    estimate,
-    labels,
-    mixed_columns,
-)
+from tests.densities.cases import MIXED, N_CLASSES, bound_to, case, estimate, labels, mixed_columns
 
 
 def test_log_density_is_the_sum_of_the_parts():

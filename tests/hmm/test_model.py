@@ -492,8 +492,7 @@ def test_training_on_anything_leaves_a_usable_model(seed, lengths, n_states):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["1", 1], ["a", "a\0"], [("a", 1), ("b", 2)], [("a",), ("b", 2)], [b"a", "a"]],
+    "names", [["1", 1], ["a", "a\0"], [("a", 1), ("b", 2)], [("a",), ("b", 2)], [b"a", "a"]]
 )
 def test_symbols_keep_their_names(names):
     # NumPy's array of them would make one name of two, or rows of tuples.

@@ -9,10 +9,7 @@ import pytest
 import scipy.optimize
 from numpy.testing import assert_allclose
 
-from crossfade import (
-    ConditionalRandomField,
-    HiddenMarkovModel,
-)
+from crossfade import ConditionalRandomField, HiddenMarkovModel
 from crossfade.chains.input import read_labels
 from crossfade.densities import Gaussian
 from crossfade.errors import DataError, NotADensityError

@@ -17,12 +17,7 @@ from crossfade.hmm import training
 from crossfade.hmm.emissions import emission_for
 from crossfade.hmm.objective import labelled_chain
 from crossfade.hmm.path import StopRule, path
-from crossfade.hmm.selection import (
-    ChainSelection,
-    _FoldScores,
-    _SequencesLoss,
-    fit_selected,
-)
+from crossfade.hmm.selection import ChainSelection, _FoldScores, _SequencesLoss, fit_selected
 from crossfade.tradeoff.grid import points
 from crossfade.tradeoff.pooling import least_loss
 from tests.hmm.cases import labelled
@@ -155,11 +150,7 @@ def mean_length(model):
 
 @pytest.mark.parametrize(
     ("emission", "scale"),
-    [
-        *(("categorical", scale) for scale in (0.0, 0.4, 1.0, 1.3)),
-        ("gaussian", 0.4),
-        ("full", 1.3),
-    ],
+    [*(("categorical", scale) for scale in (0.0, 0.4, 1.0, 1.3)), ("gaussian", 0.4), ("full", 1.3)],
 )
 def test_the_pool_is_a_power_of_a_density_that_skips_what_is_missing(emission, scale, monkeypatch):
     X, y = labelled("categorical" if emission == "categorical" else "gaussian", longest=5)

@@ -583,8 +583,7 @@ def boosted():
 
 
 @pytest.mark.parametrize(
-    ("what", "value"),
-    [("left", 10**6), ("right", 0), ("feature_idx", 99), ("bitset_idx", 10**6)],
+    ("what", "value"), [("left", 10**6), ("right", 0), ("feature_idx", 99), ("bitset_idx", 10**6)]
 )
 def test_a_boosting_with_nodes_out_of_bounds_is_refused_too(tmp_path, boosted, what, value):
     pytest.importorskip("skops")

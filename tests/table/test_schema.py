@@ -416,8 +416,7 @@ def schema() -> Schema:
 def test_columns_must_be_those_of_fit(schema: Schema) -> None:
     frame = pl.DataFrame(CELLS)
     with pytest.raises(
-        DataError,
-        match=r"^X: expected the 7 columns of fit, got 6; missing: 'balance'$",
+        DataError, match=r"^X: expected the 7 columns of fit, got 6; missing: 'balance'$"
     ):
         schema.encode(frame.drop("balance"))
     with pytest.raises(

@@ -175,7 +175,7 @@ def test_joined_words_stay_distinct(one, other):
 
 def test_shapes_and_spelling():
     assert [word_shape(w) for w in ["", "U.S.", "iPhone11", "ÉCOLE", "a-1"]] == [
-        *["", "X.X.", "xXxxdd", "XX", "x-d"],
+        *["", "X.X.", "xXxxdd", "XX", "x-d"]
     ]
     first, second = shape_features(["Rolls-Royce", "1997"])
     assert {"suf4=oyce", "pre4=roll", "hyphen", "capital-first", "first"} <= set(first)

@@ -75,9 +75,7 @@ def test_continuous_parameters_are_within_epsilon_as_often_as_promised(epsilon):
         found = np.array([X[y == k].mean(axis=0) for k in (0, 1)])
         pooled = np.mean((X - found[y]) ** 2, axis=0)
         off = max(
-            abs(found - means).max(),
-            abs(pooled - truth).max(),
-            abs(model.class_prior_[1] - prior),
+            abs(found - means).max(), abs(pooled - truth).max(), abs(model.class_prior_[1] - prior)
         )
         failed += off > epsilon
     assert failed / 200 <= 0.1
@@ -405,22 +403,13 @@ def test_the_margin_of_some_columns_is_the_average_over_all_choices():
     [
         (lambda: parameter_sample_size(0, 0.1, 0.1, 0.5), "n_features: expected a whole"),
         (lambda: parameter_sample_size(3, 0.0, 0.1, 0.5), "epsilon: expected a finite"),
-        (
-            lambda: parameter_sample_size(3, 0.1, 1.0, 0.5),
-            "delta: expected a finite number in",
-        ),
+        (lambda: parameter_sample_size(3, 0.1, 1.0, 0.5), "delta: expected a finite number in"),
         (lambda: parameter_sample_size(3, 0.1, 0.1, 0.6), "prior_floor: expected the least share"),
         (lambda: parameter_sample_size(3, 0.1, 0.1, 0.5, -1), "smoothing: expected a pseudo"),
         (lambda: parameter_sample_size(3, 0.1, 0.1, 0.5, 1, "continuous"), "smoothing: expected 0"),
         (lambda: parameter_sample_size(3, 0.1, 0.1, 0.5, 0, "mixed"), "kind: expected 'discrete'"),
-        (
-            lambda: discriminative_excess_error(3, 0, 0.1),
-            "m: expected a whole number",
-        ),
-        (
-            lambda: discriminative_excess_error(3, math.inf, 0.1),
-            "m: expected a whole number",
-        ),
+        (lambda: discriminative_excess_error(3, 0, 0.1), "m: expected a whole number"),
+        (lambda: discriminative_excess_error(3, math.inf, 0.1), "m: expected a whole number"),
         (lambda: discriminative_excess_error("3", 9, 0.1), "n_features: expected a whole"),
         (lambda: log_odds_perturbation(3, 0.1, 0.5, 0.7), "parameter_floor: expected a number"),
         (lambda: log_odds_perturbation(3, 0.1, 0.5, 0.2, "mixed"), "kind: expected 'discrete'"),

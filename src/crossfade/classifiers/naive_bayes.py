@@ -9,14 +9,7 @@ from numpy.typing import ArrayLike
 
 from crossfade._checks import check_number
 from crossfade._typing import Floats, Integers
-from crossfade.choice import (
-    KIND_OF_DENSITY,
-    ColumnChoice,
-    Reason,
-    by_evidence,
-    by_type,
-    report_of,
-)
+from crossfade.choice import KIND_OF_DENSITY, ColumnChoice, Reason, by_evidence, by_type, report_of
 from crossfade.choice.products import product_of, variants
 from crossfade.classifiers.batches import BatchClassifier
 from crossfade.classifiers.checks import derives_columns
@@ -26,14 +19,7 @@ from crossfade.classifiers.interaction_search import (
     fit_with_interactions,
 )
 from crossfade.classifiers.interactions import Derived
-from crossfade.densities import (
-    DENSITIES,
-    BinaryWords,
-    Density,
-    Gaussian,
-    Multinomial,
-    Product,
-)
+from crossfade.densities import DENSITIES, BinaryWords, Density, Gaussian, Multinomial, Product
 from crossfade.errors import DataError
 from crossfade.table import Schema
 from crossfade.table.cluster import comes_in_parts

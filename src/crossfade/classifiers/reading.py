@@ -103,12 +103,7 @@ class TableReader(FittedViews, ABC):
         matrix, schema = read_features(self, X, reset=True, declared=declared, sample_weight=given)
         self._table_library = table_library(X)
         plain, self.classes_, numbers, order = labelled_rows(
-            matrix,
-            y,
-            given,
-            numbers,
-            unlabelled=self.unlabelled,
-            class_weight=self.class_weight,
+            matrix, y, given, numbers, unlabelled=self.unlabelled, class_weight=self.class_weight
         )
         drawn = drawn_one_by_one(plain) if one_by_one and given is not None else None
         if drawn is not None and given is not None:

@@ -114,9 +114,5 @@ def read_problem(X: Any, y: Any, cost: Any = None) -> ComparisonTask:
         column_kinds=kinds,
         column_missing=tuple(np.isnan(encoded).sum(axis=0).tolist()),
     )
-    notes = (
-        *left_out(n_dropped, "label"),
-        *table.notes,
-        *column_notes(table, encoded),
-    )
+    notes = (*left_out(n_dropped, "label"), *table.notes, *column_notes(table, encoded))
     return ComparisonTask(table, data, notes)

@@ -153,8 +153,7 @@ class Product(Density):
         new.parts = tuple(
             (
                 part.for_words_of(
-                    self._columns_of(X, c),
-                    None if others is None else self._columns_of(others, c),
+                    self._columns_of(X, c), None if others is None else self._columns_of(others, c)
                 )
                 if part.reads_words
                 else part,

@@ -51,7 +51,7 @@ def weights_summary(pool: PooledClassifier, level: float) -> Summary:
         columns["upper"] = np.minimum(columns["upper"], 1.0)
     notes = [
         "Standard errors: sandwich of the equations of the weights, for held-out probabilities "
-        "of members taken as they are.",
+        "of members taken as they are."
     ]
     if covariance is None:
         notes = [
