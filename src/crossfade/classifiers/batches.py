@@ -66,7 +66,9 @@ class BatchClassifier(TradeoffClassifier, ABC):
         Kinds of columns are settled by the first batch; new categories are learnt as they come.
         A batch is refused where it and those before it, as one table, would have given a column
         another kind: other numbers than 0 and 1 in a column that held only these, or whole numbers
-        that no longer vary as counts do.
+        that no longer vary as counts do. Missing numbers of a Gaussian discriminant are filled in
+        by how columns go together in the first batch, not in all rows as by `fit`; where it has
+        none, later batches with some are refused.
 
         Parameters
         ----------
