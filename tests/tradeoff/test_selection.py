@@ -454,7 +454,7 @@ def test_a_smaller_tradeoff_joins_where_its_parameters_are_few(covariance, d, tr
     path = model.tradeoff_path_
     assert set(path["tradeoff"][path["variant"] == 0]) == tried
     left = ", ".join(f"{t:g}" for t in sorted({*TRADEOFFS} - tried))
-    said = f"tradeoffs {left} with "
+    said = f"tradeoffs {left} are left out, with "
     assert (said in model.selection_) == bool(left)
     assert (f"logistic regression has {2 * (d + 1)}" in model.selection_) == bool(left)
 
