@@ -151,20 +151,24 @@ def _of_shares(objective: TradeoffObjective, theta: Floats) -> Floats | None:
     return -objective.tradeoff * pulls / rows.class_weights[:, None]
 
 
-def row_gradients(
-    objective: TradeoffObjective, theta: Floats
-) -> Callable[[slice | Integers], Floats]:
+def row_gradients(objective: TradeoffObjective, theta: Floats) -> Callable[..., Floats]:
     """Return what gives a block's gradients of Φ_λ by row, (n_rows, n_parameters).
 
-    Summed with the rows' weights they are the gradient but for the penalty and a fixed prior.
+    Summed with the rows' weights they are the gradient but for the penalty and a fixed prior. With
+    weights (n_sums, n_rows) as a second argument, these sums, which take less.
     """
     moving, filling = _moving_prior(objective, theta), objective.density.filling
     own = _own_gradients(objective, theta, moving, objective.rows.X, filling)
     by_shares, codes = _of_shares(objective, theta), objective.rows.codes
 
-    if by_shares is None:
-        return lambda span: own(span, None)
-    return lambda span: own(span, None) + by_shares[codes[span]]
+    def block(span: slice | Integers, combined: Floats | None = None) -> Floats:
+        found = own(span, combined)
+        if by_shares is None:
+            return found
+        of_shares = by_shares[codes[span]]
+        return found + (of_shares if combined is None else combined @ of_shares)
+
+    return block
 
 
 def filling_slopes(fits: Sequence[tuple[TradeoffObjective, Floats]]) -> list[Floats]:

@@ -60,7 +60,7 @@ _MOST_CELLS = 2_097_152
 #: Doubles of a block's gradients: 4 MB.
 _BLOCK_DOUBLES = 524_288
 
-#: From a block of rows to their gradients; to their influences, and how often each counts.
+#: From a block of rows to gradients; to influences, and how often each counts.
 _Blocks = Callable[[slice], Floats]
 _Influences = Callable[[slice], tuple[Floats, Floats]]
 
@@ -243,20 +243,14 @@ class StackedFits:
         over = self._influences(fits, towards, of_weights)
         gradients = [row_gradients(one.objective, one.theta) for one in fits]
         counted: list[_Blocks] = [*gradients]
-        influences, around = over(counted), None
         n = rows.n_samples + (0 if others is None else others.X.shape[0])
         width = max(self.n_influences, *(len(to) for to in towards))
         most = self.members[0].objective.passes.block_rows
         block_rows = max(16, min(most, _BLOCK_DOUBLES // width))
+        around = None
         if kind == "HC3":
-
-            def total(span: slice) -> tuple[Floats, float]:
-                u, w = influences(span)
-                return w @ u, float(w.sum())
-
             # Gradients sum to what penalty and prior pull, of which each row has its part.
-            pulled, weight = block_sum(total, n, block_rows=block_rows)
-            around = pulled / weight
+            around = self._mean_influence(over([]), gradients, towards, n, block_rows)
             each = zip(fits, factored, gradients, strict=True)
             counted = [
                 without_itself(one.objective, one.theta, _inverse(factor), gradient, groups)
@@ -280,6 +274,31 @@ class StackedFits:
             limit is not None,
         )
 
+    def _mean_influence(
+        self,
+        rest: _Influences,
+        gradients: Sequence[Callable[..., Floats]],
+        towards: Sequence[Floats],
+        n: int,
+        block_rows: int,
+    ) -> Floats:
+        """Return the mean influence, `rest` being what gradients have no part in."""
+
+        def of_rest(span: slice) -> tuple[Floats, float]:
+            u, w = rest(span)
+            return w @ u, float(w.sum())
+
+        def of_gradients(span: slice) -> tuple[Floats, ...]:
+            weights = self.rows.block_weights(span)
+            w = np.ones(self.rows.codes[span].size) if weights is None else weights
+            return tuple(gradient(span, w[None])[0] for gradient in gradients)
+
+        found, weight = block_sum(of_rest, n, block_rows=block_rows)
+        sums = block_sum(of_gradients, self.rows.n_samples, block_rows=block_rows)
+        for total, to in zip(sums, towards, strict=True):
+            found[: to.shape[1]] += total @ to
+        return np.asarray(found / weight)
+
     def _influences(
         self, fits: Sequence[FittedMember], towards: Sequence[Floats], of_weights: Floats
     ) -> Callable[[Sequence[_Blocks]], _Influences]:
@@ -297,7 +316,7 @@ class StackedFits:
         def of_labelled(gradients: Sequence[_Blocks], span: slice) -> tuple[Floats, Floats]:
             codes = rows.codes[span]
             u = np.zeros((codes.size, size))
-            for gradient, to in zip(gradients, towards, strict=True):
+            for gradient, to in zip(gradients, towards, strict=False):
                 u[:, :n_pool] += gradient(span) @ to
             u[:, :n_pool] += of_weights[span]
             u[:, n_pool : n_pool + rows.n_classes] = of_shares[codes]

@@ -41,22 +41,24 @@ def without_itself(
 
     Takes inverse: H⁻¹.
     """
-    of_units, rows = _Leverage(objective, theta, inverse, gradients), objective.rows
-    known = None if groups is None else of_units.of_groups(groups)
+    of_units = _Leverage(objective, theta, inverse, gradients)
+    mass = None if groups is None else of_units.masses(groups)
+    # At λ = 1 no part of H is a row's but by the components of its class.
+    bends = objective.tradeoff < 1.0 or not objective.exact_labels
+    known = (
+        None if mass is None or groups is None or not bends else of_units.of_groups(groups, mass)
+    )
 
     def block(span: slice) -> Floats:
+        unit = of_units.units(span) if mass is None else mass[span]
+        found = of_units.left_by(span, unit)
+        if not bends:
+            return found
+        Z, W, bound = of_units.design(span)
         if known is None:
-            # A row of weight 3 is three rows; what its class counts for is no repetition.
-            factors = rows.class_factors
-            own = np.ones(1) if factors is None else factors[rows.codes[span]]
-            unit = np.minimum(own, of_units.weights(span))
-            found = of_units.left_by(span, unit)
-            Z, W, bound = of_units.design(span)
             moved = of_units.moved(found[:, None], unit[:, None], Z, W, bound)
         else:
-            mass, every = known
-            found = of_units.left_by(span, mass[span])
-            Z, moved = of_units.design(span)[0], every[span]
+            moved = known[span]
         for own, to in zip((Z * moved.T[:, :, None]), of_units.maps, strict=True):
             found += own @ to
         return found
@@ -85,6 +87,16 @@ class _Leverage:
         """Return rows' weights, what their classes count for among them."""
         found = self.objective.rows.block_weights(rows)
         return np.ones(self.objective.rows.codes[rows].size) if found is None else found
+
+    def units(self, rows: slice) -> Floats:
+        """Return how much of a row is one row: of weight 3 it is three.
+
+        What its class counts for is no repetition.
+        """
+        labelled = self.objective.rows
+        factors = labelled.class_factors
+        own = np.ones(1) if factors is None else factors[labelled.codes[rows]]
+        return np.minimum(own, self.weights(rows))
 
     def left_by(self, rows: slice | Integers, mass: Floats) -> Floats:
         """Return gradients divided by what is left of their class without so much of it."""
@@ -133,16 +145,20 @@ class _Leverage:
 
     # -- groups ----------------------------------------------------------------------------------
 
-    def of_groups(self, groups: Integers) -> tuple[Floats, Floats]:
-        """Return how much of its class a row's group has, and W C (H - D)⁻¹ Σψ by row.
+    def masses(self, groups: Integers) -> Floats:
+        """Return how much of its class a row's group has, (n_rows,)."""
+        rows = self.objective.rows
+        found = np.zeros((int(groups.max()) + 1, rows.n_classes))
+        np.add.at(found, (groups, rows.codes), self.weights(slice(None)))
+        return np.asarray(found[groups, rows.codes])
 
-        Shapes: groups (n_rows,); → (n_rows,), (n_rows, k).
+    def of_groups(self, groups: Integers, of_row: Floats) -> Floats:
+        """Return W C (H - D)⁻¹ Σψ by row, of D and ψ of its group, (n_rows, k).
+
+        Takes of_row: What :meth:`masses` gives.
         """
         rows, k = self.objective.rows, self.objective.passes.n_classes
-        every = np.arange(rows.n_samples)
-        mass = np.zeros((int(groups.max()) + 1, rows.n_classes))
-        np.add.at(mass, (groups, rows.codes), self.weights(every))
-        of_row, found = mass[groups, rows.codes], np.empty((rows.n_samples, k))
+        found = np.empty((rows.n_samples, k))
         order = np.argsort(groups, kind="stable")
         sizes = np.bincount(groups)
         starts = np.cumsum(sizes) - sizes
@@ -160,7 +176,7 @@ class _Leverage:
                 psi = self.left_by(flat, of_row[flat]).reshape(*index.shape, -1)
                 weights = self.weights(flat).reshape(index.shape)
                 found[flat] = self.moved(psi, weights, *self.design(flat))
-        return of_row, found
+        return found
 
     @cached_property
     def _root(self) -> Floats:
