@@ -78,7 +78,7 @@ def _groups(X: Floats) -> list[_Group]:
 def _grouped(absent: bytes, shape: tuple[int, int]) -> list[_Group]:
     """Return the groups of cells that are absent: steps of EM ask for the same each time."""
     n, d = shape
-    bits = np.frombuffer(absent, dtype=np.uint8).reshape(n, -1)
+    bits = np.frombuffer(absent, dtype=np.uint8).reshape(n, (d + 7) // 8)
     gone, which, some = _patterns(bits, d)
     counts = gone.sum(axis=1)
     order = np.argsort(which, kind="stable")
