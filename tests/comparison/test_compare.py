@@ -321,6 +321,14 @@ class Knows(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
+class Erratic(Knows):
+    """The same, but wrong on the test rows of some splits."""
+
+    def predict_proba(self, X):
+        p = super().predict_proba(X)
+        return p if np.asarray(X)[:, 0].sum() > 0 else p[:, ::-1]
+
+
 class Reference(Knows):
     """The same without a tradeoff."""
 
@@ -349,6 +357,19 @@ def test_the_verdict_says_plainly_when_a_reference_wins_and_by_how_much(own, tol
     assert ("cannot be told apart" in of_models) != told
     assert len(re.findall("95 % interval", of_models)) == 1
     assert_figures_are_in(found)
+
+
+def test_the_closest_of_those_that_cannot_be_told_apart_is_one_of_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 1))
+    y = ((X[:, 0] > 0) ^ (rng.random(2_000) < 0.1)).astype(int)
+    models = {"best": Knows(0.9), "worse": Knows(0.7), "erratic": Erratic(0.9), "wild": Erratic()}
+    found = compare(X, y, models=models, n_splits=4, curve=False, evidence=False)
+    gaps = {name: found[name].differences["log_loss"] for name in list(models)[1:]}
+    assert gaps["worse"].excludes_zero
+    assert not gaps["erratic"].excludes_zero
+    assert gaps["worse"].mean < gaps["erratic"].mean
+    assert "apart from erratic and wild; the closest of these is erratic" in found.verdict()
 
 
 def test_a_model_that_fails_is_listed_and_the_others_go_on():

@@ -102,6 +102,28 @@ def test_nothing_sticks_out_and_text_stands_out(opened, html, width, scheme):
     assert max(wide) <= width
 
 
+def test_names_of_models_break_at_spaces_alone_and_the_best_nowhere(opened, html):
+    cell = '<th scope="row" title="x" class="inside">discriminative'
+    longest, n_best = re.subn(
+        r'<th [^>]*>[^<]*( <span class="tag">best)', cell + r"\1", html, count=1
+    )
+    assert n_best == 1
+    watched = opened(longest, viewport={"width": 800, "height": 900})
+    lines = watched.page.eval_on_selector_all(
+        ".models tbody th.inside",
+        "all => all.map(th => { const name = document.createRange(); "
+        "name.selectNodeContents(th.firstChild); return name.getClientRects().length; })",
+    )
+    assert set(lines) == {1}
+    best = watched.page.locator("tr.best:has(th.inside) > th").bounding_box()["height"]
+    assert (
+        best <= watched.page.locator("tr.best:has(th.inside) > td").nth(1).bounding_box()["height"]
+    )
+    tag = watched.page.locator("tr.best:has(th.inside) .tag").bounding_box()
+    assert tag["y"] < watched.page.locator("tr.best:has(th.inside) > th").bounding_box()["y"] + 20
+    assert watched.page.evaluate("document.documentElement.scrollWidth") <= 800
+
+
 def contrast(one: str, other: str) -> float:
     """Return the contrast ratio of two CSS colours (WCAG 2, relative luminance)."""
 

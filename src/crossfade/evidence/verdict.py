@@ -50,17 +50,17 @@ def _which_model(result: Comparison) -> str:
         more = len(result.models) > 1
         why = "was fitted twice" if once else "could be scored" if more else "was asked for"
         return f"{early}Only {best.name} {why}: {score}.{_ended(result)}"
-    closest = rivals[0]
+    tied = [m for m in rivals if not m.differences[result.criterion].excludes_zero]
+    closest = (tied or rivals)[0]
     gap = closest.differences[result.criterion]
     distance = f"{figure(gap.mean, gap.standard_error)}, {_interval(gap)}"
-    tied = [m for m in rivals if not m.differences[result.criterion].excludes_zero]
     beaten = _beaten(result)
     name = f"{best.name}{', a reference,' if beaten else ''}"
     known = "every other model with two splits" if once else "every other model"
     if tied:
         # That guessing does as well is the first thing to know.
         names = [m.name for m in sorted(tied, key=lambda m: not m.guesses)]
-        nearest = "" if names == [closest.name] else f"; the closest is {closest.name}"
+        nearest = "" if names == [closest.name] else f"; the closest of these is {closest.name}"
         text = (
             f"{name} has the lowest {score}, but cannot be told apart from "
             f"{_listed(names)}{nearest} (higher by {distance})"
