@@ -106,6 +106,29 @@ def test_importing_a_kernel_loads_no_compiler():
     assert done.stdout == "False\n"
 
 
+#: Kernels that a first fit may compile, each some .2 s where the cache is empty.
+FIRST_FITS = {
+    "NaiveBayes().fit(X[:200], y[:200])": 0,
+    "NaiveBayes().fit(X, y)": 10,
+    "HiddenMarkovModel(emission='gaussian', tradeoff=1).fit([X], [y])": 1,
+    "HiddenMarkovModel(emission='gaussian', tradeoff=0.5).fit([X], [y])": 3,
+}
+
+
+@pytest.mark.parametrize("fit", FIRST_FITS)
+def test_a_first_fit_compiles_few_kernels(fit):
+    code = (
+        "import numpy as np; from crossfade import HiddenMarkovModel, NaiveBayes, _compiled\n"
+        "found, whole = [], _compiled.Kernel._compile\n"
+        "_compiled.Kernel._compile = lambda self, i: (found.append(self), whole(self, i))[1]\n"
+        "rng = np.random.default_rng(0)\n"
+        "X, y = rng.normal(size=(5_000, 4)), rng.integers(2, size=5_000)\n"
+        f"{fit}; print(len(found), *sorted(one.py_func.__name__ for one in found))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[0]) <= FIRST_FITS[fit], done.stdout
+
+
 def test_only_the_signature_that_is_called_is_compiled():
     loop = kernel("M M!", "M4 M4!", twin=lambda X, out: None)(copied)
     out = np.zeros((2, 2), dtype=np.float32)
