@@ -159,6 +159,12 @@ def test_labels_that_are_not_there_are_refused():
         explanation.log_odds(1, 7)
 
 
+def test_an_explanation_shows_itself_in_a_line():
+    X, y = numbers()
+    shown = repr(explain(NaiveBayes(tradeoff=1).fit(X, y), X[:1]))
+    assert shown.startswith(f"<Explanation: 1 row, {X.shape[1]} columns, {len(set(y))} classes.")
+
+
 def test_other_models_are_refused():
     X, y = numbers()
     with pytest.raises(DataError, match="expected a classifier of Crossfade's, or a pipeline"):

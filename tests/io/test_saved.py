@@ -15,6 +15,7 @@ import pytest
 import skops.io
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from crossfade import EntropicNaiveBayes, GaussianDiscriminant, NaiveBayes
 from crossfade.errors import DataError
@@ -428,6 +429,9 @@ def test_no_file_a_folder_and_no_model(tmp_path):
         load_model(tmp_path / "none.skops")
     with pytest.raises(DataError, match="got a folder"):
         load_model(tmp_path)
+    own = make_pipeline(StandardScaler(), NaiveBayes(tradeoff=1)).fit(*numbers())
+    with pytest.raises(DataError, match="got Pipeline; fit it first, or, where a pipeline of your"):
+        save_model(own, tmp_path / "x.skops")
     for thing in (NaiveBayes(), GaussianNB().fit(*numbers()), 3):
         with pytest.raises(DataError, match="expected a fitted classifier of Crossfade's"):
             save_model(thing, tmp_path / "x.skops")

@@ -423,6 +423,7 @@ def test_a_pool_of_own_members_is_kept_in_a_file(tmp_path):
         ({"estimators": "all"}, "expected 'default' or a list of names"),
         ({"estimators": []}, "expected 'default' or a list of names"),
         ({"estimators": ["svm"]}, r"expected one of 'nb', .*, got 'svm'; name a classifier"),
+        ({"estimators": [Stub()]}, r"got Stub\(\); name a classifier: \('mine', classifier\)"),
         ({"estimators": [("a__b", Stub())]}, "without '__', got .'a__b'.; rename"),
         ({"estimators": [("a", Stub()), ("a", Stub())]}, "a name of its own"),
         ({"estimators": [("cv", Stub())]}, "a name of its own"),

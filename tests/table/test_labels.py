@@ -123,7 +123,7 @@ MISSING = "y: expected a label in every row, got {} missing label{} in {} rows (
     ("y", "sentence"),
     [
         (None, "y: this estimator requires y to be passed, but the target y is None; give one"),
-        ("ab", "y: y should be a 1d array, got an array of shape () instead"),
+        ("ab", "y: expected one label per row, got 'ab'; give that column of the table (and X"),
         ([[1, 2], [2, 1]], "y: y should be a 1d array, got an array of shape (2, 2) instead"),
         (pl.DataFrame({"a": [1], "b": [2]}), "y: y should be a 1d array, got an array of shape "),
         (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from crossfade._checks import listed, show
+from crossfade._checks import counted, listed, show
 from crossfade._typing import Floats
 from crossfade.classifiers.base import TradeoffClassifier
 from crossfade.classifiers.entropic_naive_bayes import EntropicNaiveBayes
@@ -58,6 +58,13 @@ class Explanation:
     contributions: Floats
     words: Mapping[str, tuple[tuple[str, ...], Any]] = field(default_factory=dict)
     members: Mapping[str, Floats] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        rows, columns, classes = self.contributions.shape
+        return (
+            f"<Explanation: {counted(rows, 'row')}, {counted(columns, 'column')}, {classes} "
+            "classes. See .log_odds(label, against), .contributions>"
+        )
 
     @property
     def scores(self) -> Floats:

@@ -73,8 +73,9 @@ def table_schema(estimator: Any) -> Schema:
     schema = getattr(first, "schema_", None)
     if not isinstance(schema, Schema) or not hasattr(estimator, "classes_"):
         raise DataError(
-            "estimator: expected a fitted classifier of Crossfade's, or a pipeline that begins "
-            f"with a Preparation, got {type(estimator).__name__}; fit one first"
+            "estimator: expected a fitted classifier of Crossfade's, which knows the table's "
+            f"columns, got {type(estimator).__name__}; fit it first, or, where a pipeline of your "
+            "own prepares the table, save the whole with skops.io.dump or joblib"
         )
     return schema
 

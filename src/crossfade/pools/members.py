@@ -122,7 +122,7 @@ def _pair(one: Any, random_state: int, schema: Schema) -> tuple[str, Any]:
     if not pair or not (_is_drop(one[1]) or _is_classifier(one[1])):
         raise DataError(
             f"estimators: expected one of {', '.join(map(repr, MEMBERS))} or a pair (name, "
-            f"classifier), got {show(one)}; name a classifier"
+            f"classifier), got {show(one)}; name a classifier: ('mine', classifier)"
         )
     return str(one[0]), one[1]
 

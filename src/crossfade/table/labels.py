@@ -194,6 +194,11 @@ def _not_one_column(shape: tuple[int, ...], place: str) -> DataError:
 
 
 def _as_array(y: Any, place: str) -> NDArray[Any]:
+    if isinstance(y, str):
+        raise DataError(
+            f"{place}: expected one label per row, got {show(y)}; give that column of the table "
+            "(and X without it): names are for files and clusters"
+        )
     try:
         array = np.asarray(y)
         listed = array.dtype.kind in "US" and array.ndim == 1 and not hasattr(y, "dtype")
