@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 
 from crossfade import GaussianDiscriminant, NaiveBayes
-from crossfade.tradeoff import fitting
+from crossfade.tradeoff import limit
 
 MODELS = {
     "naive Bayes": lambda tradeoff: NaiveBayes("gaussian", tradeoff=tradeoff),
@@ -24,8 +24,8 @@ MODELS = {
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows with each search for a density."""
     seen: list[int] = []
-    real = fitting.density_limit
-    monkeypatch.setattr(fitting, "density_limit", lambda *a: (seen.append(1), real(*a))[1])
+    real = limit.density_limit
+    monkeypatch.setattr(limit, "density_limit", lambda *a: (seen.append(1), real(*a))[1])
     return seen
 
 
