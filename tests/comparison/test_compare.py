@@ -596,6 +596,7 @@ def test_frame_without_polars_says_what_to_install(result, monkeypatch):
         (lambda i: f"20{10 + i % 7}-0{1 + i % 9}-1{i % 9}", True),
         (lambda i: f"{1 + i % 28}.{1 + i % 12}.2021", True),
         (lambda i: f"1{i % 9}/0{1 + i % 9}/21 08:{i:02d}", True),
+        (lambda i: f"{8 + i % 9}:15", True),
         (lambda i: f"1-{i % 9}", False),
         (lambda i: f"{40 + i % 9}-{10 + i % 9}-21", False),
         (lambda i: f"192.168.0.{i % 9}", False),
@@ -605,7 +606,7 @@ def test_frame_without_polars_says_what_to_install(result, monkeypatch):
 def test_dates_that_are_read_as_text_are_told(cells, told):
     X = pd.DataFrame({"size": np.arange(40.0) % 7, "day": [cells(i) for i in range(40)]})
     found = read_problem(X, np.arange(40) % 2).notes
-    assert any("column 'day': dates are read as text" in note for note in found) is told
+    assert any("column 'day': dates and times are read as text" in note for note in found) is told
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crossfade.errors import SeparationWarning
+from crossfade.errors import AliasedColumnsWarning, SeparationWarning
 from crossfade.glm import BinomialRegression, MultinomialRegression, PoissonRegression
 from crossfade.glm.separation import find_recession
 
@@ -176,3 +176,14 @@ def test_profile_interval_of_a_separated_coefficient_is_one_sided():
         for a in np.linspace(-6 * low - 1, 1, 20001)
     )
     np.testing.assert_allclose(-2 * best, 3.841458820694124, rtol=1e-5)
+
+
+def test_of_many_separated_or_aliased_columns_ten_are_named():
+    rows = np.repeat(np.eye(15), 2, axis=0)
+    with pytest.warns(SeparationWarning), pytest.warns(AliasedColumnsWarning):
+        fit = BinomialRegression(fit_intercept=False).fit(np.hstack([rows, rows]), [0] + 29 * [1])
+    notes = str(fit.summary())
+    assert (len(fit.separated_), len(fit.aliased_)) == (14, 15)
+    assert "along x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, … (14 in all)." in notes
+    named = ", ".join(f"x{i}" for i in range(15, 25))
+    assert f"Determined by other columns: {named}, … (15 in all)." in notes

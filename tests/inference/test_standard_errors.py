@@ -1054,7 +1054,7 @@ def test_what_takes_long_has_errors_when_asked_and_files_have_them_from_then_on(
     expected = gaussian(tradeoff).fit(X, y).summary()
     monkeypatch.setattr(f"crossfade.tradeoff.influence.{limit}", 12)
     model = gaussian(tradeoff).fit(X, y)
-    with pytest.raises(DataError, match=r"got one without, .*--intervals"):
+    with pytest.raises(DataError, match=r"got one that does not: .*--intervals"):
         pickle.loads(pickle.dumps(model)).summary()
     assert str(model.summary()) == str(expected)
     assert str(pickle.loads(pickle.dumps(model)).summary()) == str(expected)

@@ -315,6 +315,29 @@ def test_columns_at_the_ends_may_lack_a_name(
     assert batches[0].frame.columns == names
 
 
+@pytest.mark.parametrize(
+    ("header", "number"),
+    [
+        ("0.187,-0.569,x", "0.187"),
+        ("x,-3,y", "-3"),
+        ("y,1e-4,1.5e-4", "1.5e-4"),
+        ("7,0,1", None),  # frames without names are written so
+        ("v1.5,2-3,x.1", None),
+    ],
+)
+def test_a_row_in_place_of_the_names_is_told(write: Any, header: str, number: str | None) -> None:
+    path = write(f"{header}\n1,2,3\n4,5,6\n")
+    told = (
+        f"The first line is read as the names of the columns, and {number!r} is one of them; if "
+        "that line is a row, write a line of names above it.",
+    )
+    expected = told if number else ()
+    assert read_file(path).notes == expected
+    source = scan(path, "x" if "x" in header.split(",") else header.split(",")[0])
+    list(source.parts(None))
+    assert source.notes == expected
+
+
 @pytest.mark.parametrize("header", ["a,,b", ",,a,b", "Title,,,", ",a", "a,"])
 def test_other_columns_must_have_one(write: Any, header: str) -> None:
     n = header.count(",") + 1
@@ -517,6 +540,8 @@ def test_targets_that_are_refused(frame: Any, target: str, sentence: str) -> Non
         (["yes", "no", "YES"], "'c': 'yes' and 'YES' look alike but are two values"),
         (["yes", "no", "?"], "'c': '?' is kept as a value like others; --missing '?' reads such"),
         (["a", "NA", "n/a"], "'c': 'NA', 'n/a' are kept as values like others; --missing 'NA' r"),
+        (["a", "-", "n/a"], "'c': '-', 'n/a' are kept as values like others; --missing '-' rea"),
+        (["a", "."], "'c': '.' is kept as a value like others; --missing '.' reads such cells"),
         (["a", "none", "-"], None),
         (["1", "2", "NA"], None),
     ],

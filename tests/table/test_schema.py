@@ -219,8 +219,10 @@ def test_declared_kinds_that_cannot_be() -> None:
         "got 'gauss'; leave the column out to have its kind detected": {"age": "gauss"},
         "X: column 'age': expected at most two values for the density 'bernoulli', got 3 (1, "
         "2, 3, …); give it the density 'categorical' or 'gaussian'": {"age": "boolean"},
-        "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 row; use the density "
-        "'gaussian' for the column": {"debt": "count"},
+        "X: column 'debt': expected counts (0, 1, 2, …), got -1 in 1 row; correct them, "
+        "leave them empty where unknown, or fit with the density 'gaussian' for the column": {
+            "debt": "count"
+        },
         "X: column 'name': expected numbers, got text ('a', 'b', 'c'; the first in 1 row)": {
             "name": "count"
         },
@@ -548,6 +550,12 @@ def test_very_many_categories() -> None:
         (lambda i: f"Mar {i + 1}, 2024", 20, "categorical"),
         (lambda i: f"Fri, {i + 1} Mar 2024 08:15:00 GMT", 21, "identifier"),
         (lambda i: f"{i + 1:02d}ABC2024", 21, "categorical"),  # no month
+        (lambda i: f"{i:02d}:45", 21, "identifier"),
+        (lambda i: f"08:{i:02d}:07.25", 21, "identifier"),
+        (lambda i: f"8:{i:02d} PM", 20, "categorical"),
+        (lambda i: f"8:{i:02d}pm", 21, "identifier"),
+        (lambda i: f"{20 + i}:45", 21, "categorical"),  # no day has this hour
+        (lambda i: f"1:{i}", 21, "categorical"),  # a ratio
         (lambda i: f"{i + 1} rooms", 21, "categorical"),
         (lambda i: f"192.168.1.{i + 1}", 21, "categorical"),
     ],

@@ -213,10 +213,9 @@ class StandardErrors(ABC):
             )
         if fitted.evidence is None:
             return (
-                "standard errors: expected a model that has them or its rows of fit, got one "
-                "without, such as a file of more than 300 parameters or a model of batches; fit it "
-                "to all rows at once, with crossfade fit --intervals where it goes into a file, or "
-                "ask for summary(X, y) before it is saved"
+                "standard errors: expected a model that keeps what they need, got one that does "
+                "not: it was fitted to batches, or saved with more than 300 parameters; fit it to "
+                "all rows at once, with crossfade fit --intervals, or ask for summary(X, y)"
             )
         return (
             "standard errors: fit keeps what they need of small tables in memory, and of rows in "

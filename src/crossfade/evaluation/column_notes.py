@@ -42,7 +42,7 @@ def column_notes(table: LabelledTable, encoded: Floats) -> list[str]:
 
 
 def _dates(table: LabelledTable) -> list[str]:
-    """Return a note on columns of dates, which would pass for categories."""
+    """Return a note on columns of dates or times, which would pass for categories."""
     schema = table.schema
     if not {"categorical", "identifier"} & set(schema.kinds):
         return []
@@ -54,8 +54,9 @@ def _dates(table: LabelledTable) -> list[str]:
     if not found:
         return []
     return [
-        f"{', '.join(found)}: dates are read as text, where none is earlier than another, and left "
-        "out where more than 20 differ; to use them, give numbers, for example days since a start."
+        f"{', '.join(found)}: dates and times are read as text, where none is before another, and "
+        "left out where more than 20 differ; to use them, give numbers, for example days since a "
+        "start, or hours."
     ]
 
 

@@ -431,11 +431,9 @@ class Results(BaseEstimator):
                 "likelihood_ratio_test to Wald's."
             )
         if self.aliased_:
-            notes.append(f"Determined by other columns: {', '.join(self.aliased_)}.")
+            notes.append(f"Determined by other columns: {_first(self.aliased_)}.")
         if self.separated_:
-            notes.append(
-                f"Separated: no finite estimate exists along {', '.join(self.separated_)}."
-            )
+            notes.append(f"Separated: no finite estimate exists along {_first(self.separated_)}.")
         return notes
 
 
@@ -445,7 +443,11 @@ def _called(name: str, wanted: str) -> bool:
 
 
 def shown(names: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
+    return _first([repr(name) for name in names], most)
+
+
+def _first(names: Sequence[str], most: int = 10) -> str:
+    shown = ", ".join(names[:most])
     return shown + (f", … ({len(names)} in all)" if len(names) > most else "")
 
 

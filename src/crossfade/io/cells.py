@@ -41,7 +41,7 @@ NOT_AVAILABLE = frozenset(
 )
 
 #: Those of them that are hardly a word.
-_MARKS = NOT_AVAILABLE - {"None", "none", "nil", "-", ".", "missing"}
+_MARKS = NOT_AVAILABLE - {"None", "none", "nil", "-", "missing"}
 
 #: Whole numbers with leading zeros: codes.
 CODE = r"^[+-]?0\d"
@@ -222,6 +222,7 @@ def _about_words(series: pl.Series) -> list[str]:
         return []  # its words count, not its cells
     notes = []
     if marks:
+        marks = plain.filter(plain.is_in(list(NOT_AVAILABLE))).unique(maintain_order=True).to_list()
         kept = "is kept as a value" if len(marks) == 1 else "are kept as values"
         notes.append(
             f"{show(series.name)}: {listed(marks)} {kept} like others; --missing {show(marks[0])} "

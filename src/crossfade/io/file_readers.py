@@ -15,7 +15,7 @@ from crossfade.io.batches import Batch, file_format, read_batches
 from crossfade.io.cells import cells_as_read, unmarked
 from crossfade.io.gathered import CellReading, Gathered, gather, readings_of
 from crossfade.io.reading import opened
-from crossfade.io.text import blank_lines, check_names, unnamed_columns
+from crossfade.io.text import blank_lines, check_names, header_notes
 
 #: Bytes of a Parquet column that are read from the file at once.
 _BUFFER = 1 << 20
@@ -263,7 +263,7 @@ class TextReader(Reader):
         if damaged:
             raise self._broken(damaged)
         found = dict.fromkeys(self._text, CellReading(pl.String))
-        notes = [*unnamed_columns(self._unnamed), *blank_lines(skipped)]
+        notes = [*header_notes(list(self.types), self._unnamed), *blank_lines(skipped)]
         for name, reading, told in readings_of(gathered, path, remedy):
             if reading is not None:
                 found[name] = reading

@@ -14,7 +14,7 @@ from crossfade._optional import import_optional
 from crossfade.errors import DataError
 from crossfade.files import refuse_device
 from crossfade.io.cells import TableFile, typed_table
-from crossfade.io.text import Delimited, blank_lines, check_text, unnamed_columns
+from crossfade.io.text import Delimited, blank_lines, check_text, header_notes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +57,7 @@ def read_file(
     else:
         table = check_text(raw, str(place), separator)
         frame = parse_text(table, str(place))
-        notes = [*unnamed_columns(table.unnamed), *blank_lines(len(table.blank))]
+        notes = [*header_notes(table.names, table.unnamed), *blank_lines(len(table.blank))]
         check_columns(text, frame.columns, "text")
     unjudged = {*drop, *(set() if only is None else set(frame.columns).difference(only))}
     read = typed_table(frame, str(place), frozenset(missing_values), frozenset(text), unjudged)

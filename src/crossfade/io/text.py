@@ -25,6 +25,8 @@ from crossfade.errors import DataError
 _CHUNK = 1 << 22
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _OTHER_SEPARATORS = {" ": "space", ":": "colon"}
+#: A name that is hardly one: a number with decimals or a sign.
+_MEASURED = re.compile(r"[+-]\d+|[+-]?\d*[.,]\d+(?:[eE][+-]?\d+)?")
 _QUOTE, _NEWLINE = ord('"'), ord("\n")
 
 #: How files that are no text tables begin, and what they are.
@@ -341,12 +343,18 @@ def _check_records(
     return int(fields.size), tuple(blank)
 
 
-def unnamed_columns(names: Sequence[str]) -> list[str]:
-    """Return a note on columns that the header does not name, if there are any."""
-    if not names:
-        return []
-    called = "A column without a name is" if len(names) == 1 else "Columns without a name are"
-    return [f"{called} called {listed(names)}."]
+def header_notes(names: Sequence[str], unnamed: Sequence[str]) -> list[str]:
+    """Return notes on columns that the header does not name, and on a header that may be a row."""
+    notes = []
+    if unnamed:
+        called = "A column without a name is" if len(unnamed) == 1 else "Columns without a name are"
+        notes.append(f"{called} called {listed(unnamed)}.")
+    if numbers := [name for name in names if _MEASURED.fullmatch(name)]:
+        notes.append(
+            f"The first line is read as the names of the columns, and {show(numbers[0])} is one of "
+            "them; if that line is a row, write a line of names above it."
+        )
+    return notes
 
 
 def blank_lines(number: int) -> list[str]:

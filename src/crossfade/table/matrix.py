@@ -75,7 +75,8 @@ def check_counts(values: NDArray[Any], place: str) -> None:
     if bad.any():
         raise DataError(
             f"{place}: expected counts (0, 1, 2, …), got {show(values[bad][0])} in "
-            f"{counted(int(bad.sum()), 'row')}; use the density 'gaussian' for the column"
+            f"{counted(int(bad.sum()), 'row')}; correct them, leave them empty where unknown, "
+            "or fit with the density 'gaussian' for the column"
         )
 
 

@@ -22,14 +22,17 @@ _DIFFERENT = 0.5
 _FEWEST_TEXTS, _FEWEST_IDENTIFIERS = 5, 20
 
 #: 2021-03-04, 4.3.2021, 03/04/21, 4-Mar-2021, 04MAR2021, 4. März 2021, March 4th, 2021, also behind
-#: a weekday; each with or without a time (08:15, 8:15:00 PM GMT+1).
+#: a weekday; each with or without a time (08:15, 8:15:00 PM GMT+1). Or a time of day alone.
 _DAY, _WORD, _TH = r"(?:0?[1-9]|[12]\d|3[01])", r"[^\W\d_]{2,10}\.?", r"(?:st|nd|rd|th)?"
+_HOUR = r"(?:[01]?\d|2[0-3])"
 _MONTH = "(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+_TIME = r"\d{1,2}:\d{2}\S*(?: [AaPp]\.?[Mm]\.?)?(?: [A-Z]{0,5}(?:[+-][\d:]+)?)?"
 _DATE = re.compile(
-    rf"\s*(?:{_WORD},? )?(?:\d{{4}}([-./]){_DAY}\1{_DAY}|{_DAY}([-./]){_DAY}\2(?:\d\d){{1,2}}"
+    rf"\s*(?:{_HOUR}:[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?"
+    rf"|(?:{_WORD},? )?(?:\d{{4}}([-./]){_DAY}\1{_DAY}|{_DAY}([-./]){_DAY}\2(?:\d\d){{1,2}}"
     rf"|{_DAY}(?:{_TH}|\.)([-/ ]){_WORD}\3(?:\d\d){{1,2}}|{_DAY}{_MONTH}(?:\d\d){{1,2}}"
     rf"|{_WORD} {_DAY}{_TH},? \d{{4}})"
-    r"(?:[ T,] ?\d{1,2}:\d{2}\S*(?: [AaPp]\.?[Mm]\.?)?(?: [A-Z]{0,5}(?:[+-][\d:]+)?)?)?\s*"
+    rf"(?:[ T,] ?{_TIME})?)\s*"
 )
 
 #: Share of the cells of identifiers that differ.
@@ -159,7 +162,7 @@ def is_identifier(values: Sequence[Any], n_cells: float) -> bool:
 
 
 def are_dates(values: Sequence[Any]) -> bool:
-    """Return whether all of a column's different values are dates, with or without a time."""
+    """Return whether all of a column's different values are dates, times of day, or both."""
     return bool(values) and _all_text(values) and all(_DATE.fullmatch(value) for value in values)
 
 
