@@ -291,7 +291,7 @@ def _regime(curve: LearningCurve) -> tuple[str, dict[str, Any]]:
     generative, discriminative = (curve.scores[m]["error"] for m in (NAIVE_BAYES, LOGISTIC))
     found = find_crossing(generative, discriminative, curve.sizes, curve.ratio, curve.random_state)
     facts = found.to_dict()
-    if found.status == "crossed":
+    if found.size is not None:
         low = "" if found.low is None else f"{found.low:.0f}"
         high = "" if found.high is None else f"{found.high:.0f}"
         return "both", {**facts, "text": f"{found.size:.0f} ({low}…{high})"}

@@ -44,8 +44,18 @@ def test_what_only_rounding_tells_apart_is_level(seed):
     found = find_crossing(same, again, SIZES, 0.25, 0)
     assert (found.status, found.size, found.low, found.high) == ("level", None, None, None)
     again[:, 2] += 1e-3
-    assert find_crossing(same, again, SIZES, 0.25, 0).status == "crossed"
+    assert find_crossing(same, again, SIZES, 0.25, 0).status == "caught up"
     assert find_crossing(again, same, SIZES, 0.25, 0).status == "before"
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (0.0, -0.1), (-0.1, 0.0)])
+def test_who_ends_level_has_overtaken_only_where_he_was_ahead(ends):
+    """Both err at no row from 80 rows on, or one of the two sizes tells them apart."""
+    generative = np.tile([0.2, 0.2, 0.1, 0.1, 0.1], (3, 1))
+    gap = np.array([0.2, 0.1, 0.1, *ends])
+    found = find_crossing(generative, generative + gap, SIZES, 0.25, 0)
+    assert found.status == ("crossed" if min(ends) < 0 else "caught up")
+    assert 40 < found.size <= 80
 
 
 def test_the_last_crossing_counts():

@@ -117,7 +117,8 @@ def _crossing_words(crossing: dict[str, Any]) -> str:
         return f"{late} is level with {early} or ahead at every size from {first} rows."
     low = f"below {first}" if crossing["low"] is None else f"{crossing['low']:,.0f}"
     high = f"beyond {last}" if crossing["high"] is None else f"{crossing['high']:,.0f}"
+    does = "overtakes" if crossing["status"] == "crossed" else "draws level with, but not ahead of,"
     return (
-        f"{late} overtakes {early} at about {crossing['size']:,.0f} rows "
+        f"{late} {does} {early} at about {crossing['size']:,.0f} rows "
         f"(95 % interval {low} to {high})."
     )

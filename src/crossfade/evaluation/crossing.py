@@ -22,13 +22,17 @@ _ROUNDING = 1e-9
 SLOPE_SIZES = 3
 
 
+Status = Literal["crossed", "caught up", "not seen", "before", "level"]
+
+
 @dataclass(frozen=True)
 class Crossing(Finding):
     """Where the discriminative fit overtakes the generative one for good.
 
     Attributes
     ----------
-    status : {"crossed", "not seen", "before", "level"}
+    status : {"crossed", "caught up", "not seen", "before", "level"}
+        "caught up": the discriminative fit ends level, and is not ahead after it was behind.
         "not seen": the generative fit is still ahead at the largest size tried. "before": the
         discriminative fit is ahead at every size tried, or level at some. "level": both have the
         same scores at every size tried.
@@ -41,7 +45,7 @@ class Crossing(Finding):
         The sizes tried.
     """
 
-    status: Literal["crossed", "not seen", "before", "level"]
+    status: Status
     size: float | None
     low: float | None
     high: float | None
@@ -95,9 +99,12 @@ def find_crossing(
         low, high = (float(drawn[round(q * (_DRAWS - 1))]) for q in (0.025, 0.975))
         # Of two splits, most curves drawn may cross on one side of the mean curve's crossing.
         low, high = min(low, found), max(high, found)
-    ahead: Literal["not seen", "before"] = "not seen" if found > 0 else "before"
+    status: Status = "not seen" if found > 0 else "before" if gap.any() else "level"
+    if np.isfinite(found):
+        # At the largest sizes both may err at no row: none has overtaken the other.
+        status = "crossed" if (mean[0, at > found * (1 - _ROUNDING)] < 0).any() else "caught up"
     return Crossing(
-        "crossed" if np.isfinite(found) else ahead if gap.any() else "level",
+        status,
         _finite(found),
         _finite(low),
         _finite(high),

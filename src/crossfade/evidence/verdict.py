@@ -211,8 +211,9 @@ def _crossing(crossing: Crossing) -> str:
     assert crossing.size is not None  # the status says so
     low = f"below {crossing.smallest:,}" if crossing.low is None else quantity(crossing.low)
     high = f"beyond {crossing.largest:,}" if crossing.high is None else quantity(crossing.high)
+    does = "overtakes" if crossing.status == "crossed" else "draws level, and not ahead,"
     return (
-        f"the discriminative fit overtakes at about {quantity(crossing.size)} training rows "
+        f"the discriminative fit {does} at about {quantity(crossing.size)} training rows "
         f"(95 % interval {low} to {high})"
     )
 
