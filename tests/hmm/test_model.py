@@ -515,7 +515,7 @@ def test_labels_keep_their_names(names, model):
         assert model.relabelled(names[::-1]).classes_.tolist() == names[::-1]
 
 
-@pytest.mark.parametrize("seed", [1, 4, 8])
+@pytest.mark.parametrize("seed", [1, 4])
 def test_a_step_that_would_lower_the_objective_is_no_convergence(seed):
     # Six full covariances on twelve points: the floor of the variances, which is no part of the
     # objective, acts.

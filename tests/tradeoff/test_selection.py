@@ -449,7 +449,8 @@ def test_regularised_covariances_are_scored_by_refits_without_the_fold():
 def test_a_smaller_tradeoff_joins_where_its_parameters_are_few(covariance, d, tried):
     """Two classes: at most 10 times the 2 (d + 1) parameters of a logistic regression."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, d)), np.arange(60) % 2
+    # No more than ten parameters to a row: that rule has its own test.
+    X, y = rng.normal(size=(80, d)), np.arange(80) % 2
     model = GaussianDiscriminant(covariance).fit(X, y)
     path = model.tradeoff_path_
     assert set(path["tradeoff"][path["variant"] == 0]) == tried
